@@ -1,0 +1,301 @@
+# The one door for people: `make help` names every target.
+#
+# Everything that is made is under build/. Objects live in build/<configuration>/, one directory
+# per C library, architecture, compiler and sanitizer, so that switching never mixes them:
+#
+#   make                              build/agent: static, musl, gcc
+#   make CC=clang                     the same by clang
+#   make ARCH=arm64                   build/arm64/agent, by a cross compiler
+#   make SANITIZE=address,undefined   build/sanitize/agent: glibc, for tests
+#
+# Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
+# FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time).
+
+.DEFAULT_GOAL := agent
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+SHELL := /bin/sh
+
+MAX_BYTES ?= 460800
+FUZZ_SECONDS ?= 30
+TEST_SANITIZE ?= address,undefined
+SANITIZE ?=
+COVERAGE ?=
+Q := $(if $(V),,@)
+
+# As many jobs as there are cores, unless -j says otherwise.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# --- configuration -------------------------------------------------------------------------------
+
+host_arch := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+ARCH ?= $(host_arch)
+cpu := $(patsubst amd64,x86_64,$(patsubst arm64,aarch64,$(ARCH)))
+triplet := $(cpu)-linux-gnu
+cross := $(if $(filter-out $(host_arch),$(ARCH)),$(triplet)-)
+
+ifeq ($(origin CC),default)
+CC := $(cross)gcc
+endif
+ifeq ($(origin AR),default)
+AR := $(cross)ar
+endif
+STRIP ?= $(cross)strip
+is_clang := $(findstring clang,$(notdir $(firstword $(CC))))
+target := $(if $(and $(is_clang),$(cross)),--target=$(triplet))
+
+# Sanitizers and gcov need glibc; what is shipped needs none.
+LIBC ?= $(if $(SANITIZE)$(COVERAGE),glibc,musl)
+
+comma := ,
+base := build/$(LIBC)-$(ARCH)-$(notdir $(firstword $(CC)))
+out := $(base)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(COVERAGE),-coverage)
+
+room := $(if $(SANITIZE),sanitize/)$(if $(COVERAGE),coverage/)$(if $(cross),$(ARCH)/)
+room := $(room)$(if $(room),,$(if $(filter glibc,$(LIBC)),glibc/))
+agent := build/$(room)agent
+
+# --- flags ---------------------------------------------------------------------------------------
+
+# The compiler is asked when it is first needed, by then it is installed; once, not per object.
+once = $(eval $(1) := $(2))$($(1))
+ask = $(shell $(CC) $(target) $(1) 2>/dev/null)
+compiler_version = $(call once,compiler_version,$(call ask,--version | head -n 1))
+compiler_include = $(call once,compiler_include,$(if $(is_clang),$(call ask,-print-resource-dir)/include,$(call ask,-print-file-name=include)))
+crt_begin = $(call once,crt_begin,$(call ask,-print-file-name=crtbeginS.o))
+crt_end = $(call once,crt_end,$(call ask,-print-file-name=crtendS.o))
+
+warnings := -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Wmissing-prototypes -Wstrict-prototypes -Wconversion \
+  -Werror=implicit-function-declaration -Werror=int-conversion -Werror=incompatible-pointer-types
+hardening := -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections
+
+ifeq ($(LIBC),musl)
+# musl by explicit paths: the musl-gcc wrapper knows no clang, and its -static-pie quietly makes a
+# dynamic program. rcrt1.o relocates the program itself, so that no interpreter is needed.
+musl_lib := /usr/lib/$(cpu)-linux-musl
+libc_includes = -nostdinc -isystem /usr/include/$(cpu)-linux-musl -isystem $(compiler_include)
+link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dynamic-linker \
+  -Wl,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections -L$(musl_lib) \
+  $(musl_lib)/rcrt1.o $(musl_lib)/crti.o $(crt_begin)
+link_tail = -Wl,--start-group -lc -lgcc -lgcc_eh -Wl,--end-group $(crt_end) $(musl_lib)/crtn.o
+optimize := -O2
+else
+libc_includes :=
+link_head = $(target) -pie -Wl,-z,relro,-z,now
+link_tail :=
+optimize := $(if $(COVERAGE),-O0,$(if $(SANITIZE),-O1,-O2))
+endif
+
+instrument := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+# Only our own code is measured.
+gcov := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
+
+code_flags = $(target) -std=c11 -D_GNU_SOURCE $(optimize) -g $(warnings) $(hardening) $(instrument) $(gcov) \
+  -I. -isystem $(headers) $(libc_includes) $(CFLAGS)
+dep_flags = $(target) -std=gnu11 -w $(optimize) -g $(hardening) $(instrument) $(libc_includes) $(CFLAGS)
+link_flags = $(link_head) $(instrument) $(gcov) $(LDFLAGS)
+
+# A file that holds its text; touched only when the text differs.
+write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
+
+# --- sources -------------------------------------------------------------------------------------
+
+agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/redis agent/step agent/step/kinds)))
+support_sources := $(wildcard tests/support/*.c)
+unit_sources := $(wildcard tests/unit/test_*.c)
+integration_sources := $(wildcard tests/integration/test_*.c)
+fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
+test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources)
+c_files := $(shell find wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+
+object = $(patsubst %.c,$(out)/obj/%.o,$(1))
+program = $(patsubst %.c,$(out)/%,$(1))
+unit_programs := $(call program,$(unit_sources))
+integration_programs := $(call program,$(integration_sources))
+fuzz_programs := $(call program,$(fuzz_sources))
+
+# --- the program ---------------------------------------------------------------------------------
+
+.PHONY: agent FORCE tools
+agent: $(agent)
+
+include deps/libraries.mk
+
+# What apt has to bring for the goals of this run; before anything else, in one go.
+groups := build $(if $(is_clang),clang $(if $(SANITIZE),fuzz)) $(if $(cross),build-$(ARCH)) \
+  $(if $(filter test% run-% smoke coverage%,$(MAKECMDGOALS)),test) \
+  $(if $(filter fuzz%,$(MAKECMDGOALS)),fuzz) $(if $(filter lint% tidy,$(MAKECMDGOALS)),lint)
+tools:
+	@deps/install $(groups)
+
+$(base)/flags: FORCE | tools
+	$(call write_if_changed,$(compiler_version) $(libc_includes) $(link_head) $(link_tail))
+$(out)/code-flags: FORCE | tools
+	$(call write_if_changed,$(compiler_version) $(code_flags))
+$(out)/link-flags: FORCE | tools
+	$(call write_if_changed,$(compiler_version) $(link_flags) $(link_tail) $(MAX_BYTES))
+# So that a source that is gone leaves the archive too.
+$(out)/source-list: FORCE
+	$(call write_if_changed,$(agent_sources) $(support_sources))
+
+$(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(code_flags) -MMD -MP -c -o $@ $<
+
+$(out)/libagent.a: $(call object,$(filter-out agent/main.c,$(agent_sources))) $(out)/source-list
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
+	@echo "  LINK    $@"
+ifeq ($(LIBC),musl)
+	@rm -f $@ $(agent)
+	$(Q)$(CC) $(link_flags) -o $@.unstripped $(filter %.o %.a,$^) $(link_tail)
+	$(Q)$(STRIP) -o $@.unchecked $@.unstripped
+	$(Q)deps/check-binary $@.unchecked $(MAX_BYTES) $(filter %.a,$^) || { rm -f $@.unchecked; exit 1; }
+	@mv $@.unchecked $@
+else
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^)
+endif
+
+# Compilers share this name; which one was last is remembered, so that switching replaces the file.
+$(agent).origin: FORCE
+	$(call write_if_changed,$(out))
+$(agent): $(out)/agent $(agent).origin
+	@cp $< $@.new
+	@mv $@.new $@
+	@echo "  DONE    $@, $$(wc -c <$@) bytes"
+
+# --- tests ---------------------------------------------------------------------------------------
+
+# Unit tests run under sanitizers; the tested program is the one this make was asked for.
+in_tests = +@$(MAKE) --no-print-directory SANITIZE=$(TEST_SANITIZE) COVERAGE= LIBC=glibc AGENT=$(abspath $(agent))
+
+.PHONY: test test-unit test-integration run-test run-test-unit run-test-integration
+test: $(agent)
+	$(in_tests) run-test
+test-unit:
+	$(in_tests) run-test-unit
+test-integration: $(agent)
+	$(in_tests) run-test-integration
+
+run-test: $(unit_programs) $(integration_programs)
+run-test-unit: $(unit_programs)
+run-test-integration: $(integration_programs)
+run-test run-test-unit run-test-integration:
+	@AGENT='$(AGENT)' tests/run $(filter $(out)/%,$^)
+
+$(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
+
+$(out)/tests/integration/%: $(out)/obj/tests/integration/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
+
+.PHONY: smoke
+smoke: $(agent)
+	@AGENT='$(abspath $(agent))' smoke/redis-cli
+
+.PHONY: fuzz run-fuzz
+fuzz:
+	+@$(MAKE) --no-print-directory CC=clang LIBC=glibc COVERAGE= SANITIZE=fuzzer-no-link,address,undefined run-fuzz
+run-fuzz: $(patsubst tests/fuzz/fuzz_%.c,run-fuzz-%,$(fuzz_sources))
+
+# The committed corpus is read; what is found on the way is written to a copy under build/.
+run-fuzz-%: $(out)/tests/fuzz/fuzz_%
+	@[ -n "$$(ls tests/fuzz/corpus/$* 2>/dev/null)" ] || { echo 'tests/fuzz/corpus/$* is empty' >&2; exit 1; }
+	@rm -rf build/fuzz/$* && mkdir -p build/fuzz/$*
+	@$< -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
+	  -print_final_stats=1 -artifact_prefix=build/fuzz/$*- build/fuzz/$* tests/fuzz/corpus/$* \
+	  >build/fuzz/$*.log 2>&1 || { tail -n 60 build/fuzz/$*.log; echo 'fuzz $*: failed'; exit 1; }
+	@awk '/number_of_executed_units/ { runs = $$2 } /peak_rss_mb/ { rss = $$2 } / cov: / { cov = $$4 } \
+	  END { printf "  FUZZ    $*: %d runs, %d edges, peak %d MB, no failure\n", runs, cov, rss }' build/fuzz/$*.log
+
+$(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(out)/libagent.a $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -fsanitize=fuzzer -o $@ $(filter %.o %.a,$^)
+
+.PHONY: coverage coverage-report
+coverage:
+	+@$(MAKE) --no-print-directory CC=gcc LIBC=glibc SANITIZE= COVERAGE=1 coverage-report
+coverage-report: $(agent) $(unit_programs) $(integration_programs)
+	@find $(out)/obj -name '*.gcda' -delete
+	@AGENT='$(abspath $(agent))' tests/run $(filter $(out)/tests/%,$^)
+	@gcov --no-output --relative-only $(patsubst %.c,$(out)/obj/%.gcno,$(agent_sources)) 2>&1 | awk -F "[':% ]+" ' \
+	  /^File / { file = $$2; next } \
+	  /^Lines executed/ && file ~ /^(wire|inject|agent)\/.*\.c$$/ { \
+	    printf "%6.2f %% of %4d  %s\n", $$3, $$5, file; hit += $$3 * $$5 / 100; all += $$5 } \
+	  { file = "" } \
+	  END { if (all) printf "%6.2f %% of %4d  total\n", 100 * hit / all, all }'
+
+# --- care ----------------------------------------------------------------------------------------
+
+# Not asked of cppcheck: NULL as the end of variable arguments (a pointer in every C library here),
+# and uninitialized data across calls (it takes a struct to be filled for one to be read; the
+# analyzer of clang-tidy and the sanitizers tell them apart).
+cppcheck_off := --suppress=missingIncludeSystem --suppress=varFuncNullUB --suppress=ctuuninitvar
+
+# Every file is compiled as it is built: what is shipped with musl, and all of it with glibc.
+.PHONY: lint lint-compile tidy fmt
+lint: tools
+	@echo "  LINT    clang-format"
+	@clang-format --dry-run -Werror $(c_files)
+	@echo "  LINT    cppcheck"
+	@cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
+	  $(cppcheck_off) --error-exitcode=1 -D_GNU_SOURCE -I. $(filter %.c,$(c_files))
+	+@for cc in gcc clang; do for libc in musl glibc; do \
+	  $(MAKE) --no-print-directory CC=$$cc LIBC=$$libc SANITIZE= COVERAGE= lint-compile || exit 1; \
+	done; done
+	+@$(MAKE) --no-print-directory CC=clang LIBC=glibc SANITIZE= COVERAGE= tidy
+	@echo "  LINT    nothing to complain about"
+
+lint-compile: $(patsubst %.c,$(out)/lint/%.o,$(agent_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
+	@echo "  LINT    $(notdir $(CC)) -Werror, $(LIBC): $(words $^) files"
+$(out)/lint/%.o: %.c $(out)/code-flags $(headers_ready)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(code_flags) -Werror -MMD -MP -c -o $@ $<
+
+# Tests may build their payloads with strcpy: the sanitizers watch them.
+tests_tidy_off = $(if $(filter tests/%,$<),--checks=-clang-analyzer-security.insecureAPI.strcpy)
+tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(test_sources))
+	@echo "  LINT    clang-tidy: $(words $^) files"
+$(out)/tidy/%: % $(filter %.h,$(c_files)) .clang-tidy $(out)/code-flags $(headers_ready)
+	@mkdir -p $(@D)
+	@clang-tidy --quiet --warnings-as-errors='*' $(tests_tidy_off) $< -- $(code_flags) >$@.log 2>&1 || { cat $@.log; exit 1; }
+	@touch $@
+
+fmt:
+	@deps/install lint
+	@clang-format -i $(c_files)
+
+.PHONY: clean distclean help
+clean: # what was compiled; the fetched sources stay
+	@find build -mindepth 1 -maxdepth 1 ! -name src -exec rm -rf {} + 2>/dev/null || true
+distclean:
+	@rm -rf build
+
+help:
+	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
+	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
+	@echo 'make smoke            the main job, typed by redis-cli, shown'
+	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
+	@echo 'make coverage         line coverage of wire/, inject/ and agent/ by all tests'
+	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck'
+	@echo 'make fmt              formats every C file'
+	@echo 'make clean            removes what was compiled; distclean: the fetched sources too'
+
+FORCE:
+
+-include $(shell find $(out) -name '*.d' 2>/dev/null)

@@ -1,0 +1,12 @@
+#ifndef AGENT_CLOCK_H
+#define AGENT_CLOCK_H
+
+#include <stdint.h>
+
+/* Milliseconds of a clock that never jumps: for deadlines and durations. */
+int64_t clock_monotonic_ms(void);
+
+/* Milliseconds since 1970, UTC: for people. */
+int64_t clock_unix_ms(void);
+
+#endif

@@ -1,0 +1,115 @@
+#include "agent/log.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wire/memory.h"
+#include "wire/utf8.h"
+
+static const char *const level_names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+
+/* Formats into `buffer`, or into memory of its own (to be freed) when that is too small. */
+__attribute__((format(printf, 3, 0))) static char *
+format_text(char *buffer, size_t size, const char *format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  int length = vsnprintf(buffer, size, format, arguments);
+  char *text = buffer;
+  if (length >= 0 && (size_t)length >= size) {
+    text = memory_allocate((size_t)length + 1);
+    (void)vsnprintf(text, (size_t)length + 1, format, again);
+  }
+  va_end(again);
+  return text;
+}
+
+/* Length of the character at the start of text, 0 when it is a control or broken. The controls
+   U+0080 to U+009F are two bytes in UTF-8, and some terminals obey them. */
+static size_t printable(const char *text, size_t length) {
+  unsigned char first = (unsigned char)text[0];
+  if (first < 0x80)
+    return first >= 0x20 && first != 0x7f;
+  bool control = first == 0xC2 && length > 1 && (unsigned char)text[1] < 0xA0;
+  return control ? 0 : utf8_sequence(text, length);
+}
+
+static char *put_escaped(char *out, const char *text, size_t length) {
+  static const char digits[] = "0123456789abcdef";
+  const char *end = text + length;
+  while (text < end) {
+    size_t shown = printable(text, (size_t)(end - text));
+    if (shown > 0) {
+      memcpy(out, text, shown);
+      out += shown;
+      text += shown;
+    } else {
+      unsigned char c = (unsigned char)*text++;
+      *out++ = '\\';
+      *out++ = 'x';
+      *out++ = digits[c >> 4];
+      *out++ = digits[c & 15];
+    }
+  }
+  return out;
+}
+
+static char *put_field(char *out, const char *name, const char *value, size_t most) {
+  size_t length = strlen(name);
+  memcpy(out, name, length);
+  out = put_escaped(out + length, value, strnlen(value, most));
+  *out++ = ' ';
+  return out;
+}
+
+static size_t put_time(char *out, size_t size) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  struct tm utc;
+  (void)gmtime_r(&now.tv_sec, &utc);
+  return (size_t)snprintf(out, size, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
+                          now.tv_nsec / 1000000);
+}
+
+static void write_all(int fd, const char *text, size_t length) {
+  while (length > 0) {
+    ssize_t written = write(fd, text, length);
+    if (written <= 0)
+      return; /* nowhere to complain */
+    text += written;
+    length -= (size_t)written;
+  }
+}
+
+void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
+              ...) {
+  if (level < self->least)
+    return;
+  enum { JOB_MOST = 128, STEP_MOST = 8, HEAD_SIZE = 64 + 4 * (JOB_MOST + STEP_MOST) };
+  char formatted[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = format_text(formatted, sizeof formatted, format, arguments);
+  va_end(arguments);
+  size_t length = strlen(text);
+  char line_buffer[HEAD_SIZE + 4 * sizeof formatted + 1];
+  char *line = text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + 4 * length + 1);
+  char *end = line + put_time(line, HEAD_SIZE);
+  memcpy(end, level_names[level], 5);
+  end += 5;
+  *end++ = ' ';
+  if (self->job != NULL)
+    end = put_field(end, "job=", self->job, JOB_MOST);
+  if (step_id != NULL)
+    end = put_field(end, "step=", step_id, STEP_MOST);
+  end = put_escaped(end, text, length);
+  *end++ = '\n';
+  write_all(self->fd, line, (size_t)(end - line));
+  if (text != formatted) {
+    free(text);
+    free(line);
+  }
+}

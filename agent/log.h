@@ -1,0 +1,24 @@
+#ifndef AGENT_LOG_H
+#define AGENT_LOG_H
+
+#include <stdarg.h>
+
+/*
+ * stderr, one line per fact:
+ *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
+ * Times are UTC. Control characters, and what is not UTF-8, are shown as \xNN, so that a fact stays
+ * a line and a command cannot write to the terminal of who reads the log. One write(2) per line.
+ */
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+struct log {
+  enum log_level least; /* lines below are not written */
+  const char *job;      /* NULL before it is known */
+  int fd;
+};
+
+/* `step_id` may be NULL; its first eight bytes are shown. */
+void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
+              ...) __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,48 @@
+#include <cjson/cJSON.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/log.h"
+#include "agent/options.h"
+#include "agent/redis/version.h"
+#include "agent/self.h"
+
+#define AGENT_VERSION "0.1.0"
+
+static int run(const struct options *options) {
+  struct log log = {.least = options->verbose ? LOG_DEBUG : LOG_INFO,
+                    .job = options->job_id,
+                    .fd = STDERR_FILENO};
+  struct error error;
+  struct self self;
+  if (self_init(&self, &error) != 0) {
+    log_line(&log, LOG_ERROR, NULL, "%s", error.text);
+    return AGENT_EXIT_ERROR;
+  }
+  int exit_code = agent_run(options, &self, &log);
+  self_release(&self);
+  return exit_code;
+}
+
+int main(int argc, char **argv) {
+  struct options options;
+  struct error error;
+  int parsed = options_parse(&options, argc, argv, &error);
+  self_hide_credentials(argc, argv);
+  if (parsed != 0) {
+    (void)fprintf(stderr, "agent: %s\nTry 'agent --help'.\n", error.text);
+    return AGENT_EXIT_USAGE;
+  }
+  int exit_code = 0;
+  if (options.action == OPTIONS_HELP)
+    (void)fputs(options_help, stdout);
+  else if (options.action == OPTIONS_VERSION)
+    (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s)\n", AGENT_VERSION,
+                 redis_client_version(), event_get_version(), cJSON_Version());
+  else
+    exit_code = run(&options);
+  options_release(&options);
+  return exit_code;
+}

@@ -1,0 +1,187 @@
+#include "agent/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/memory.h"
+
+const char options_help[] =
+    "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
+    "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
+    "sandbox:ID:events and sandbox:ID:results, until it is told to shut down.\n"
+    "\n"
+    "  --redis-url URL       redis://[user:password@]host[:port][/db], unix:///path/to/socket,\n"
+    "                        or host[:port][,password=...,user=...,defaultDatabase=n]\n"
+    "                        [REDIS_URL]\n"
+    "  --job-id ID           the job whose steps are run [JOB_ID]\n"
+    "  --idle-cycles N       leave after N times 60 s without a step, default 5\n"
+    "                        [AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]\n"
+    "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0 keeps all\n"
+    "  --hold-bytes N        hold so much output that Redis has not acknowledged, then let the\n"
+    "                        command wait; default 4194304\n"
+    "  --verbose             log at debug level, every line of output included\n"
+    "  --help                show this and exit\n"
+    "  --version             show the version and those of the linked libraries, and exit\n"
+    "\n"
+    "A flag wins over the environment variable in [brackets].\n"
+    "Exit codes: 0 shutdown step; 2 idle limit; 3 an error that cannot be recovered from;\n"
+    "64 wrong usage; 128+N stopped by signal N.\n";
+
+enum flag {
+  REDIS_URL = 256,
+  JOB_ID,
+  IDLE_CYCLES,
+  EVENTS_MAXLEN,
+  HOLD_BYTES,
+  VERBOSE,
+  HELP,
+  VERSION
+};
+
+static const struct option flags[] = {{"redis-url", required_argument, NULL, REDIS_URL},
+                                      {"job-id", required_argument, NULL, JOB_ID},
+                                      {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
+                                      {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
+                                      {"hold-bytes", required_argument, NULL, HOLD_BYTES},
+                                      {"verbose", no_argument, NULL, VERBOSE},
+                                      {"help", no_argument, NULL, HELP},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+/* The texts as they were given; NULL where they were not. */
+struct raw {
+  const char *redis_url;
+  const char *job_id;
+  const char *idle_cycles;
+  const char *events_maxlen;
+  const char *hold_bytes;
+};
+
+static int read_number(const char *name, const char *text, unsigned long long least,
+                       unsigned long long most, unsigned long long *out, struct error *error) {
+  if (text == NULL)
+    return 0;
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < least ||
+      value > most)
+    return error_set(error, "%s: expected a whole number from %llu to %llu, got '%.40s'", name,
+                     least, most, text);
+  *out = value;
+  return 0;
+}
+
+static int unexpected(struct error *error, const char *what, const char *argument) {
+  /* Somebody may have forgotten --redis-url in front of it. Of a part of a URL it could not be told
+     where the password is: all of it is redacted, then cut. */
+  char *shown = memory_copy(argument, strlen(argument));
+  redis_url_redact(shown);
+  (void)error_set(error, "%s '%.99s'", what, shown);
+  free(shown);
+  return -1;
+}
+
+static int unknown(struct error *error, const char *argument) {
+  /* Of -xyz each letter is an option, and getopt_long is not yet behind the argument. */
+  char letter[] = {'-', (char)optopt, '\0'};
+  if (optopt > 0 && optopt < REDIS_URL)
+    argument = letter;
+  return unexpected(error, optopt >= REDIS_URL ? "no value is expected in" : "unknown option",
+                    argument);
+}
+
+static int read_flags(struct options *self, struct raw *raw, int argc, char **argv,
+                      struct error *error) {
+  opterr = 0;
+  optind = 0;
+  for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
+    switch (flag) {
+    case REDIS_URL:
+      raw->redis_url = optarg;
+      break;
+    case JOB_ID:
+      raw->job_id = optarg;
+      break;
+    case IDLE_CYCLES:
+      raw->idle_cycles = optarg;
+      break;
+    case EVENTS_MAXLEN:
+      raw->events_maxlen = optarg;
+      break;
+    case HOLD_BYTES:
+      raw->hold_bytes = optarg;
+      break;
+    case VERBOSE:
+      self->verbose = true;
+      break;
+    case HELP:
+      self->action = OPTIONS_HELP;
+      return 0;
+    case VERSION:
+      self->action = OPTIONS_VERSION;
+      return 0;
+    case ':':
+      return unexpected(error, "a value is missing behind", argv[optind - 1]);
+    default:
+      return unknown(error, argv[optind - 1]);
+    }
+  }
+  return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
+}
+
+/* An empty variable counts as one that is not set, as manifests often have it. */
+static const char *flag_or_variable(const char *flag, const char *variable) {
+  const char *value = flag != NULL ? flag : getenv(variable);
+  return value != NULL && value != flag && value[0] == '\0' ? NULL : value;
+}
+
+static void read_environment(struct raw *raw) {
+  raw->redis_url = flag_or_variable(raw->redis_url, "REDIS_URL");
+  raw->job_id = flag_or_variable(raw->job_id, "JOB_ID");
+  raw->idle_cycles = flag_or_variable(raw->idle_cycles, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES");
+}
+
+static int convert(struct options *self, const struct raw *raw, struct error *error) {
+  unsigned long long cycles = 5;
+  unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
+  self->events_maxlen = 10000;
+  /* A thousand years of idle time, and more memory than a container has. */
+  if (read_number("--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)", raw->idle_cycles, 1,
+                  525600000, &cycles, error) != 0 ||
+      read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
+                  error) != 0 ||
+      read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0)
+    return -1;
+  self->idle_cycles = (unsigned)cycles;
+  self->hold_bytes = (size_t)hold_bytes;
+  if (raw->redis_url == NULL || raw->redis_url[0] == '\0')
+    return error_set(error, "--redis-url (or REDIS_URL) is required");
+  if (raw->job_id == NULL || raw->job_id[0] == '\0')
+    return error_set(error, "--job-id (or JOB_ID) is required");
+  if (redis_url_parse(&self->redis, raw->redis_url, error) != 0)
+    return -1;
+  self->job_id = memory_copy(raw->job_id, strlen(raw->job_id));
+  return 0;
+}
+
+int options_parse(struct options *self, int argc, char **argv, struct error *error) {
+  struct raw raw = {0};
+  *self = (struct options){.action = OPTIONS_RUN};
+  if (read_flags(self, &raw, argc, argv, error) != 0)
+    return -1;
+  if (self->action != OPTIONS_RUN)
+    return 0;
+  read_environment(&raw);
+  return convert(self, &raw, error);
+}
+
+void options_release(struct options *self) {
+  redis_url_release(&self->redis);
+  free(self->job_id);
+  self->job_id = NULL;
+}

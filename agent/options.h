@@ -1,0 +1,35 @@
+#ifndef AGENT_OPTIONS_H
+#define AGENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/redis/url.h"
+#include "wire/error.h"
+
+enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
+
+struct options {
+  enum options_action action;
+  struct redis_url redis;
+  char *job_id;
+  bool verbose;
+  unsigned idle_cycles;
+  unsigned long long events_maxlen; /* 0: the stream is not trimmed */
+  size_t hold_bytes;
+};
+
+/* What --help prints. */
+extern const char options_help[];
+
+/*
+ * Command line and environment -> options; a flag wins over its variable, and an
+ * empty variable is none. Copies what it keeps.
+ * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never
+ * with a password), and nothing is owned. argv may be reordered (getopt_long). Otherwise the caller
+ * ends with options_release.
+ */
+int options_parse(struct options *self, int argc, char **argv, struct error *error);
+void options_release(struct options *self);
+
+#endif

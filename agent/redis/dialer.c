@@ -1,0 +1,184 @@
+#include "agent/redis/dialer.h"
+
+#include <errno.h>
+#include <event2/util.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/redis/resolver.h"
+#include "wire/memory.h"
+
+struct dialer {
+  struct event_base *base;
+  void (*done)(void *owner, int fd, const char *why);
+  void *owner;
+  struct resolver *resolver; /* NULL when there is none at work */
+  struct evutil_addrinfo *addresses;
+  const struct evutil_addrinfo *next_address;
+  struct event *connected; /* of the socket being connected, or NULL */
+  struct event *timer;
+  const char *path; /* of a local socket, or NULL */
+  int fd;           /* -1 for none */
+  char why[128];    /* of the last address that refused */
+};
+
+static void close_socket(struct dialer *self) {
+  if (self->connected != NULL)
+    event_free(self->connected);
+  self->connected = NULL;
+  if (self->fd >= 0)
+    close(self->fd);
+  self->fd = -1;
+}
+
+void dialer_cancel(struct dialer *self) {
+  close_socket(self);
+  if (self->resolver != NULL)
+    resolver_cancel(self->resolver);
+  if (self->addresses != NULL)
+    evutil_freeaddrinfo(self->addresses);
+  event_free(self->timer);
+  free(self);
+}
+
+/* Hands over the socket, if there is one, and ends. */
+static void finish(struct dialer *self) {
+  int fd = self->fd;
+  self->fd = -1;
+  self->done(self->owner, fd, fd >= 0 ? NULL : self->why);
+  dialer_cancel(self);
+}
+
+static void fail(struct dialer *self, const char *why) {
+  close_socket(self);
+  (void)snprintf(self->why, sizeof self->why, "%s", why);
+  finish(self);
+}
+
+/* Dead peers are found by the kernel within some 15 s, also where nothing is due. */
+static void set_tcp_options(int fd) {
+  static const int options[][2] = {{TCP_NODELAY, 1},
+                                   {TCP_KEEPIDLE, 6},
+                                   {TCP_KEEPINTVL, 3},
+                                   {TCP_KEEPCNT, 3},
+                                   {TCP_USER_TIMEOUT, 15000}};
+  int on = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    (void)setsockopt(fd, IPPROTO_TCP, options[i][0], &options[i][1], sizeof(int));
+}
+
+static void connect_next(struct dialer *self);
+
+static void on_connected(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct dialer *self = context;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
+    finish(self);
+    return;
+  }
+  (void)snprintf(self->why, sizeof self->why, "%s", strerror(error != 0 ? error : errno));
+  connect_next(self);
+}
+
+static void start_timer(struct dialer *self, int milliseconds) {
+  struct timeval time = {.tv_sec = milliseconds / 1000, .tv_usec = (milliseconds % 1000) * 1000};
+  (void)evtimer_add(self->timer, &time);
+}
+
+/* Begins to connect; 0, or the errno that forbids it. */
+static int connect_to(struct dialer *self, const struct sockaddr *address, socklen_t length) {
+  close_socket(self);
+  start_timer(self, DIALER_ADDRESS_MS);
+  self->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (self->fd < 0)
+    return errno;
+  if (address->sa_family != AF_UNIX)
+    set_tcp_options(self->fd);
+  if (connect(self->fd, address, length) != 0 && errno != EINPROGRESS)
+    return errno;
+  self->connected = event_new(self->base, self->fd, EV_WRITE, on_connected, self);
+  if (self->connected == NULL)
+    abort();
+  (void)event_add(self->connected, NULL);
+  return 0;
+}
+
+/* A name has several addresses; only when all refuse has the attempt failed. */
+static void connect_next(struct dialer *self) {
+  while (self->next_address != NULL) {
+    const struct evutil_addrinfo *address = self->next_address;
+    self->next_address = address->ai_next;
+    int error = connect_to(self, address->ai_addr, (socklen_t)address->ai_addrlen);
+    if (error == 0)
+      return;
+    (void)snprintf(self->why, sizeof self->why, "%s", strerror(error));
+  }
+  close_socket(self);
+  finish(self);
+}
+
+static void on_resolved(void *owner, struct evutil_addrinfo *addresses, const char *why) {
+  struct dialer *self = owner;
+  self->resolver = NULL;
+  self->addresses = addresses;
+  self->next_address = addresses;
+  (void)snprintf(self->why, sizeof self->why, "cannot resolve the name: %s",
+                 why != NULL ? why : "it has no address");
+  connect_next(self);
+}
+
+static void connect_to_path(struct dialer *self, const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  size_t length = strlen(path);
+  if (length >= sizeof address.sun_path) {
+    fail(self, "the path is too long for a socket");
+    return;
+  }
+  memcpy(address.sun_path, path, length + 1);
+  int error = connect_to(self, (const struct sockaddr *)&address, sizeof address);
+  if (error != 0)
+    fail(self, strerror(error));
+}
+
+/* An address that swallows packets must not hide the next one. */
+static void on_timer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct dialer *self = context;
+  if (self->path != NULL && self->fd < 0) {
+    connect_to_path(self, self->path); /* not inside dialer_start: `done` may follow */
+    return;
+  }
+  if (self->resolver != NULL) {
+    fail(self, "the name servers do not answer");
+    return;
+  }
+  (void)snprintf(self->why, sizeof self->why, "no answer in time");
+  connect_next(self);
+}
+
+struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
+                            void (*done)(void *owner, int fd, const char *why), void *owner) {
+  struct dialer *self = memory_allocate(sizeof *self);
+  *self = (struct dialer){.base = base, .done = done, .owner = owner, .fd = -1};
+  self->path = url->path;
+  self->timer = evtimer_new(base, on_timer, self);
+  if (self->timer == NULL)
+    abort();
+  if (self->path != NULL) {
+    event_active(self->timer, EV_TIMEOUT, 0);
+    return self;
+  }
+  start_timer(self, DIALER_RESOLVE_MS);
+  self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
+  return self;
+}

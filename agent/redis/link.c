@@ -1,0 +1,341 @@
+/*
+ * The connection is a state machine; every way out of a state but forwards is lost(), which closes
+ * what there is, tells the owner and either pauses or gives up. Owners act on the link from inside
+ * their callbacks (they may drop or stop it), so that after each callback `connection` is compared:
+ * it is a number that changes when the socket is closed. SIGPIPE is blocked (self.c).
+ */
+#include "agent/redis/link.h"
+
+#include <errno.h>
+#include <event2/util.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/clock.h"
+#include "agent/redis/dialer.h"
+#include "agent/redis/login.h"
+#include "agent/redis/reply_reader.h"
+#include "wire/memory.h"
+
+#define READ_SIZE ((size_t)64 * 1024)
+
+/* From the connection to the end of the login. */
+#define LOGIN_MS 5000
+
+enum state { STOPPED, PAUSING, DIALING, LOGGING_IN, UP };
+
+struct link {
+  struct event_base *base;
+  const struct log *log;
+  struct link_options options;
+  const struct link_handler *handler;
+  void *owner;
+  char server[256]; /* for people */
+  char name[128];   /* for CLIENT LIST */
+  enum state state;
+  struct event *pause;
+  struct dialer *dialer; /* while DIALING */
+  int fd;                /* -1 for none; with it the two events, the reader and the login */
+  unsigned connection;
+  struct event *readable;
+  struct event *writable;
+  struct reply_reader reader;
+  struct login login;
+  size_t login_sent;
+  int expect_ms;
+  unsigned attempts; /* since the last success */
+  int pause_ms;
+  bool was_up;
+  bool too_large;
+  int64_t up_ms;   /* monotonic: when it came up last */
+  int64_t lost_ms; /* monotonic: when it was lost last */
+};
+
+static struct timeval milliseconds(int ms) {
+  return (struct timeval){.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
+}
+
+static void close_socket(struct link *self) {
+  if (self->dialer != NULL)
+    dialer_cancel(self->dialer);
+  self->dialer = NULL;
+  if (self->fd < 0)
+    return;
+  event_free(self->readable);
+  event_free(self->writable);
+  reply_reader_release(&self->reader);
+  login_release(&self->login);
+  close(self->fd);
+  self->fd = -1;
+  self->expect_ms = 0;
+  self->connection++;
+}
+
+static void give_up(struct link *self, const struct error *error) {
+  link_stop(self);
+  self->handler->failed(self->owner, error);
+}
+
+/* Half of a pause is random, but at boot, where a person may count. */
+static int next_pause(struct link *self) {
+  int pause_ms = self->pause_ms;
+  self->pause_ms *= 2;
+  if (!self->was_up)
+    return pause_ms;
+  if (self->pause_ms > LINK_PAUSE_MAX_MS)
+    self->pause_ms = LINK_PAUSE_MAX_MS;
+  unsigned random;
+  evutil_secure_rng_get_bytes(&random, sizeof random);
+  return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
+}
+
+static void log_loss(const struct link *self, bool was_up, const char *why, int pause_ms) {
+  if (was_up)
+    log_line(self->log, LOG_WARN, NULL, "redis %s: lost the connection to %s: %s; trying again",
+             self->options.role, self->server, why);
+  else
+    log_line(self->log, self->was_up ? LOG_DEBUG : LOG_WARN, NULL,
+             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
+             self->options.role, self->attempts, self->server, why, pause_ms);
+}
+
+static void lost(struct link *self, const char *reason) {
+  bool was_up = self->state == UP;
+  char why[160]; /* the reason may lie in what is closed here */
+  (void)snprintf(why, sizeof why, "%s", reason);
+  close_socket(self);
+  self->attempts++;
+  if (was_up) {
+    self->attempts = 0;
+    self->lost_ms = clock_monotonic_ms();
+    if (self->lost_ms - self->up_ms > LINK_PAUSE_MAX_MS)
+      self->pause_ms = LINK_PAUSE_MIN_MS;
+  } else if (!self->was_up && self->attempts >= LINK_BOOT_ATTEMPTS) {
+    struct error error;
+    (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
+                    why, self->attempts);
+    give_up(self, &error);
+    return;
+  }
+  self->state = PAUSING;
+  int pause_ms = next_pause(self);
+  log_loss(self, was_up, why, pause_ms);
+  struct timeval pause = milliseconds(pause_ms);
+  (void)evtimer_add(self->pause, &pause);
+  if (was_up)
+    self->handler->down(self->owner);
+}
+
+static size_t write_pieces(struct link *self, const struct iovec *pieces, int count) {
+  size_t wanted = 0;
+  for (int i = 0; i < count; i++)
+    wanted += pieces[i].iov_len;
+  ssize_t written = writev(self->fd, pieces, count);
+  if (written < 0 && errno != EAGAIN && errno != EINTR) {
+    event_active(self->readable, EV_READ, 0); /* where the loss is noticed */
+    return 0;
+  }
+  size_t done = written > 0 ? (size_t)written : 0;
+  if (done < wanted)
+    (void)event_add(self->writable, NULL);
+  return done;
+}
+
+static void expect(struct link *self, int milliseconds_from_now) {
+  if (milliseconds_from_now == self->expect_ms)
+    return;
+  self->expect_ms = milliseconds_from_now;
+  struct timeval time = milliseconds(milliseconds_from_now);
+  if (milliseconds_from_now == 0)
+    (void)event_remove_timer(self->readable);
+  else
+    (void)event_add(self->readable, &time);
+}
+
+static void logged_in(struct link *self) {
+  if (self->was_up)
+    log_line(self->log, LOG_INFO, NULL, "redis %s: connected to %s again after %.1f s",
+             self->options.role, self->server,
+             (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
+  else
+    log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
+             self->server);
+  login_release(&self->login);
+  expect(self, 0);
+  self->state = UP;
+  self->up_ms = clock_monotonic_ms();
+  self->attempts = 0;
+  if (!self->was_up)
+    self->pause_ms = LINK_PAUSE_MIN_MS;
+  self->was_up = true;
+  self->handler->up(self->owner);
+}
+
+static void take_login_reply(struct link *self, const redisReply *reply) {
+  const char *command;
+  struct error error;
+  switch (login_take(&self->login, reply, &command)) {
+  case LOGIN_GOES_ON:
+    return;
+  case LOGIN_DONE:
+    logged_in(self);
+    return;
+  case LOGIN_LATER:
+    lost(self, reply->str);
+    return;
+  case LOGIN_REFUSED:
+    (void)error_set(&error, "redis at %.100s refuses the login: %s: %.100s", self->server, command,
+                    reply->str);
+    give_up(self, &error);
+  }
+}
+
+/* One reply; false when the connection it came from is no longer there. */
+static bool take_reply(struct link *self, enum reply_reader_result result,
+                       const redisReply *reply) {
+  unsigned connection = self->connection;
+  self->too_large = result == REPLY_READER_TOO_LARGE;
+  if (result == REPLY_READER_BROKEN)
+    lost(self, reply_reader_error(&self->reader));
+  else if (self->state == UP)
+    self->handler->reply(self->owner, reply);
+  else
+    take_login_reply(self, reply);
+  return self->connection == connection;
+}
+
+static void take_bytes(struct link *self, const char *bytes, size_t length) {
+  reply_reader_feed(&self->reader, bytes, length);
+  for (bool there = true; there;) {
+    redisReply *reply;
+    enum reply_reader_result result = reply_reader_next(&self->reader, &reply);
+    if (result == REPLY_READER_MORE)
+      return;
+    there = take_reply(self, result, reply);
+    freeReplyObject(reply);
+  }
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context) {
+  struct link *self = context;
+  if (what & EV_TIMEOUT) {
+    lost(self, "no answer in time");
+    return;
+  }
+  char bytes[READ_SIZE];
+  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
+  if (length > 0)
+    take_bytes(self, bytes, (size_t)length);
+  else if (length == 0)
+    lost(self, "closed by the server");
+  else if (errno != EAGAIN && errno != EINTR)
+    lost(self, strerror(errno));
+}
+
+static void send_login(struct link *self) {
+  struct iovec rest = {.iov_base = self->login.text + self->login_sent,
+                       .iov_len = self->login.length - self->login_sent};
+  if (rest.iov_len > 0)
+    self->login_sent += write_pieces(self, &rest, 1);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct link *self = context;
+  if (self->state == UP)
+    self->handler->writable(self->owner);
+  else
+    send_login(self);
+}
+
+static void on_dialed(void *owner, int fd, const char *why) {
+  struct link *self = owner;
+  self->dialer = NULL;
+  if (fd < 0) {
+    lost(self, why);
+    return;
+  }
+  self->fd = fd;
+  self->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
+  self->writable = event_new(self->base, fd, EV_WRITE, on_writable, self);
+  if (self->readable == NULL || self->writable == NULL)
+    abort();
+  (void)event_add(self->readable, NULL);
+  reply_reader_init(&self->reader, self->options.largest_string);
+  login_init(&self->login, self->options.url, self->name);
+  self->login_sent = 0;
+  self->state = LOGGING_IN;
+  expect(self, LOGIN_MS);
+  send_login(self);
+}
+
+static void on_pause(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct link *self = context;
+  self->state = DIALING;
+  self->dialer = dialer_start(self->base, self->options.url, on_dialed, self);
+}
+
+struct link *link_new(struct event_base *base, const struct log *log,
+                      const struct link_options *options, const struct link_handler *handler,
+                      void *owner) {
+  struct link *self = memory_allocate(sizeof *self);
+  *self = (struct link){.base = base,
+                        .log = log,
+                        .options = *options,
+                        .handler = handler,
+                        .owner = owner,
+                        .fd = -1,
+                        .pause_ms = LINK_BOOT_PAUSE_MS};
+  redis_url_name(options->url, self->server, sizeof self->server);
+  (void)snprintf(self->name, sizeof self->name, "%s", options->name);
+  self->pause = evtimer_new(base, on_pause, self);
+  if (self->pause == NULL)
+    abort();
+  return self;
+}
+
+void link_free(struct link *self) {
+  link_stop(self);
+  event_free(self->pause);
+  free(self);
+}
+
+void link_start(struct link *self) {
+  self->state = PAUSING;
+  event_active(self->pause, EV_TIMEOUT, 0);
+}
+
+void link_stop(struct link *self) {
+  self->state = STOPPED;
+  (void)evtimer_del(self->pause);
+  close_socket(self);
+}
+
+bool link_is_up(const struct link *self) {
+  return self->state == UP;
+}
+
+/* Before the login is answered the socket is not the owner's. */
+size_t link_write(struct link *self, const struct iovec *pieces, int count) {
+  return self->state == UP ? write_pieces(self, pieces, count) : 0;
+}
+
+void link_expect(struct link *self, int milliseconds_from_now) {
+  if (self->state == UP)
+    expect(self, milliseconds_from_now);
+}
+
+void link_drop(struct link *self, const char *why) {
+  if (self->state == UP)
+    lost(self, why);
+}
+
+bool link_reply_too_large(const struct link *self) {
+  return self->too_large;
+}

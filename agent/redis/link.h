@@ -1,0 +1,88 @@
+#ifndef AGENT_REDIS_LINK_H
+#define AGENT_REDIS_LINK_H
+
+#include <event2/event.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "agent/log.h"
+#include "agent/redis/url.h"
+#include "wire/error.h"
+
+/*
+ * One connection to Redis that comes back by itself. It resolves, connects, logs in and selects the
+ * database without blocking the loop; then it moves bytes: commands that its owner has encoded go
+ * out, replies come back in order.
+ *
+ *   link_start
+ *     up()            logged in: the owner sends from here on
+ *     reply()         one for each command, in order
+ *     writable()      after link_write took less than all
+ *     down()          lost, and being made again: everything unanswered is unknown
+ *     failed()        given up: LINK_BOOT_ATTEMPTS before the first success, or an answer that
+ *                     another attempt will not change (wrong password, no permission)
+ *
+ * No callback comes from inside link_start or link_write.
+ */
+
+/* Attempts before the first success, with pauses that double from LINK_BOOT_PAUSE_MS. */
+#define LINK_BOOT_ATTEMPTS 5
+#define LINK_BOOT_PAUSE_MS 500
+
+/* After the first success: pauses double between these, half of each is random, so that a fleet
+   does not come back in one wave. They begin anew when a connection lasted longer than the longest.
+ */
+#define LINK_PAUSE_MIN_MS 100
+#define LINK_PAUSE_MAX_MS 5000
+
+struct link_handler {
+  void (*up)(void *owner);
+  void (*reply)(void *owner, const redisReply *reply);
+  void (*writable)(void *owner);
+  void (*down)(void *owner);
+  void (*failed)(void *owner, const struct error *error);
+};
+
+struct link_options {
+  const struct redis_url *url;
+  const char *role; /* for the log: "intake" */
+  const char *name; /* shown by CLIENT LIST, where Redis takes it */
+  size_t
+      largest_string; /* a longer bulk string is read and thrown away, see link_reply_too_large */
+};
+
+struct link;
+
+/* The url, the log and the handler must outlive the link. */
+struct link *link_new(struct event_base *base, const struct log *log,
+                      const struct link_options *options, const struct link_handler *handler,
+                      void *owner);
+void link_free(struct link *self);
+
+void link_start(struct link *self);
+
+/* Closes the connection and stays away. */
+void link_stop(struct link *self);
+
+bool link_is_up(const struct link *self);
+
+/*
+ * Writes what the socket takes now; returns the number of bytes, 0 also when the link is down. When
+ * that is less than all, writable() follows.
+ */
+size_t link_write(struct link *self, const struct iovec *pieces, int count);
+
+/* A reply is due: when none begins to arrive within this time the connection counts as lost. 0:
+   none is due. The time starts again with every byte that arrives. */
+void link_expect(struct link *self, int milliseconds_from_now);
+
+/* Gives this connection up and makes a new one after a pause. */
+void link_drop(struct link *self, const char *why);
+
+/* True inside reply() when a string longer than largest_string was thrown away; the reply is then
+   the beginning of that string, and stands for the whole answer. */
+bool link_reply_too_large(const struct link *self);
+
+#endif

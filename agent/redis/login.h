@@ -1,0 +1,37 @@
+#ifndef AGENT_REDIS_LOGIN_H
+#define AGENT_REDIS_LOGIN_H
+
+#include <hiredis/hiredis.h>
+#include <stddef.h>
+
+#include "agent/redis/url.h"
+
+/*
+ * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, as far as the url asks for
+ * it, in one write; and whether the answers let it go on. Does no I/O.
+ */
+struct login {
+  char *text; /* the commands, to be sent as they are; holds the password */
+  size_t length;
+  const char *commands[3]; /* their names, in order */
+  int count;
+  int answered;
+};
+
+enum login_verdict {
+  LOGIN_GOES_ON, /* more answers are due */
+  LOGIN_DONE,
+  LOGIN_LATER,  /* refused now; another attempt may succeed */
+  LOGIN_REFUSED /* refused for good */
+};
+
+/* `name` is what CLIENT LIST shows. */
+void login_init(struct login *self, const struct redis_url *url, const char *name);
+
+/* Overwrites the text before it frees it. */
+void login_release(struct login *self);
+
+/* Takes the next answer; `*command` is the name of what it answers. */
+enum login_verdict login_take(struct login *self, const redisReply *reply, const char **command);
+
+#endif

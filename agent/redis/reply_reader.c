@@ -1,0 +1,85 @@
+#include "agent/redis/reply_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void reply_reader_init(struct reply_reader *self, size_t largest_string) {
+  *self = (struct reply_reader){.reader = redisReaderCreate(), .largest_string = largest_string};
+  if (self->reader == NULL)
+    abort();
+}
+
+void reply_reader_release(struct reply_reader *self) {
+  if (self->reader != NULL)
+    redisReaderFree(self->reader);
+  self->reader = NULL;
+}
+
+void reply_reader_feed(struct reply_reader *self, const char *bytes, size_t length) {
+  size_t eaten = length < self->discard ? length : (size_t)self->discard;
+  self->discard -= eaten;
+  if (length > eaten && redisReaderFeed(self->reader, bytes + eaten, length - eaten) != REDIS_OK)
+    abort();
+}
+
+/* A new reader, which will find the beginning of the string as if that were all. */
+static void keep_beginning(struct reply_reader *self, const char *text, size_t length) {
+  redisReader *reader = redisReaderCreate();
+  char head[32];
+  int head_length = snprintf(head, sizeof head, "$%zu\r\n", length);
+  if (reader == NULL || redisReaderFeed(reader, head, (size_t)head_length) != REDIS_OK ||
+      redisReaderFeed(reader, text, length) != REDIS_OK ||
+      redisReaderFeed(reader, "\r\n", 2) != REDIS_OK)
+    abort();
+  redisReaderFree(self->reader);
+  self->reader = reader;
+}
+
+/* While hiredis waits for the rest of a string it stands behind the type byte, at the length. */
+static void refuse_large_string(struct reply_reader *self) {
+  const redisReader *reader = self->reader;
+  if (reader->ridx < 0 || reader->task[reader->ridx]->type != REDIS_REPLY_STRING)
+    return;
+  const char *text = reader->buf + reader->pos;
+  const char *end = reader->buf + reader->len;
+  unsigned long long length = 0;
+  while (text < end && *text >= '0' && *text <= '9' && length < (1ULL << 50))
+    length = length * 10 + (unsigned long long)(*text++ - '0');
+  if (end - text < 2 || *text != '\r' || length <= self->largest_string)
+    return;
+  size_t there = (size_t)(end - text) - 2;
+  self->discard = length + 2 - there; /* it ends with \r\n */
+  self->too_large = true;
+  keep_beginning(self, text + 2, there < REPLY_READER_BEGINNING ? there : REPLY_READER_BEGINNING);
+}
+
+/* hiredis gives a large buffer back when more is fed; that may be a whole step later. */
+static void give_memory_back(struct reply_reader *self) {
+  const redisReader *reader = self->reader;
+  if (reader->ridx >= 0 || reader->len > 0 || sdsalloc(reader->buf) <= reader->maxbuf)
+    return;
+  reply_reader_release(self);
+  reply_reader_init(self, self->largest_string);
+}
+
+enum reply_reader_result reply_reader_next(struct reply_reader *self, redisReply **reply) {
+  void *object = NULL;
+  *reply = NULL;
+  if (self->discard > 0)
+    return REPLY_READER_MORE;
+  if (redisReaderGetReply(self->reader, &object) != REDIS_OK)
+    return REPLY_READER_BROKEN;
+  *reply = object;
+  if (object == NULL) {
+    refuse_large_string(self);
+    give_memory_back(self);
+    return REPLY_READER_MORE;
+  }
+  bool too_large = self->too_large;
+  self->too_large = false;
+  return too_large ? REPLY_READER_TOO_LARGE : REPLY_READER_REPLY;
+}
+
+const char *reply_reader_error(const struct reply_reader *self) {
+  return self->reader->errstr;
+}

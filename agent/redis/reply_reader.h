@@ -1,0 +1,41 @@
+#ifndef AGENT_REDIS_REPLY_READER_H
+#define AGENT_REDIS_REPLY_READER_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Bytes from Redis -> replies. A string longer than `largest_string` is not collected: it is thrown
+ * away as it arrives, and its whole answer becomes REPLY_READER_TOO_LARGE, with its beginning.
+ *
+ *   reply_reader_feed(&reader, bytes, n)
+ *   while ((what = reply_reader_next(&reader, &reply)) != REPLY_READER_MORE)
+ *     …                                      freeReplyObject(reply)
+ */
+#define REPLY_READER_BEGINNING ((size_t)4096)
+
+struct reply_reader {
+  redisReader *reader;
+  size_t largest_string;
+  unsigned long long discard; /* bytes of a string that is too large, still to come */
+  bool too_large;             /* what `reader` holds is the beginning of such a string */
+};
+
+enum reply_reader_result {
+  REPLY_READER_MORE, /* bytes are needed */
+  REPLY_READER_REPLY,
+  REPLY_READER_TOO_LARGE, /* *reply is a string: at most REPLY_READER_BEGINNING bytes of it */
+  REPLY_READER_BROKEN     /* what came is not the protocol; reply_reader_error says more */
+};
+
+void reply_reader_init(struct reply_reader *self, size_t largest_string);
+void reply_reader_release(struct reply_reader *self);
+
+void reply_reader_feed(struct reply_reader *self, const char *bytes, size_t length);
+
+enum reply_reader_result reply_reader_next(struct reply_reader *self, redisReply **reply);
+
+const char *reply_reader_error(const struct reply_reader *self);
+
+#endif

@@ -1,0 +1,26 @@
+#ifndef AGENT_SELF_H
+#define AGENT_SELF_H
+
+#include "agent/step/spawn.h"
+#include "wire/error.h"
+
+/*
+ * What the program does to its own process before anything else, so that steps can rely on it:
+ * descriptors 0 to 2 are open, inherited others close on exec, signals are blocked (they are read
+ * from a descriptor) with default dispositions, orphans of steps become children of this process,
+ * and no other process of the same user may read its memory.
+ */
+struct self {
+  struct spawn_defaults spawn;
+  int signal_fd; /* SIGCHLD, and SIGTERM, SIGINT, SIGQUIT, SIGHUP as orders to stop */
+};
+
+/* The descriptors are the caller's to close, with self_release. */
+int self_init(struct self *self, struct error *error);
+void self_release(struct self *self);
+
+/* Takes REDIS_URL out of the environment, and every password of a Redis URL out of the memory that
+   /proc/<pid>/cmdline and environ show. Call it when both were read. */
+void self_hide_credentials(int argc, char **argv);
+
+#endif

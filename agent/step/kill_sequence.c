@@ -1,0 +1,76 @@
+#include "agent/step/kill_sequence.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "agent/clock.h"
+
+/* How often a scan looks whether the tree is gone: a scan costs some milliseconds where there are
+   hundreds of processes. */
+#define TERM_LOOK_MS 50
+#define KILL_LOOK_MS 10
+
+/* A scan is a snapshot: one that finds nobody may have met a fork at the wrong moment. */
+#define QUIET_SCANS 2
+
+#define CHASE_MS 20
+
+static void look_again(struct kill_sequence *self, int64_t ms) {
+  struct timeval pause = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
+  (void)evtimer_add(self->timer, &pause);
+}
+
+static void look(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct kill_sequence *self = context;
+  int64_t now = clock_monotonic_ms();
+  bool killing = now >= self->kill_at_ms;
+  size_t living = process_tree_signal(self->tree, killing ? SIGKILL : 0);
+  /* Orphans that ended although a scan saw nobody: their children are still about. */
+  bool outrun = living == 0 && self->orphans > 0;
+  if (killing && outrun)
+    process_tree_chase(self->tree, CHASE_MS);
+  self->orphans = 0;
+  self->quiet_scans = living > 0 || outrun ? 0 : self->quiet_scans + 1;
+  if (self->quiet_scans < QUIET_SCANS && now < self->kill_at_ms + KILL_SEQUENCE_GIVE_UP_MS) {
+    int64_t left = self->kill_at_ms - now;
+    bool wait = !killing && living > 0;
+    look_again(self, !wait ? KILL_LOOK_MS : left < TERM_LOOK_MS ? left : TERM_LOOK_MS);
+    return;
+  }
+  self->running = false;
+  self->gone(self->owner, living + outrun);
+}
+
+void kill_sequence_init(struct kill_sequence *self, struct event_base *base,
+                        const struct process_tree *tree,
+                        void (*gone)(void *owner, size_t survivors), void *owner) {
+  *self = (struct kill_sequence){.tree = tree, .gone = gone, .owner = owner};
+  self->timer = evtimer_new(base, look, self);
+  if (self->timer == NULL)
+    abort();
+}
+
+void kill_sequence_release(struct kill_sequence *self) {
+  event_free(self->timer);
+}
+
+void kill_sequence_orphan_reaped(struct kill_sequence *self) {
+  self->orphans++;
+}
+
+void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
+  int64_t kill_at_ms = clock_monotonic_ms() + grace_ms;
+  if (self->running) {
+    if (kill_at_ms >= self->kill_at_ms)
+      return;
+    self->kill_at_ms = kill_at_ms;
+  } else {
+    self->running = true;
+    self->kill_at_ms = kill_at_ms;
+    if (grace_ms > 0)
+      (void)process_tree_signal(self->tree, SIGTERM);
+  }
+  look_again(self, 0);
+}

@@ -1,0 +1,95 @@
+#include "agent/step/kinds/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/step/process_tree.h"
+#include "wire/memory.h"
+
+#define DEFAULT_DIRECTORY "/work"
+
+/* What the agent sets itself. */
+enum own_variable { OWN_TAG, OWN_JOB_ID, OWN_STEP_ID, OWN_VARIABLES };
+
+struct environment {
+  char *own[OWN_VARIABLES + 1]; /* owned, NULL-terminated */
+  char **entries;               /* NULL-terminated; the texts are borrowed */
+  size_t count;
+};
+
+static bool has_name(char *const *entries, const char *entry) {
+  size_t name = strcspn(entry, "=");
+  for (; *entries != NULL; entries++)
+    if (strncmp(*entries, entry, name) == 0 && (*entries)[name] == '=')
+      return true;
+  return false;
+}
+
+static size_t count(char *const *entries) {
+  size_t n = 0;
+  while (entries[n] != NULL)
+    n++;
+  return n;
+}
+
+static char *variable(const char *name, const char *value) {
+  char *text;
+  if (asprintf(&text, "%s=%s", name, value) < 0)
+    abort();
+  return text;
+}
+
+/* A step's variable wins over an inherited one, and the agent's own ones over both. */
+static void environment_init(struct environment *self, const struct step_run_context *context,
+                             const struct step *step, const char *tag) {
+  *self = (struct environment){.own = {variable(PROCESS_TREE_TAG, tag),
+                                       variable("SANDBOX_JOB_ID", context->job_id),
+                                       variable("SANDBOX_STEP_ID", step->step_id)}};
+  size_t most = OWN_VARIABLES + count(step->env) + count(context->environment) + 1;
+  self->entries = memory_allocate(most * sizeof *self->entries);
+  memcpy(self->entries, self->own, sizeof self->own);
+  self->count = OWN_VARIABLES;
+  for (char *const *entry = step->env; *entry != NULL; entry++)
+    if (!has_name(self->own, *entry))
+      self->entries[self->count++] = *entry;
+  for (char *const *entry = context->environment; *entry != NULL; entry++)
+    if (!has_name(self->own, *entry) && !has_name(step->env, *entry))
+      self->entries[self->count++] = *entry;
+  self->entries[self->count] = NULL;
+}
+
+static void environment_release(struct environment *self) {
+  for (size_t i = 0; i < OWN_VARIABLES; i++)
+    free(self->own[i]);
+  free(self->entries);
+}
+
+static const char *default_directory(void) {
+  struct stat stat_buffer;
+  bool there = stat(DEFAULT_DIRECTORY, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
+  return there ? DEFAULT_DIRECTORY : NULL;
+}
+
+struct process *run_start(const struct step_run_context *context, const struct step *step,
+                          const char *tag, const struct process_handler *handler, void *owner,
+                          struct error *error) {
+  size_t arguments = count(step->args);
+  char **argv = memory_allocate((arguments + 2) * sizeof *argv);
+  argv[0] = step->command;
+  memcpy(argv + 1, step->args, (arguments + 1) * sizeof *argv);
+  struct environment environment;
+  environment_init(&environment, context, step, tag);
+  struct process_spec spec = {
+      .argv = argv,
+      .envp = environment.entries,
+      .directory = step->working_directory != NULL ? step->working_directory : default_directory(),
+      .tag = tag,
+      .timeout_seconds = step->timeout_seconds,
+  };
+  struct process *process = process_start(&context->process, &spec, handler, owner, error);
+  environment_release(&environment);
+  free(argv);
+  return process;
+}

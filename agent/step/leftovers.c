@@ -1,0 +1,66 @@
+#include "agent/step/leftovers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct pipe_drain {
+  struct event *readable;
+  struct leftovers *owner;
+  struct pipe_drain *next;
+  int fd;
+};
+
+struct leftovers {
+  struct event_base *base;
+  struct pipe_drain *drains;
+};
+
+struct leftovers *leftovers_new(struct event_base *base) {
+  struct leftovers *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    abort();
+  self->base = base;
+  return self;
+}
+
+static void pipe_drain_free(struct pipe_drain *drain) {
+  event_free(drain->readable);
+  close(drain->fd);
+  free(drain);
+}
+
+void leftovers_free(struct leftovers *self) {
+  for (struct pipe_drain *drain = self->drains, *next; drain != NULL; drain = next) {
+    next = drain->next;
+    pipe_drain_free(drain);
+  }
+  free(self);
+}
+
+/* One read per turn of the loop: a process that prints without end must not hold up the others. */
+static void throw_away(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct pipe_drain *drain = context;
+  char nowhere[16384];
+  ssize_t length = read((int)fd, nowhere, sizeof nowhere);
+  if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR)))
+    return;
+  struct pipe_drain **link = &drain->owner->drains;
+  while (*link != drain)
+    link = &(*link)->next;
+  *link = drain->next;
+  pipe_drain_free(drain);
+}
+
+void leftovers_adopt(struct leftovers *self, int fd) {
+  struct pipe_drain *drain = calloc(1, sizeof *drain);
+  if (drain == NULL)
+    abort();
+  *drain = (struct pipe_drain){.owner = self, .fd = fd, .next = self->drains};
+  drain->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, throw_away, drain);
+  if (drain->readable == NULL)
+    abort();
+  (void)event_add(drain->readable, NULL);
+  self->drains = drain;
+}

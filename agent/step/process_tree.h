@@ -1,0 +1,49 @@
+#ifndef AGENT_STEP_PROCESS_TREE_H
+#define AGENT_STEP_PROCESS_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Which processes belong to a step, and how to signal all of them. A process group is not enough:
+ * a child may leave it (setsid) or lose its parent (daemons). The agent is a child subreaper, so
+ * that every orphan stays its descendant, and each step's environment carries a tag. A process
+ * belongs to a step when
+ *   - its environment holds the step's tag, or
+ *   - it has no tag of this agent, and its nearest ancestor with a known answer belongs; where
+ * there is none up to the agent's own child, that child was started after the step was. The last
+ * rule is for what cleared its environment and lost its parent: only one step runs at a time, so it
+ * is either the running step's or older than it.
+ */
+#define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
+
+struct process_tree {
+  const char *tag; /* value of PROCESS_TREE_TAG, "<agent>-<step>"; NULL means every descendant
+                      of the agent */
+  pid_t leader;    /* the command itself, also leader of its process group; 0 when tag is NULL */
+  uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
+};
+
+/* The kernel's clock for start times: ticks since boot. */
+uint64_t process_tree_now(void);
+
+/*
+ * Sends the signal (0: none) once to every living member; a zombie is not living. Returns how many
+ * there were. Where /proc cannot be read only the leader's process group is known.
+ */
+size_t process_tree_signal(const struct process_tree *self, int signal);
+
+/*
+ * For what outruns the scan, a process that forks, exits, and goes on in its child, each time in a
+ * new session: kills the agent's newest child, as long as it belongs, over and over for this time.
+ */
+void process_tree_chase(const struct process_tree *self, int milliseconds);
+
+/*
+ * Names a process other than this one that has the pipe of this descriptor open, like
+ * "pid 42 (sleep)". Returns the number of such processes; `name` is of the first, or "".
+ */
+size_t process_tree_pipe_holder(int fd, char *name, size_t size);
+
+#endif

@@ -1,0 +1,33 @@
+#ifndef AGENT_STEP_SPAWN_H
+#define AGENT_STEP_SPAWN_H
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "wire/error.h"
+
+/* What every child gets, whatever the step; made once. */
+struct spawn_defaults {
+  int stdin_fd;             /* reads as empty */
+  struct rlimit open_files; /* as the agent found it: it raises its own */
+};
+
+struct spawn_request {
+  char *const *argv; /* argv[0] is looked up on PATH as envp has it, unless it holds a slash */
+  char *const *envp;
+  const char *directory; /* NULL: the agent's own */
+  int stdout_fd;
+  int stderr_fd;
+};
+
+/*
+ * Starts a program in a session of its own, with the three descriptors, an empty signal mask and
+ * default dispositions (the agent blocks signals and handles none), and SIGKILL to come when the
+ * agent dies. Returns its pid, or -1 when it could not be started: the text names the command or
+ * the directory and the reason, and there is no child left. All descriptors stay the caller's;
+ * those above 2 must be close-on-exec.
+ */
+pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *request,
+            struct error *error);
+
+#endif

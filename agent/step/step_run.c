@@ -1,0 +1,281 @@
+#include "agent/step/step_run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/clock.h"
+#include "agent/step/batcher.h"
+#include "agent/step/kinds/run.h"
+#include "agent/step/lines.h"
+#include "agent/step/transcript.h"
+#include "wire/json_string.h"
+#include "wire/memory.h"
+
+struct step_run {
+  const struct step_run_handler *handler;
+  void *owner;
+  struct step step;
+  struct process *process; /* NULL: it could not be started */
+  struct process_outcome outcome;
+  struct line_splitter splitters[2];
+  struct batcher batcher;
+  struct event *flush_timer;
+  struct event *finishing; /* calls maybe_finish from the loop */
+  struct transcript transcript;
+  char *step_id_json;
+  size_t step_id_json_length;
+  int64_t now_ms; /* UTC; read once per turn of the loop */
+  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  bool paused;
+  bool ended;         /* the process is over; lines may still wait in the splitters */
+  struct error error; /* why it was not started, stopped or ended by a signal */
+};
+
+static void read_clock(struct step_run *self) {
+  int64_t now_ms = clock_unix_ms();
+  if (now_ms <= self->now_ms)
+    return; /* within a step timestamps do not go back, even where the clock is set */
+  self->now_ms = now_ms;
+  step_event_timestamp(self->timestamp, now_ms);
+}
+
+static void emit(struct step_run *self, enum step_event_kind kind, const struct line *line) {
+  struct step_event event = {.kind = kind,
+                             .step_id = self->step_id_json,
+                             .step_id_length = self->step_id_json_length,
+                             .line = line->text,
+                             .line_length = line->length,
+                             .partial = line->partial,
+                             .timestamp = self->timestamp};
+  self->handler->event(self->owner, &event);
+  batcher_add(&self->batcher, self->now_ms);
+}
+
+static void flush(struct step_run *self) {
+  batcher_flushed(&self->batcher);
+  (void)evtimer_del(self->flush_timer);
+  self->handler->flush(self->owner);
+}
+
+static void flush_when_due(struct step_run *self) {
+  int64_t wait_ms = batcher_due_in_ms(&self->batcher, self->now_ms);
+  if (wait_ms == 0) {
+    flush(self);
+  } else if (wait_ms > 0 && !evtimer_pending(self->flush_timer, NULL)) {
+    struct timeval wait = {.tv_usec = (suseconds_t)wait_ms * 1000};
+    (void)evtimer_add(self->flush_timer, &wait);
+  }
+}
+
+static void on_flush_timer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  flush(context);
+}
+
+/* Hands on the lines that are there; false when the owner is full. */
+static bool take_lines(struct step_run *self, enum process_stream stream) {
+  struct line line;
+  while (!self->handler->full(self->owner)) {
+    if (!line_splitter_next(&self->splitters[stream], &line))
+      return true;
+    emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    transcript_add(&self->transcript, stream == PROCESS_STDOUT, line.text, line.length,
+                   line.partial);
+  }
+  return false;
+}
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct step_run *self = owner;
+  read_clock(self);
+  struct line_splitter *splitter = &self->splitters[stream];
+  size_t size;
+  char *space = line_splitter_space(splitter, &size);
+  ssize_t length = process_read(self->process, stream, space, size);
+  if (length > 0)
+    line_splitter_filled(splitter, (size_t)length);
+  if (take_lines(self, stream)) {
+    flush_when_due(self);
+    return;
+  }
+  self->paused = true;
+  process_pause(self->process);
+  flush(self); /* room only comes from what has left */
+}
+
+static const char *signal_name(int signal) {
+  static const char *const names[] = {
+      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
+      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
+      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
+      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
+      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
+  const char *name =
+      signal > 0 && (size_t)signal < sizeof names / sizeof *names ? names[signal] : NULL;
+  return name != NULL ? name : "another signal";
+}
+
+/* The contract's table of results. */
+static void make_result(struct step_run *self, struct step_result *result) {
+  const struct process_outcome *outcome = &self->outcome;
+  int status = outcome->status;
+  *result = (struct step_result){
+      .step_id = self->step.step_id, .exit_code = -1, .duration_ms = outcome->duration_ms};
+  result->output_content = transcript_head(&self->transcript, &result->output_content_length);
+  const char *output = transcript_tail(&self->transcript, &result->error_message_length);
+  if (self->process == NULL || outcome->end == PROCESS_STOPPED) {
+    output = NULL;
+  } else if (outcome->end == PROCESS_TIMED_OUT) {
+    result->timed_out = true;
+    output = NULL;
+    (void)error_set(&self->error, "timed out after %us", self->step.timeout_seconds);
+  } else if (WIFSIGNALED(status)) {
+    result->exit_code = 128 + WTERMSIG(status);
+    (void)error_set(&self->error, "killed by signal %d (%s)", WTERMSIG(status),
+                    signal_name(WTERMSIG(status)));
+  } else {
+    result->exit_code = WEXITSTATUS(status);
+    if (result->exit_code == 0)
+      return;
+    (void)error_set(&self->error, "exited with code %d and wrote nothing", result->exit_code);
+  }
+  if (output == NULL || result->error_message_length == 0) {
+    output = self->error.text;
+    result->error_message_length = strlen(output);
+  }
+  result->error_message = output;
+}
+
+static void finish(struct step_run *self) {
+  struct step_run_report report = {.holder = self->outcome.holder,
+                                   .survivors = self->outcome.survivors};
+  make_result(self, &report.result);
+  char text[64];
+  int length = snprintf(text, sizeof text, "exit=%d timedOut=%s", report.result.exit_code,
+                        report.result.timed_out ? "True" : "False");
+  read_clock(self);
+  emit(self, STEP_EVENT_COMPLETED, &(struct line){.text = text, .length = (size_t)length});
+  flush(self);
+  self->handler->done(self->owner, &report);
+}
+
+/* The process is over: what is left is in the splitters. */
+static void finish_or_wait(struct step_run *self) {
+  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR))
+    finish(self);
+  else
+    flush(self);
+}
+
+static void on_ended(void *owner, const struct process_outcome *outcome) {
+  struct step_run *self = owner;
+  self->ended = true;
+  self->outcome = *outcome;
+  line_splitter_end(&self->splitters[PROCESS_STDOUT]);
+  line_splitter_end(&self->splitters[PROCESS_STDERR]);
+  read_clock(self);
+  finish_or_wait(self);
+}
+
+static void on_finishing(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct step_run *self = context;
+  read_clock(self);
+  finish_or_wait(self);
+}
+
+static struct event *timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  struct event *timer = evtimer_new(base, callback, owner);
+  if (timer == NULL)
+    abort();
+  return timer;
+}
+
+static struct step_run *step_run_new(const struct step_run_context *context, struct step *step,
+                                     const struct step_run_handler *handler, void *owner) {
+  struct step_run *self = memory_allocate(sizeof *self);
+  *self = (struct step_run){.handler = handler, .owner = owner, .step = *step};
+  *step = (struct step){0};
+  self->outcome.status = -1;
+  self->flush_timer = timer_new(context->process.base, on_flush_timer, self);
+  self->finishing = timer_new(context->process.base, on_finishing, self);
+  line_splitter_init(&self->splitters[PROCESS_STDOUT]);
+  line_splitter_init(&self->splitters[PROCESS_STDERR]);
+  transcript_init(&self->transcript);
+  size_t id = strlen(self->step.step_id);
+  self->step_id_json_length = json_string_length(self->step.step_id, id);
+  self->step_id_json = memory_allocate(self->step_id_json_length);
+  (void)json_string_write(self->step_id_json, self->step.step_id, id);
+  read_clock(self);
+  batcher_init(&self->batcher, self->now_ms);
+  return self;
+}
+
+struct step_run *step_run_start(const struct step_run_context *context, struct step *step,
+                                uint64_t number, const struct step_run_handler *handler,
+                                void *owner) {
+  static const struct process_handler process_handler = {.readable = on_readable,
+                                                         .ended = on_ended};
+  struct step_run *self = step_run_new(context, step, handler, owner);
+  char tag[128];
+  (void)snprintf(tag, sizeof tag, "%s-%llu", context->agent_tag, (unsigned long long)number);
+  emit(self, STEP_EVENT_STARTED,
+       &(struct line){.text = self->step.command, .length = strlen(self->step.command)});
+  self->process = run_start(context, &self->step, tag, &process_handler, self, &self->error);
+  self->ended = self->process == NULL;
+  if (self->ended)
+    event_active(self->finishing, EV_TIMEOUT, 0);
+  flush_when_due(self);
+  return self;
+}
+
+void step_run_free(struct step_run *self) {
+  if (self->process != NULL)
+    process_free(self->process);
+  event_free(self->flush_timer);
+  event_free(self->finishing);
+  line_splitter_release(&self->splitters[PROCESS_STDOUT]);
+  line_splitter_release(&self->splitters[PROCESS_STDERR]);
+  transcript_release(&self->transcript);
+  free(self->step_id_json);
+  step_release(&self->step);
+  free(self);
+}
+
+const struct step *step_run_step(const struct step_run *self) {
+  return &self->step;
+}
+
+bool step_run_reaped(struct step_run *self, pid_t pid, int status) {
+  return self->process != NULL && process_reaped(self->process, pid, status);
+}
+
+void step_run_resume(struct step_run *self) {
+  if (!self->paused && !self->ended)
+    return;
+  if (self->ended) {
+    event_active(self->finishing, EV_TIMEOUT, 0);
+    return;
+  }
+  read_clock(self);
+  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
+    self->paused = false;
+    process_resume(self->process);
+    flush_when_due(self);
+  } else {
+    flush(self);
+  }
+}
+
+void step_run_stop(struct step_run *self, int64_t grace_ms, const char *reason) {
+  if (self->process == NULL || self->ended)
+    return;
+  if (self->error.text[0] == '\0')
+    (void)error_set(&self->error, "%s", reason);
+  process_stop(self->process, grace_ms);
+}

@@ -1,0 +1,43 @@
+#ifndef AGENT_STEP_TRANSCRIPT_H
+#define AGENT_STEP_TRANSCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * What a StepResult tells of the output: the beginning of stdout (outputContent) and the end of
+ * both streams in the order in which they were read (errorMessage). Bounded whatever the command
+ * prints.
+ */
+
+/* outputContent at the most, in bytes before JSON (the contract's 1,000,000). */
+#define TRANSCRIPT_HEAD_MAX ((size_t)1000000)
+
+/* errorMessage at the most, in bytes before JSON (the contract's 8 KiB). */
+#define TRANSCRIPT_TAIL_MAX ((size_t)8192)
+
+struct transcript {
+  char *head;
+  size_t head_length;
+  size_t head_capacity;
+  bool head_cut;
+  char *tail; /* when it is full, what errorMessage may need moves to the front */
+  size_t tail_length;
+};
+
+void transcript_init(struct transcript *self);
+void transcript_release(struct transcript *self);
+
+/* Adds a line's text and, unless it goes on, a "\n". Aborts when out of memory. */
+void transcript_add(struct transcript *self, bool from_stdout, const char *text, size_t length,
+                    bool partial);
+
+/* Stdout's beginning, cut at a UTF-8 boundary; NULL when there was none. Valid until the next add.
+ */
+const char *transcript_head(const struct transcript *self, size_t *length);
+
+/* The end of both, without the last "\n", beginning at a UTF-8 boundary; NULL when there was no
+   output. Valid until the next add. */
+const char *transcript_tail(const struct transcript *self, size_t *length);
+
+#endif

@@ -1,0 +1,46 @@
+#include "agent/step_log.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/command_text.h"
+
+/* How much of a refused payload is shown. */
+#define PAYLOAD_SHOWN 200
+
+void step_log_done(const struct log *log, const struct step *step,
+                   const struct step_run_report *report) {
+  const struct step_result *result = &report->result;
+  char command[400];
+  command_text(step->command, step->args, command, sizeof command);
+  /* -1 is the agent's own word on a step; a command's own last words are in the stream. */
+  bool tell = result->exit_code == -1 && result->error_message != NULL;
+  log_line(log, result->exit_code == 0 ? LOG_INFO : LOG_WARN, step->step_id,
+           "exit=%d in %lldms `%s`%s%.*s", result->exit_code, (long long)result->duration_ms,
+           command, tell ? ": " : "", tell ? (int)result->error_message_length : 0,
+           tell ? result->error_message : "");
+  if (report->holder[0] != '\0')
+    log_line(log, LOG_WARN, step->step_id,
+             "%s still holds its output in the background; what it prints from now on is dropped",
+             report->holder);
+  if (report->survivors > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", report->survivors);
+}
+
+/* The values of a step's `env` may be secrets: what is shown ends before them. */
+static size_t shown_length(const char *payload, size_t length) {
+  static const char env[] = "\"env\"";
+  size_t shown = length < PAYLOAD_SHOWN ? length : PAYLOAD_SHOWN;
+  for (size_t i = 0; i < shown && i + sizeof env - 1 <= length; i++)
+    if (strncasecmp(payload + i, env, sizeof env - 1) == 0)
+      return i;
+  return shown;
+}
+
+void step_log_refused(const struct log *log, const char *step_id, const struct error *error,
+                      const char *payload, size_t length) {
+  size_t shown = shown_length(payload, length);
+  log_line(log, LOG_WARN, step_id, "refused: %s; payload: %.*s%s", error->text, (int)shown, payload,
+           shown < length ? "..." : "");
+}

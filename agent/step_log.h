@@ -1,0 +1,18 @@
+#ifndef AGENT_STEP_LOG_H
+#define AGENT_STEP_LOG_H
+
+#include <stddef.h>
+
+#include "agent/log.h"
+#include "agent/step/step_run.h"
+#include "wire/error.h"
+
+/* What the log tells of a step: one line, and one more for each thing that it left behind. */
+void step_log_done(const struct log *log, const struct step *step,
+                   const struct step_run_report *report);
+
+/* A payload that was refused, and its beginning; never a value of its `env`. */
+void step_log_refused(const struct log *log, const char *step_id, const struct error *error,
+                      const char *payload, size_t length);
+
+#endif

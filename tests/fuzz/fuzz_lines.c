@@ -1,0 +1,142 @@
+/*
+ * A stream of output, cut into reads and taken with pauses, against the stream itself, which is
+ * walked byte by byte. The input is a script: a byte that says what comes, and then what it needs.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/step/lines.h"
+#include "wire/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Enough for a line of three pieces. */
+#define STREAM_MAX (2 * LINE_MAX_PIECE + LINE_SPLITTER_READ)
+
+struct run {
+  struct line_splitter splitter;
+  char *stream;  /* all that was read */
+  size_t length; /* of it */
+  size_t at;     /* where the next piece begins */
+  size_t begin;  /* where its line began */
+};
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+static bool ends_line(char byte) {
+  return byte == '\n' || byte == '\r';
+}
+
+/* The piece is what comes next in the stream, and is cut where the header says. */
+static void check(struct run *self, const struct line *line) {
+  demand(line->length <= LINE_MAX_PIECE && line->length <= self->length - self->at);
+  demand(line->length == 0 || memcmp(self->stream + self->at, line->text, line->length) == 0);
+  demand(line->length == 0 || (memchr(line->text, '\n', line->length) == NULL &&
+                               memchr(line->text, '\r', line->length) == NULL));
+  self->at += line->length;
+  if (line->partial) {
+    demand(self->at < self->length && !ends_line(self->stream[self->at]));
+    demand(line->length == LINE_MAX_PIECE ||
+           (line->length + 3 >= LINE_MAX_PIECE &&
+            utf8_cut(line->text, LINE_MAX_PIECE) == line->length));
+    return;
+  }
+  demand(line->length > 0 || self->begin == self->at);
+  if (self->at == self->length) {
+    demand(self->splitter.ended && line->length > 0);
+  } else {
+    demand(ends_line(self->stream[self->at]));
+    self->at++;
+  }
+  self->begin = self->at;
+}
+
+/* The rest of "\r\n", which may be read later than the line is taken. */
+static void step_over_newline(struct run *self) {
+  if (self->at > 0 && self->at < self->length && self->begin == self->at &&
+      self->stream[self->at - 1] == '\r' && self->stream[self->at] == '\n')
+    self->begin = ++self->at;
+}
+
+/* Up to so many pieces; whether there were less. */
+static bool take(struct run *self, size_t most) {
+  struct line line;
+  for (size_t i = 0; i < most; i++) {
+    if (!line_splitter_next(&self->splitter, &line))
+      return true;
+    step_over_newline(self);
+    check(self, &line);
+  }
+  return false;
+}
+
+/* One read, of as much of the stream's next bytes as there is room for. */
+static size_t read_some(struct run *self, size_t length) {
+  size_t room;
+  char *space = line_splitter_space(&self->splitter, &room);
+  demand(room >= LINE_SPLITTER_READ);
+  demand(self->splitter.capacity <= LINE_MAX_PIECE + LINE_SPLITTER_READ);
+  size_t n = length < room ? length : room;
+  memcpy(space, self->stream + self->length, n);
+  self->length += n;
+  line_splitter_filled(&self->splitter, n);
+  return n;
+}
+
+/* The text `times` times, in reads of up to a splitter's room. All lines are taken before a read,
+   as the header wants it, and `most` of them after it, so that the end finds some left. */
+static void feed(struct run *self, const char *text, size_t length, size_t times, size_t most) {
+  size_t total = length * times;
+  if (total > STREAM_MAX - self->length)
+    total = STREAM_MAX - self->length;
+  char *all = self->stream + self->length;
+  size_t filled = length < total ? length : total;
+  memcpy(all, text, filled);
+  while (filled < total) {
+    size_t n = filled < total - filled ? filled : total - filled;
+    memcpy(all + filled, all, n);
+    filled += n;
+  }
+  while (total > 0) {
+    demand(take(self, SIZE_MAX));
+    total -= read_some(self, total);
+    (void)take(self, most);
+  }
+}
+
+static void finish(struct run *self) {
+  line_splitter_end(&self->splitter);
+  demand(take(self, SIZE_MAX));
+  step_over_newline(self);
+  demand(self->at == self->length);
+  demand(take(self, 1));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct run run = {.stream = malloc(STREAM_MAX)};
+  demand(run.stream != NULL);
+  line_splitter_init(&run.splitter);
+  while (size > 0) {
+    /* The low half of a command is the length of its text, the high half says how often. */
+    size_t length = *data & 0xF;
+    size_t scale = *data >> 4;
+    size_t times = scale < 12 ? 1 : (size_t)1 << (4 * (scale - 11));
+    data++;
+    size--;
+    if (length > size)
+      length = size;
+    feed(&run, (const char *)data, length, times, scale);
+    data += length;
+    size -= length;
+  }
+  finish(&run);
+  line_splitter_release(&run.splitter);
+  free(run.stream);
+  return 0;
+}

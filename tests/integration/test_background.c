@@ -1,0 +1,137 @@
+/* A process that outlives its command, and still holds its pipes. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+enum { ANSWER_MS = 2500 };
+
+static void a_holder_delays_the_answer_by_2_s_at_most(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = job_script(job, job_format(job, "%s & echo hi", sleep));
+  job_expect_result(job, job_run_within(job, step, ANSWER_MS), 0, NULL, "hi\n");
+  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+
+  pid_t holder = proc_find(sleep);
+  assert_int_not_equal(holder, 0);
+  agent_process_wait_log(job->agent, job_format(job, "%d", (int)holder));
+
+  job_shut_down(job);
+  assert_true(proc_wait_gone(sleep, 1000));
+}
+
+static void without_a_holder_nothing_waits(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = job_script(job, job_format(job, "%s >/dev/null 2>&1 & echo hi", sleep));
+  int64_t start = wait_now_ms();
+  job_expect_result(job, job_run(job, step), 0, NULL, "hi\n");
+  if (wait_now_ms() - start > 1500)
+    job_fail(job, "the answer took %lld ms", (long long)(wait_now_ms() - start));
+  assert_int_not_equal(proc_find(sleep), 0);
+}
+
+struct counter {
+  const char *path;
+  long expected;
+};
+
+static bool has_counted(void *context) {
+  const struct counter *counter = context;
+  long count = 0;
+  FILE *file = fopen(counter->path, "re");
+  if (file == NULL)
+    return false;
+  if (fscanf(file, "%ld", &count) != 1)
+    count = 0;
+  fclose(file);
+  return count >= counter->expected;
+}
+
+static void a_holder_is_not_broken_by_a_closed_pipe(void **state) {
+  struct job *job = *state;
+  const char *path = job_path(job, "count");
+  const char *script = job_format(
+      job,
+      "(i=0; while [ $i -lt 25 ]; do i=$((i+1)); echo tick $i || exit 1; echo $i >%s.new;"
+      " mv %s.new %s; sleep 0.2; done) & echo hi",
+      path, path, path);
+  const cJSON *step = job_script(job, script);
+  const cJSON *result = job_run_within(job, step, ANSWER_MS);
+  /* All that was written until then, and the answer does not wait for more. */
+  job_expect_part(job, result, "outputContent", "hi\n");
+  job_expect_part(job, result, "outputContent", "tick 1\n");
+  assert_null(strstr(job_text(result, "outputContent"), "tick 20\n"));
+  if (!wait_until(has_counted, &(struct counter){path, 25}, WAIT_BOUND_MS))
+    job_fail(job, "the holder stopped counting");
+}
+
+/* A pipe holds 64 KiB; whoever writes more into it needs a reader. */
+static void a_holder_is_not_blocked_by_a_full_pipe(void **state) {
+  struct job *job = *state;
+  const char *path = job_path(job, "count");
+  const char *script =
+      job_format(job, "(sleep 3; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
+  job_expect_result(job, job_run_within(job, job_script(job, script), ANSWER_MS), 0, NULL, "hi\n");
+  if (!wait_until(has_counted, &(struct counter){path, 1}, WAIT_BOUND_MS))
+    job_fail(job, "the holder is blocked");
+}
+
+static void later_steps_do_not_hear_a_holder(void **state) {
+  struct job *job = *state;
+  const cJSON *first = job_script(job, "(while echo noise; do sleep 0.05; done) & echo hi");
+  job_run_within(job, first, ANSWER_MS);
+  const cJSON *second = job_script(job, "sleep 0.5; echo clear");
+  job_expect_result(job, job_run(job, second), 0, NULL, "clear\n");
+  assert_string_equal(events_lines(job, second, "stdout"), "clear\n");
+  /* Nor is anything said for the first step behind its own `completed`. */
+  const cJSON *events = events_of(job, first);
+  const cJSON *last = cJSON_GetArrayItem(events, cJSON_GetArraySize(events) - 1);
+  assert_string_equal(job_text(last, "kind"), "completed");
+}
+
+static void a_failure_in_front_of_a_holder_is_a_failure(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = job_script(job, job_format(job, "%s & echo bad >&2; exit 9", sleep));
+  job_expect_result(job, job_run_within(job, step, ANSWER_MS), 9, "bad", NULL);
+}
+
+static void shutdown_ends_the_stubborn_too(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const char *script = job_format(job, "trap '' TERM; setsid %s >/dev/null 2>&1 & echo hi", sleep);
+  job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "hi\n");
+  assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
+  job_shut_down(job);
+  assert_true(proc_wait_gone(sleep, 1000));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_holder_delays_the_answer_by_2_s_at_most, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(without_a_holder_nothing_waits, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_holder_is_not_broken_by_a_closed_pipe, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_holder_is_not_blocked_by_a_full_pipe, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(later_steps_do_not_hear_a_holder, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_failure_in_front_of_a_holder_is_a_failure, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(shutdown_ends_the_stubborn_too, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("background", tests, NULL, NULL);
+}

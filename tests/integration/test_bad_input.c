@@ -1,0 +1,219 @@
+/* What is refused, how it is said, and that nothing else comes of it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+
+#define NIL "00000000-0000-0000-0000-000000000000"
+
+struct refusal {
+  const char *payload;
+  const char *names; /* the field, or what stands for the whole */
+  const char *step_id;
+};
+
+static const struct refusal whole[] = {
+    {"", "JSON", NIL},
+    {"hello", "JSON", NIL},
+    {"{'stepId':'s'}", "JSON", NIL},
+    {"\xFF\xFE{}", "payload", NIL},
+    {"[]", "object", NIL},
+    {"\"text\"", "object", NIL},
+    {"null", "object", NIL},
+    {"42", "object", NIL},
+    {"{\"stepId\":\"s\",\"command\":\"true\"", "JSON", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"tr", "JSON", "s"},
+    {"{\"stepId\":\"s", "JSON", NIL},
+    {"{\"stepId\":\"s\",\"command\":\"true\",}", "JSON", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"true\"} {}", "payload", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"true\",\"timeoutSeconds\":01}", "JSON", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"a\",\"command\":\"b\"}", "command", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"a\",\"env\":{\"A\":\"1\",\"A\":\"2\"}}", "env", "s"},
+    {"{\"stepId\":\"s\",\"command\":\"a\",\"other\":1,\"other\":2}", "other", "s"},
+};
+
+static const struct refusal ids[] = {
+    {"{}", "stepId", NIL},
+    {"{\"command\":\"true\"}", "stepId", NIL},
+    {"{\"stepId\":\"\",\"command\":\"true\"}", "stepId", NIL},
+    {"{\"stepId\":null,\"command\":\"true\"}", "stepId", NIL},
+    {"{\"stepId\":5,\"command\":\"true\"}", "stepId", NIL},
+    {"{\"stepId\":[\"s\"],\"command\":\"true\"}", "stepId", NIL},
+    {"{\"stepId\":\"s\\u0000t\",\"command\":\"true\"}", "stepId", NIL},
+    {"{\"STEPID\":\"s\",\"command\":\"true\"}", "stepId", NIL},
+};
+
+/* The inside of a step with the id `s`. */
+static const struct refusal fields[] = {
+    {"\"command\":\"a\",\"schemaVersion\":2", "schemaVersion", NULL},
+    {"\"command\":\"a\",\"schemaVersion\":0", "schemaVersion", NULL},
+    {"\"command\":\"a\",\"schemaVersion\":1.5", "schemaVersion", NULL},
+    {"\"command\":\"a\",\"schemaVersion\":\"1\"", "schemaVersion", NULL},
+    {"\"command\":\"a\",\"schemaVersion\":{}", "schemaVersion", NULL},
+    {"\"command\":\"a\",\"kind\":\"jump\"", "kind", NULL},
+    {"\"command\":\"a\",\"kind\":\"\"", "kind", NULL},
+    {"\"command\":\"a\",\"kind\":1", "kind", NULL},
+    {"\"command\":\"a\",\"kind\":[]", "kind", NULL},
+    {"\"kind\":\"run\"", "command", NULL},
+    {"\"command\":\"\"", "command", NULL},
+    {"\"command\":null", "command", NULL},
+    {"\"command\":true", "command", NULL},
+    {"\"command\":[\"a\"]", "command", NULL},
+    {"\"command\":\"a\\u0000b\"", "command", NULL},
+    {"\"command\":\"a\",\"args\":\"b\"", "args", NULL},
+    {"\"command\":\"a\",\"args\":{\"0\":\"b\"}", "args", NULL},
+    {"\"command\":\"a\",\"args\":[\"b\",3]", "args", NULL},
+    {"\"command\":\"a\",\"args\":[null]", "args", NULL},
+    {"\"command\":\"a\",\"args\":[\"b\",\"\\u0000\"]", "args", NULL},
+    {"\"command\":\"a\",\"workingDirectory\":7", "workingDirectory", NULL},
+    {"\"command\":\"a\",\"workingDirectory\":[]", "workingDirectory", NULL},
+    {"\"command\":\"a\",\"workingDirectory\":\"/tmp\\u0000\"", "workingDirectory", NULL},
+    {"\"command\":\"a\",\"env\":[]", "env", NULL},
+    {"\"command\":\"a\",\"env\":\"A=1\"", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"A\":1}", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"A\":null}", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"\":\"1\"}", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"A=B\":\"1\"}", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"A\\u0000\":\"1\"}", "env", NULL},
+    {"\"command\":\"a\",\"env\":{\"A\":\"1\\u0000\"}", "env", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":0", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":-1", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":1.5", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":0.1", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":31622401", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":1e300", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":4294967297", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":\"10\"", "timeoutSeconds", NULL},
+    {"\"command\":\"a\",\"timeoutSeconds\":true", "timeoutSeconds", NULL},
+};
+
+static void expect_refusal(struct job *job, const char *payload, const char *names,
+                           const char *step_id) {
+  job_push_text(job, payload, strlen(payload));
+  const cJSON *result = job_result(job);
+  if (strcmp(job_text(result, "stepId"), step_id) != 0)
+    job_fail(job, "stepId is %s for %s", job_text(result, "stepId"), payload);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
+  assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
+  job_expect_part(job, result, "errorMessage", names);
+  job_expect_part(job, result, "errorMessage", "expected");
+}
+
+static void expect_to_go_on(struct job *job) {
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+}
+
+static void no_object_of_json(void **state) {
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+    expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
+  expect_to_go_on(job);
+}
+
+static void no_step_id(void **state) {
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+    expect_refusal(job, ids[i].payload, ids[i].names, ids[i].step_id);
+  expect_to_go_on(job);
+}
+
+static void a_bad_field(void **state) {
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const char *payload = job_format(job, "{\"stepId\":\"s\",%s}", fields[i].payload);
+    expect_refusal(job, payload, fields[i].names, "s");
+  }
+  expect_to_go_on(job);
+}
+
+static void a_shutdown_is_checked_too(void **state) {
+  struct job *job = *state;
+  expect_refusal(job, "{\"kind\":\"shutdown\"}", "stepId", NIL);
+  expect_refusal(job, "{\"stepId\":\"s\",\"kind\":\"shutdown\",\"schemaVersion\":2}",
+                 "schemaVersion", "s");
+  expect_to_go_on(job);
+  job_shut_down(job);
+}
+
+static char *repeated(const char *text, size_t times) {
+  size_t length = strlen(text);
+  char *all = malloc(length * times + 1);
+  assert_non_null(all);
+  for (size_t i = 0; i < times; i++)
+    memcpy(all + i * length, text, length);
+  all[length * times] = '\0';
+  return all;
+}
+
+static void nested_10000_deep(void **state) {
+  struct job *job = *state;
+  char *open = repeated("[", 10000);
+  char *close = repeated("]", 10000);
+  expect_refusal(job,
+                 job_format(job, "{\"stepId\":\"s\",\"command\":\"true\",\"x\":%s%s}", open, close),
+                 "nest", "s");
+  expect_refusal(job, job_format(job, "%s%s", open, close), "nest", NIL);
+  expect_refusal(job, job_format(job, "%s", open), "nest", NIL);
+  free(open);
+  free(close);
+  expect_to_go_on(job);
+}
+
+static void a_crowd_of_refusals(void **state) {
+  struct job *job = *state;
+  for (int i = 0; i < 200; i++)
+    job_push_text(job, "{\"stepId\":\"s\"}", 14);
+  const cJSON *step = job_step(job, "echo", "behind", NULL);
+  job_push(job, step);
+  for (int i = 0; i < 200; i++)
+    job_expect_part(job, job_result(job), "errorMessage", "command");
+  job_expect_result(job, job_result(job), 0, NULL, "behind\n");
+}
+
+static void the_log_has_the_payload_shortened(void **state) {
+  struct job *job = *state;
+  char *padding = repeated("padding ", 20000);
+  const char *payload =
+      job_format(job, "{\"stepId\":\"s\",\"kind\":\"a-marker\",\"x\":\"%s\"}", padding);
+  free(padding);
+  expect_refusal(job, payload, "kind", "s");
+  agent_process_wait_log(job->agent, "a-marker");
+  size_t length = strlen(agent_process_log(job->agent));
+  if (length > 8192)
+    job_fail(job, "%zu bytes of log for one refusal", length);
+}
+
+/* A payload must not be able to forge a line of the log. */
+static void the_log_has_the_payload_on_one_line(void **state) {
+  struct job *job = *state;
+  expect_refusal(job, "{\"stepId\":\"s\",\n\"kind\":\"x\",\r\n\"forged\":\"\x1b[31m\x7f\"}",
+                 "payload", "s");
+  expect_refusal(job, "{\"stepId\":\"s\",\n\"kind\":\"x\",\r\n\"forged\":\"\"}", "kind", "s");
+  agent_process_wait_log(job->agent, "forged");
+  const char *log = agent_process_log(job->agent);
+  assert_null(strstr(log, "\n\"kind\""));
+  assert_null(strchr(log, '\x1b'));
+  assert_null(strchr(log, '\r'));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(no_object_of_json, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(no_step_id, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_bad_field, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_shutdown_is_checked_too, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(nested_10000_deep, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_crowd_of_refusals, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_log_has_the_payload_shortened, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_log_has_the_payload_on_one_line, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("bad input", tests, NULL, NULL);
+}

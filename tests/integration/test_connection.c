@@ -1,0 +1,225 @@
+/* The first connection: how a server is named, and what is said when it can not be had. */
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+enum { AT_ONCE_MS = 2000, FIVE_ATTEMPTS_MS = 60000 };
+
+#define PASSWORD "s3cret-Word"
+
+/* The default user and three more, of whom only the first may do what it takes. */
+static int setup_with_passwords(void **state) {
+  static const char *const commands[] = {
+      "ACL SETUSER smith on >%s ~* &* +@all",
+      "ACL SETUSER clerk on >%s ~* &* +@connection",
+      "ACL SETUSER guest on >%s ~other:* &* +@all",
+      "CONFIG SET requirepass %s",
+  };
+  job_setup_server(state);
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    redisReply *reply = redisCommand(job->redis, commands[i], PASSWORD);
+    assert_int_equal(reply->type, REDIS_REPLY_STATUS);
+    freeReplyObject(reply);
+  }
+  return 0;
+}
+
+static void start(struct job *job, const char *url, const char *const *environment) {
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+  agent_process_free(job->agent);
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment});
+}
+
+static void expect_hello_in(struct job *job, int database) {
+  freeReplyObject(redisCommand(job->redis, "SELECT %d", database));
+  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
+  job_shut_down(job);
+}
+
+static void a_server_has_many_names(void **state) {
+  struct job *job = *state;
+  int port = redis_server_port(job->server);
+  const char *socket = redis_server_socket(job->server);
+  const char *const urls[] = {
+      job_format(job, "redis://127.0.0.1:%d", port), job_format(job, "redis://127.0.0.1:%d/", port),
+      job_format(job, "redis://localhost:%d", port), job_format(job, "REDIS://LocalHost:%d", port),
+      job_format(job, "127.0.0.1:%d", port),         job_format(job, "localhost:%d", port),
+      job_format(job, "unix://%s", socket)};
+  for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+    start(job, urls[i], NULL);
+    expect_hello_in(job, 0);
+  }
+}
+
+static void a_password_can_be_written_in_many_ways(void **state) {
+  struct job *job = *state;
+  int port = redis_server_port(job->server);
+  const struct {
+    const char *url;
+    int database;
+  } forms[] = {
+      {job_format(job, "redis://:%s@127.0.0.1:%d", PASSWORD, port), 0},
+      {job_format(job, "redis://smith:%s@127.0.0.1:%d", PASSWORD, port), 0},
+      {job_format(job, "redis://smith:%s@localhost:%d/3", PASSWORD, port), 3},
+      {job_format(job, "redis://smith:s3cret%%2DWord@localhost:%d/3", port), 3},
+      {job_format(job, "127.0.0.1:%d,password=%s", port, PASSWORD), 0},
+      {job_format(job, "localhost:%d,user=smith,password=%s,defaultDatabase=5", port, PASSWORD), 5},
+      {job_format(job, "localhost:%d,abortConnect=false,defaultDatabase=2,password=%s", port,
+                  PASSWORD),
+       2}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    start(job, forms[i].url, NULL);
+    expect_hello_in(job, forms[i].database);
+  }
+}
+
+static void the_environment_will_do(void **state) {
+  struct job *job = *state;
+  const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
+                                     job_format(job, "JOB_ID=%s", job->id), NULL};
+  job->agent = agent_process_start(&(struct agent_setup){.environment = environment});
+  expect_hello_in(job, 0);
+}
+
+static void a_flag_wins_over_its_variable(void **state) {
+  struct job *job = *state;
+  const char *const environment[] = {"REDIS_URL=redis://127.0.0.1:1", "JOB_ID=another", NULL};
+  start(job, job->url, environment);
+  expect_hello_in(job, 0);
+}
+
+/* A port of its own that nobody listens on. */
+static int deaf_socket(int *port) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof address;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+  *port = ntohs(address.sin_port);
+  return fd;
+}
+
+static void expect_end(struct job *job, int bound_ms, const char *reason) {
+  int code = agent_process_wait(job->agent, bound_ms);
+  if (code != 3)
+    job_fail(job, "exit code %d, not 3", code);
+  if (strcasestr(agent_process_log(job->agent), reason) == NULL)
+    job_fail(job, "no word of `%s`", reason);
+  assert_null(strstr(agent_process_log(job->agent), PASSWORD));
+}
+
+static void without_a_server_it_gives_up(void **state) {
+  struct job *job = *state;
+  int port;
+  int fd = deaf_socket(&port);
+  start(job, job_format(job, "redis://127.0.0.1:%d", port), NULL);
+  int64_t began = wait_now_ms();
+  expect_end(job, FIVE_ATTEMPTS_MS, "connection refused");
+  close(fd);
+  /* Pauses that grow: the four of them take their time. */
+  assert_true(wait_now_ms() - began > 1000);
+
+  const char *log = agent_process_log(job->agent);
+  if (strstr(log, "127.0.0.1") == NULL || strstr(log, job_format(job, "%d", port)) == NULL)
+    job_fail(job, "no word of host and port");
+  int attempts = 0;
+  for (const char *at = log; (at = strcasestr(at, "refused")) != NULL; at++)
+    attempts++;
+  if (attempts < 5 || attempts > 6) /* the last line of all may say it once more */
+    job_fail(job, "%d refusals in the log", attempts);
+}
+
+static void a_server_that_starts_late_is_found(void **state) {
+  struct job *job = *state;
+  redis_server_kill(job->server);
+  job_start_agent(job, NULL);
+  agent_process_wait_log(job->agent, "refused");
+  redis_server_restart(job->server);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(job->server);
+  expect_hello_in(job, 0);
+}
+
+static void no_such_host_is_said(void **state) {
+  struct job *job = *state;
+  start(job, "redis://no-such-host.invalid:6379", NULL);
+  expect_end(job, FIVE_ATTEMPTS_MS, "no-such-host.invalid");
+}
+
+static void no_such_socket_is_said(void **state) {
+  struct job *job = *state;
+  start(job, "unix:///no/such/socket", NULL);
+  expect_end(job, FIVE_ATTEMPTS_MS, "/no/such/socket");
+}
+
+static void expect_at_once(struct job *job, const char *credentials, const char *reason) {
+  start(job, job_format(job, "redis://%s127.0.0.1:%d", credentials, redis_server_port(job->server)),
+        NULL);
+  expect_end(job, AT_ONCE_MS, reason);
+}
+
+static void a_wrong_password_is_said_at_once(void **state) {
+  struct job *job = *state;
+  expect_at_once(job, ":wrong@", "WRONGPASS");
+  expect_at_once(job, "smith:wrong@", "WRONGPASS");
+  expect_at_once(job, "nobody:" PASSWORD "@", "WRONGPASS");
+  assert_null(strstr(agent_process_log(job->agent), "wrong@"));
+}
+
+static void a_missing_password_is_said_at_once(void **state) {
+  struct job *job = *state;
+  expect_at_once(job, "", "NOAUTH");
+}
+
+static void a_missing_permission_is_said_at_once(void **state) {
+  struct job *job = *state;
+  expect_at_once(job, "clerk:" PASSWORD "@", "NOPERM");
+  expect_at_once(job, "guest:" PASSWORD "@", "NOPERM");
+}
+
+static void a_database_beyond_the_last_is_said_at_once(void **state) {
+  struct job *job = *state;
+  start(job, job_format(job, "%s/99", job->url), NULL);
+  expect_end(job, AT_ONCE_MS, "out of range");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_server_has_many_names, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_password_can_be_written_in_many_ways, setup_with_passwords,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(the_environment_will_do, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_flag_wins_over_its_variable, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(without_a_server_it_gives_up, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_server_that_starts_late_is_found, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(no_such_host_is_said, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(no_such_socket_is_said, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_wrong_password_is_said_at_once, setup_with_passwords,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_missing_password_is_said_at_once, setup_with_passwords,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_missing_permission_is_said_at_once, setup_with_passwords,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_database_beyond_the_last_is_said_at_once, job_setup_server,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
+}

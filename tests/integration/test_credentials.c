@@ -1,0 +1,151 @@
+/* The Redis password is the agent's alone: no step can find it, and no log holds it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+
+#define PASSWORD "s3cret-Word"
+
+static const char *const with_password[] = {"--requirepass", PASSWORD, NULL};
+
+static int setup(void **state) {
+  struct job *job = job_new(redis_server_start(with_password));
+  freeReplyObject(redisCommand(job->redis, "AUTH %s", PASSWORD));
+  *state = job;
+  return 0;
+}
+
+static const char *url_with_password(struct job *job) {
+  return job_format(job, "redis://:%s@127.0.0.1:%d", PASSWORD, redis_server_port(job->server));
+}
+
+static void start_with_flag(struct job *job, const char *url, uid_t uid) {
+  const char *const arguments[] = {"--verbose", "--redis-url", url, "--job-id", job->id, NULL};
+  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = uid});
+}
+
+static void start_with_variable(struct job *job, const char *url, uid_t uid) {
+  const char *const arguments[] = {"--verbose", "--job-id", job->id, NULL};
+  const char *const environment[] = {job_format(job, "REDIS_URL=%s", url), "LAST=kept", NULL};
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment, .uid = uid});
+}
+
+/* The file holds `expected`, and no part of the password. */
+static void expect_clean(struct job *job, const char *file, const char *expected) {
+  size_t length;
+  char *text = proc_read(agent_process_pid(job->agent), file, &length);
+  if (text == NULL)
+    job_fail(job, "%s can not be read", file);
+  if (memmem(text, length, "s3cret", 6) != NULL || memmem(text, length, "Word", 4) != NULL)
+    job_fail(job, "%s shows the password", file);
+  if (memmem(text, length, expected, strlen(expected)) == NULL)
+    job_fail(job, "%s does not show %s", file, expected);
+  free(text);
+}
+
+static void expect_hidden(struct job *job) {
+  job_expect_result(job, job_run(job, job_step(job, "echo", "hi", NULL)), 0, NULL, "hi\n");
+  expect_clean(job, "cmdline", "--job-id");
+  expect_clean(job, "environ", "PATH=");
+  const char *log = agent_process_log(job->agent);
+  assert_null(strstr(log, PASSWORD));
+}
+
+static void a_flag_is_wiped(void **state) {
+  struct job *job = *state;
+  start_with_flag(job, url_with_password(job), 0);
+  expect_hidden(job);
+}
+
+static void the_references_form_is_wiped(void **state) {
+  struct job *job = *state;
+  start_with_flag(job,
+                  job_format(job, "127.0.0.1:%d,password=%s,defaultDatabase=0",
+                             redis_server_port(job->server), PASSWORD),
+                  0);
+  expect_hidden(job);
+}
+
+static void a_flag_with_an_equals_sign_is_wiped(void **state) {
+  struct job *job = *state;
+  const char *const arguments[] = {job_format(job, "--redis-url=%s", url_with_password(job)),
+                                   "--job-id", job->id, NULL};
+  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  expect_hidden(job);
+}
+
+static void a_variable_is_wiped(void **state) {
+  struct job *job = *state;
+  start_with_variable(job, url_with_password(job), 0);
+  expect_hidden(job);
+}
+
+static void a_variable_that_lost_to_a_flag_is_wiped_too(void **state) {
+  struct job *job = *state;
+  const char *url = url_with_password(job);
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+  const char *const environment[] = {"REDIS_URL=redis://:s3cret@elsewhere", NULL};
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  expect_hidden(job);
+}
+
+static void a_step_does_not_get_the_variable(void **state) {
+  struct job *job = *state;
+  start_with_variable(job, url_with_password(job), 0);
+  const cJSON *result =
+      job_run(job, job_script(job, "echo \"${REDIS_URL-unset} ${LAST-unset}\"; env | grep s3cret"));
+  assert_string_equal(job_text(result, "outputContent"), "unset kept\n");
+}
+
+static void a_steps_own_variable_is_its_own(void **state) {
+  struct job *job = *state;
+  start_with_variable(job, url_with_password(job), 0);
+  cJSON *step = job_script(job, "echo \"$REDIS_URL\"");
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "REDIS_URL", "redis://its-own");
+  job_expect_result(job, job_run(job, step), 0, NULL, "redis://its-own\n");
+}
+
+/* Same user, and the kernel still says no: the agent's memory is not dumpable. */
+static void a_step_can_not_look_into_the_agent(void **state) {
+  struct job *job = *state;
+  uid_t nobody = 65534;
+  start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
+  pid_t agent = agent_process_pid(job->agent);
+  static const char *const files[] = {"environ", "mem", "maps"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    const cJSON *step =
+        job_step(job, "head", "-c1", job_format(job, "/proc/%d/%s", (int)agent, files[i]), NULL);
+    const cJSON *result = job_run(job, step);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
+    job_expect_part(job, result, "errorMessage", "Permission denied");
+  }
+  /* That is the agent's alone: a command may be looked into, by debuggers for one. */
+  const cJSON *own = job_script(job, "head -c1 /proc/$$/environ >/dev/null");
+  job_expect_result(job, job_run(job, own), 0, NULL, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_flag_is_wiped, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_references_form_is_wiped, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_flag_with_an_equals_sign_is_wiped, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_variable_is_wiped, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_variable_that_lost_to_a_flag_is_wiped_too, setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_does_not_get_the_variable, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_steps_own_variable_is_its_own, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_can_not_look_into_the_agent, setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("credentials", tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* What a command finds when it starts: its arguments, environment, directory, descriptors, signals.
+ */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+
+static const char *output_of(struct job *job, const cJSON *step) {
+  const cJSON *result = job_run(job, step);
+  const cJSON *output = cJSON_GetObjectItem(result, "outputContent");
+  job_expect_result(job, result, 0, NULL, cJSON_IsString(output) ? output->valuestring : NULL);
+  return job_text(result, "outputContent");
+}
+
+static void add_env(cJSON *step, const char *name, const char *value) {
+  cJSON *env = cJSON_GetObjectItem(step, "env");
+  cJSON_AddStringToObject(env == NULL ? cJSON_AddObjectToObject(step, "env") : env, name, value);
+}
+
+static void arguments_are_untouched(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "printf", "<%s>", "a b", "", "'q'", "\"dq\"", "$HOME", "`id`",
+                               "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
+  assert_string_equal(output_of(job, step), "<a b><><'q'><\"dq\"><$HOME><`id`><*><\\n><~><x\ny><--"
+                                            "><é漢😀><;><\t\x01>\n");
+}
+
+static void many_arguments_fit(void **state) {
+  struct job *job = *state;
+  cJSON *step = job_step(job, "sh", "-c", "echo $# ${#1}", "sh", NULL);
+  char *argument = job_format(job, "%01000d", 0);
+  for (int i = 0; i < 1000; i++)
+    cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
+  assert_string_equal(output_of(job, step), "1000 1000\n");
+}
+
+static void arguments_beyond_the_kernels_limit_are_said(void **state) {
+  struct job *job = *state;
+  cJSON *step = job_step(job, "true", NULL);
+  char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
+  cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
+  const cJSON *result = job_run(job, step);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  job_expect_part(job, result, "errorMessage", "too long");
+}
+
+static void the_steps_env_comes_on_top(void **state) {
+  struct job *job = *state;
+  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+  const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  cJSON *step = job_script(job, "echo \"$KEPT,$TAKEN,$NEW\"; env | grep -c ^TAKEN=");
+  add_env(step, "TAKEN", "from the step");
+  add_env(step, "NEW", "a=b 'c'\"d\"");
+  assert_string_equal(output_of(job, step), "from the agent,from the step,a=b 'c'\"d\"\n1\n");
+  assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
+}
+
+static void a_command_knows_its_job_and_step(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "echo \"$SANDBOX_JOB_ID $SANDBOX_STEP_ID\"");
+  assert_string_equal(output_of(job, step),
+                      job_format(job, "%s %s\n", job->id, job_text(step, "stepId")));
+}
+
+static const char *write_script(struct job *job, const char *name, const char *content) {
+  const char *path = job_path(job, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+  close(fd);
+  return path;
+}
+
+static void the_steps_path_is_searched(void **state) {
+  struct job *job = *state;
+  write_script(job, "only-here", "#!/bin/sh\necho \"found $0\"\n");
+  cJSON *step = job_step(job, "only-here", NULL);
+  const char *directory = redis_server_directory(job->server);
+  add_env(step, "PATH", job_format(job, "/nowhere:%s:/usr/bin:/bin", directory));
+  assert_string_equal(output_of(job, step), job_format(job, "found %s/only-here\n", directory));
+}
+
+/* A directory or a file without the x bit on the way does not end the search. */
+static void the_search_goes_on_behind_what_can_not_run(void **state) {
+  struct job *job = *state;
+  const char *first = job_path(job, "first");
+  const char *second = job_path(job, "second");
+  assert_int_equal(mkdir(first, 0755) | mkdir(second, 0755), 0);
+  assert_int_equal(chmod(write_script(job, "first/tool", "#!/bin/sh\necho wrong\n"), 0644), 0);
+  write_script(job, "second/tool", "#!/bin/sh\necho right\n");
+  cJSON *step = job_step(job, "tool", NULL);
+  add_env(step, "PATH", job_format(job, "%s:%s:/usr/bin:/bin", first, second));
+  assert_string_equal(output_of(job, step), "right\n");
+}
+
+static void a_slash_is_relative_to_the_working_directory(void **state) {
+  struct job *job = *state;
+  write_script(job, "tool", "#!/bin/sh\npwd\n");
+  cJSON *step = job_step(job, "./tool", NULL);
+  const char *directory = redis_server_directory(job->server);
+  cJSON_AddStringToObject(step, "workingDirectory", directory);
+  assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
+}
+
+static void stdin_is_empty(void **state) {
+  struct job *job = *state;
+  assert_string_equal(output_of(job, job_script(job, "readlink /proc/self/fd/0; wc -c")),
+                      "/dev/null\n0\n");
+}
+
+static void the_umask_is_the_agents(void **state) {
+  struct job *job = *state;
+  mode_t before = umask(027);
+  job_start_agent(job, NULL);
+  umask(before);
+  assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
+}
+
+static void a_command_leads_its_own_group(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "cut -d' ' -f1,5,6 /proc/$$/stat");
+  int pid;
+  int group;
+  int session;
+  assert_int_equal(sscanf(output_of(job, step), "%d %d %d", &pid, &group, &session), 3);
+  assert_int_equal(pid, group);
+  assert_int_not_equal(group, getpgid(agent_process_pid(job->agent)));
+}
+
+static void signals_are_as_new(void **state) {
+  struct job *job = *state;
+  /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  sigaddset(&blocked, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  signal(SIGHUP, SIG_IGN);
+  job_start_agent(job, NULL);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  signal(SIGHUP, SIG_DFL);
+  const char *status = output_of(job, job_step(job, "cat", "/proc/self/status", NULL));
+  static const char *const fields[] = {"SigBlk", "SigIgn", "SigCgt"};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const char *expected = job_format(job, "\n%s:\t0000000000000000\n", fields[i]);
+    if (strstr(status, expected) == NULL)
+      job_fail(job, "%s is not empty in\n%s", fields[i], status);
+  }
+}
+
+static void no_descriptor_but_three(void **state) {
+  struct job *job = *state;
+  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+  int inherited = open("/dev/null", O_RDONLY);
+  assert_true(inherited > 2);
+  job->agent =
+      agent_process_start(&(struct agent_setup){.arguments = arguments, .inherited_fd = inherited});
+  close(inherited);
+  /* 3 is ls's own: the directory that it reads. */
+  assert_string_equal(output_of(job, job_step(job, "ls", "/proc/self/fd", NULL)), "0\n1\n2\n3\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(arguments_are_untouched, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(many_arguments_fit, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(arguments_beyond_the_kernels_limit_are_said, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(the_steps_env_comes_on_top, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_command_knows_its_job_and_step, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_steps_path_is_searched, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_search_goes_on_behind_what_can_not_run, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_slash_is_relative_to_the_working_directory, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(stdin_is_empty, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_umask_is_the_agents, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_command_leads_its_own_group, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(signals_are_as_new, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(no_descriptor_but_three, job_setup_server, job_teardown),
+  };
+  return cmocka_run_group_tests_name("environment", tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* The idle limit: 60 s a cycle, which is why everything here goes on side by side. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+/* One cycle, less what clocks may differ, and more what a busy machine may add. */
+enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000 };
+
+enum { BY_FLAG, BY_VARIABLE, FLAG_WINS, AFTER_A_STEP, WITHOUT_REDIS, STEP_COUNTS, CASES };
+
+struct agents {
+  struct job *jobs[CASES];
+  int64_t idle_since[CASES];
+  int64_t left_at[CASES];
+};
+
+static struct job *start(const char *cycles, const char *variable) {
+  struct job *job = job_new(redis_server_start(NULL));
+  const char *arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL, NULL, NULL};
+  if (cycles != NULL) {
+    arguments[4] = "--idle-cycles";
+    arguments[5] = cycles;
+  }
+  const char *const environment[] = {
+      job_format(job, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=%s", variable), NULL};
+  job->agent = agent_process_start(&(struct agent_setup){
+      .arguments = arguments, .environment = variable == NULL ? NULL : environment});
+  return job;
+}
+
+static bool all_have_left(void *context) {
+  struct agents *agents = context;
+  bool all = true;
+  for (int i = 0; i < CASES; i++) {
+    if (agents->left_at[i] != 0)
+      continue;
+    if (agent_process_is_running(agents->jobs[i]->agent))
+      all = false;
+    else
+      agents->left_at[i] = wait_now_ms();
+  }
+  return all;
+}
+
+static int start_all(void **state) {
+  struct agents *agents = calloc(1, sizeof *agents);
+  assert_non_null(agents);
+  *state = agents;
+  agents->jobs[BY_FLAG] = start("1", NULL);
+  agents->jobs[BY_VARIABLE] = start(NULL, "1");
+  agents->jobs[FLAG_WINS] = start("1", "5");
+  agents->jobs[AFTER_A_STEP] = start("1", NULL);
+  agents->jobs[WITHOUT_REDIS] = start("1", NULL);
+  agents->jobs[STEP_COUNTS] = start("1", NULL);
+  for (int i = 0; i < CASES; i++)
+    agents->idle_since[i] = wait_now_ms();
+
+  struct job *job = agents->jobs[STEP_COUNTS];
+  job_push(job, job_step(job, "sleep", "8", NULL));
+
+  job = agents->jobs[WITHOUT_REDIS];
+  job_run(job, job_step(job, "true", NULL));
+  redis_server_kill(job->server);
+  agents->idle_since[WITHOUT_REDIS] = wait_now_ms();
+
+  job = agents->jobs[AFTER_A_STEP];
+  job_run(job, job_step(job, "sleep", "4", NULL));
+  agents->idle_since[AFTER_A_STEP] = wait_now_ms();
+
+  job_result(agents->jobs[STEP_COUNTS]);
+  agents->idle_since[STEP_COUNTS] = wait_now_ms();
+  wait_until(all_have_left, agents, CYCLE_MS + LATE_MS);
+  return 0;
+}
+
+static int stop_all(void **state) {
+  struct agents *agents = *state;
+  for (int i = 0; i < CASES; i++)
+    job_free(agents->jobs[i]);
+  free(agents);
+  return 0;
+}
+
+static void expect_left_in_time(struct agents *agents, int which) {
+  struct job *job = agents->jobs[which];
+  if (agents->left_at[which] == 0)
+    job_fail(job, "it still runs");
+  int code = agent_process_wait(job->agent, 0);
+  if (code != 2)
+    job_fail(job, "exit code %d, not 2", code);
+  int64_t idle = agents->left_at[which] - agents->idle_since[which];
+  if (idle < CYCLE_MS - EARLY_MS || idle > CYCLE_MS + LATE_MS)
+    job_fail(job, "it left after %lld ms", (long long)idle);
+}
+
+static void a_flag_sets_the_limit(void **state) {
+  expect_left_in_time(*state, BY_FLAG);
+}
+
+static void a_variable_sets_the_limit(void **state) {
+  expect_left_in_time(*state, BY_VARIABLE);
+}
+
+static void the_flag_wins_over_the_variable(void **state) {
+  expect_left_in_time(*state, FLAG_WINS);
+}
+
+static void a_step_starts_the_count_again(void **state) {
+  expect_left_in_time(*state, AFTER_A_STEP);
+}
+
+static void time_without_redis_counts(void **state) {
+  expect_left_in_time(*state, WITHOUT_REDIS);
+}
+
+static void a_running_step_is_not_idle(void **state) {
+  expect_left_in_time(*state, STEP_COUNTS);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_flag_sets_the_limit),
+      cmocka_unit_test(a_variable_sets_the_limit),
+      cmocka_unit_test(the_flag_wins_over_the_variable),
+      cmocka_unit_test(a_step_starts_the_count_again),
+      cmocka_unit_test(time_without_redis_counts),
+      cmocka_unit_test(a_running_step_is_not_idle),
+  };
+  return cmocka_run_group_tests_name("idle", tests, start_all, stop_all);
+}

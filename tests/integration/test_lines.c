@@ -1,0 +1,194 @@
+/* Bytes become lines, and lines become events in time. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+
+enum { PIECE_MAX = 256 * 1024, ROUNDS = 6 };
+
+static void each_ending_ends_a_line(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
+  job_expect_result(job, job_run(job, step), 0, NULL, "a\nb\nc\nd\n\ne\n\nf\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
+}
+
+/* A progress bar: each state of it shows while the command still runs. */
+static void a_lone_carriage_return_does_not_wait(void **state) {
+  struct job *job = *state;
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = job_script(
+      job,
+      job_format(job, "printf '10%%%%\\r'; until [ -e %s ]; do sleep 0.05; done; printf '\\nend'",
+                 gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "10%");
+  fclose(fopen(gate, "w"));
+  /* The "\n" that comes so much later belongs to that "\r". */
+  job_expect_result(job, job_result(job), 0, NULL, "10%\nend\n");
+}
+
+static void a_line_without_end_comes_with_the_end_of_file(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "printf one; printf two >&2");
+  job_expect_result(job, job_run(job, step), 0, NULL, "one\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "one\n");
+  assert_string_equal(events_lines(job, step, "stderr"), "two\n");
+}
+
+static void bytes_that_are_no_text_are_replaced(void **state) {
+  struct job *job = *state;
+  job_run(job, job_step(job, "printf", "a\\377b\\000c\\nd\\342\\202\\ne\\355\\240\\200f\\n", NULL));
+  const char *raw = events_raw(job);
+  static const char *const lines[] = {"\"line\":\"a\xEF\xBF\xBD"
+                                      "b\\u0000c\"",
+                                      "\"line\":\"d\xEF\xBF\xBD\"",
+                                      "\"line\":\"e\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
+                                      "f\""};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    if (strstr(raw, lines[i]) == NULL)
+      job_fail(job, "no %s in\n%s", lines[i], raw);
+  }
+}
+
+/* A character that two writes tear apart is one character all the same. */
+static void a_torn_character_is_whole(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "printf '\\346\\274'; sleep 0.3; printf '\\242\\n'");
+  job_expect_result(job, job_run(job, step), 0, NULL, "漢\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "漢\n");
+}
+
+static void a_long_line_comes_in_pieces(void **state) {
+  struct job *job = *state;
+  /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
+  const cJSON *step = job_script(
+      job, "head -c 103000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; echo short");
+  job_run(job, step);
+  size_t total = 0;
+  int lines = 0;
+  int pieces = 0;
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    if (strcmp(job_text(event, "kind"), "stdout") != 0)
+      continue;
+    const char *line = job_text(event, "line");
+    const cJSON *partial = cJSON_GetObjectItem(event, "partial");
+    assert_true(partial == NULL || cJSON_IsTrue(partial));
+    assert_true(strlen(line) <= PIECE_MAX);
+    assert_null(strstr(line, "\xEF\xBF\xBD"));
+    pieces += partial != NULL;
+    lines += partial == NULL;
+    total += lines < 2 ? strlen(line) : 0;
+  }
+  assert_int_equal(lines, 2);
+  assert_true(pieces >= 1);
+  assert_int_equal(total, 309000);
+  const char *joined = events_lines(job, step, "stdout");
+  assert_string_equal(joined + 309000, "\nshort\n");
+}
+
+/* Redis's clock at the entry minus the same clock in the line, the least of the rounds: one round
+   may be late on a busy machine, but a fixed delay shows in all of them. */
+static double least_delay_ms(struct job *job, const cJSON *step, const char *mark) {
+  double least = 1e9;
+  int rounds = 0;
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    const char *line = job_text(event, "line");
+    if (strncmp(line, mark, strlen(mark)) != 0)
+      continue;
+    rounds++;
+    double delay =
+        cJSON_GetObjectItem(event, "entryMs")->valuedouble - strtod(line + strlen(mark), NULL);
+    least = delay < least ? delay : least;
+  }
+  assert_int_equal(rounds, ROUNDS);
+  return least;
+}
+
+static void the_first_line_after_silence_does_not_wait(void **state) {
+  struct job *job = *state;
+  const cJSON *step =
+      job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.3; date '+first=%s%3N'; done");
+  job_run(job, step);
+  double delay = least_delay_ms(job, step, "first=");
+  if (delay > 60)
+    job_fail(job, "the first line waits for %g ms", delay);
+}
+
+static void a_line_waits_100_ms_at_most(void **state) {
+  struct job *job = *state;
+  /* The second line comes 20 ms behind the first, and nothing after it for a while. */
+  const cJSON *step = job_script(
+      job,
+      "for i in 1 2 3 4 5 6; do sleep 0.6; echo first; sleep 0.02; date '+second=%s%3N'; done");
+  job_run(job, step);
+  double delay = least_delay_ms(job, step, "second=");
+  if (delay > 160)
+    job_fail(job, "the second line waits for %g ms", delay);
+}
+
+static void fifty_lines_do_not_wait(void **state) {
+  struct job *job = *state;
+  /* One line leaves at once; the 50 behind it fill a batch. */
+  const cJSON *step =
+      job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.4; echo first; sleep 0.02; seq 1000 1048;"
+                      " date '+fiftieth=%s%3N'; done");
+  job_run(job, step);
+  double delay = least_delay_ms(job, step, "fiftieth=");
+  if (delay > 60)
+    job_fail(job, "a full batch waits for %g ms", delay);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), ROUNDS * 51 + 2);
+}
+
+static void the_stream_is_trimmed(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--events-maxlen", "500", NULL);
+  const cJSON *step = job_step(job, "seq", "20000", NULL);
+  job_run(job, step);
+  /* Redis trims whole nodes, of 100 entries each by default. */
+  int events = cJSON_GetArraySize(events_of(job, step));
+  if (events < 500 || events > 1000)
+    job_fail(job, "%d events are left of 500", events);
+  const char *lines = events_lines(job, step, "stdout");
+  assert_string_equal(lines + strlen(lines) - 12, "19999\n20000\n");
+}
+
+static void the_stream_holds_10000_by_default(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "seq", "30000", NULL);
+  job_run(job, step);
+  int events = cJSON_GetArraySize(events_of(job, step));
+  if (events < 10000 || events > 11000)
+    job_fail(job, "%d events are left of 10000", events);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(each_ending_ends_a_line, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_lone_carriage_return_does_not_wait, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_line_without_end_comes_with_the_end_of_file, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(bytes_that_are_no_text_are_replaced, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_torn_character_is_whole, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_long_line_comes_in_pieces, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_first_line_after_silence_does_not_wait, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_line_waits_100_ms_at_most, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(fifty_lines_do_not_wait, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_stream_is_trimmed, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(the_stream_holds_10000_by_default, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
+}

@@ -1,0 +1,182 @@
+/* stderr: one line per fact, and nothing in it that is nobody's business. */
+
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+
+static bool matches(const char *text, const char *pattern) {
+  regex_t form;
+  assert_int_equal(regcomp(&form, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE), 0);
+  bool found = regexec(&form, text, 0, NULL, 0) == 0;
+  regfree(&form);
+  return found;
+}
+
+static int count(const char *text, const char *part) {
+  int found = 0;
+  for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
+    found++;
+  return found;
+}
+
+static void expect_line(struct job *job, const char *pattern) {
+  if (!matches(agent_process_log(job->agent), pattern))
+    job_fail(job, "no line of the log matches %s", pattern);
+}
+
+/* The job's id has characters that mean something in a pattern. */
+static void use_plain_job_id(struct job *job) {
+  snprintf(job->id, sizeof job->id, "pipe-42");
+}
+
+static void every_line_has_the_same_form(void **state) {
+  struct job *job = *state;
+  use_plain_job_id(job);
+  job_start_agent(job, "--verbose", NULL);
+  job_run(job, job_step(job, "echo", "hello", NULL));
+  job_run(job, job_script(job, "echo why >&2; exit 3"));
+  job_push_text(job, "{", 1);
+  job_result(job);
+  job_shut_down(job);
+  char *log = strdup(agent_process_log(job->agent));
+  assert_non_null(log);
+  int lines = 0;
+  char *rest = log;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL && rest != NULL; lines++) {
+    if (!matches(line, "^[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3} (DEBUG|INFO |WARN |ERROR) "
+                       "job=pipe-42 ."))
+      job_fail(job, "not a line of the log: %s", line);
+  }
+  free(log);
+  assert_true(lines > 5);
+}
+
+static void one_line_says_how_a_step_went(void **state) {
+  struct job *job = *state;
+  use_plain_job_id(job);
+  job_start_agent(job, NULL);
+  cJSON *step = job_step(job, "echo", "hello", "world", NULL);
+  cJSON_ReplaceItemInObject(step, "stepId",
+                            cJSON_CreateString("1234abcd-1111-1111-1111-111111111111"));
+  job_run(job, step);
+  job_shut_down(job);
+  expect_line(job, " INFO  job=pipe-42 step=1234abcd exit=0 in [0-9]+ms `echo hello world`$");
+  assert_int_equal(count(agent_process_log(job->agent), "step=1234abcd"), 1);
+}
+
+static void a_failure_is_a_warning(void **state) {
+  struct job *job = *state;
+  use_plain_job_id(job);
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "false", NULL));
+  job_run(job, job_step(job, "no-such-command-here", NULL));
+  cJSON *step = job_step(job, "sleep", "60", NULL);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  job_run(job, step);
+  job_shut_down(job);
+  expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} exit=1 in [0-9]+m?s `false`");
+  expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*no-such-command-here");
+  expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
+}
+
+static void a_shells_payload_stands_for_it(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_run(job, job_script(job, "true && git --version || true"));
+  job_run(job, job_step(job, "bash", "-c", "true || echo bashed", NULL));
+  job_run(job, job_step(job, "/bin/sh", "-c", "true  # slashed", NULL));
+  job_run(job, job_step(job, "sh", "-ec", "true  # errexit", NULL));
+  job_shut_down(job);
+  const char *log = agent_process_log(job->agent);
+  static const char *const quoted[] = {"`true && git --version || true`", "`true || echo bashed`"};
+  for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
+    if (strstr(log, quoted[i]) == NULL)
+      job_fail(job, "no %s in the log", quoted[i]);
+  }
+  assert_null(strstr(log, "`sh -c"));
+  assert_null(strstr(log, "`bash -c"));
+}
+
+static void output_is_there_only_when_asked_for(void **state) {
+  struct job *job = *state;
+  const char *script = "printf 'se%s\\n' cret-output; printf 'se%s\\n' cret-error >&2";
+  job_start_agent(job, NULL);
+  job_run(job, job_script(job, script));
+  job_shut_down(job);
+  assert_null(strstr(agent_process_log(job->agent), "secret"));
+
+  job_start_agent(job, "--verbose", NULL);
+  job_run(job, job_script(job, script));
+  job_shut_down(job);
+  assert_non_null(strstr(agent_process_log(job->agent), "secret-output"));
+  assert_non_null(strstr(agent_process_log(job->agent), "secret-error"));
+}
+
+static void values_of_env_are_never_there(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--verbose", NULL);
+  cJSON *step = job_script(job, "test -n \"$TOKEN\"");
+  cJSON *env = cJSON_AddObjectToObject(step, "env");
+  cJSON_AddStringToObject(env, "TOKEN", "t0p-s3cret");
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  /* Nor when the step fails, can not start, or is refused. */
+  cJSON_ReplaceItemInObject(step, "command", cJSON_CreateString("false"));
+  job_run(job, step);
+  cJSON_ReplaceItemInObject(step, "command", cJSON_CreateString("no-such-command-here"));
+  job_run(job, step);
+  cJSON_ReplaceItemInObject(step, "command", cJSON_CreateString(""));
+  job_run(job, step);
+  cJSON_AddStringToObject(env, "A=t0p-s3cret", "x");
+  job_run(job, step);
+  job_shut_down(job);
+  assert_null(strstr(agent_process_log(job->agent), "t0p-s3cret"));
+}
+
+/* What a step says about itself stays on its line, and does nothing to a terminal. */
+static void control_characters_are_made_visible(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--verbose", NULL);
+  job_run(job, job_script(job, "true\n# 00:00:00.000 INFO  forged \x1b[31m\x07"));
+  job_run(job, job_step(job, "printf", "\\033[31mred\\007\\n", NULL));
+  job_shut_down(job);
+  const char *log = agent_process_log(job->agent);
+  assert_null(strchr(log, '\x1b'));
+  assert_null(strchr(log, '\x07'));
+  assert_null(strstr(log, "\n# 00:00"));
+}
+
+static void a_long_command_is_shortened(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", job_format(job, "%0100000d", 0), NULL));
+  job_shut_down(job);
+  assert_true(strlen(agent_process_log(job->agent)) < 4096);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(every_line_has_the_same_form, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(one_line_says_how_a_step_went, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_failure_is_a_warning, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_shells_payload_stands_for_it, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(output_is_there_only_when_asked_for, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(values_of_env_are_never_there, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(control_characters_are_made_visible, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_long_command_is_shortened, job_setup_server, job_teardown),
+  };
+  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

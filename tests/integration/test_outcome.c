@@ -1,0 +1,195 @@
+/* What a StepResult says about how a command ended, and what it keeps of its output. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+
+/* The contract's limits. */
+enum { MESSAGE_MAX = 8192, OUTPUT_MAX = 1000000 };
+
+static void exit_codes_come_through(void **state) {
+  struct job *job = *state;
+  static const int codes[] = {1, 2, 42, 126, 127, 255};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+    const cJSON *result = job_run(job, job_script(job, job_format(job, "exit %d", codes[i])));
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, codes[i]);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
+  }
+}
+
+static void a_signal_is_128_and_its_number(void **state) {
+  struct job *job = *state;
+  static const struct {
+    const char *script;
+    int exit_code;
+    const char *name;
+  } deaths[] = {{"kill -KILL $$", 137, "SIGKILL"},
+                {"kill -SEGV $$", 139, "SIGSEGV"},
+                {"kill -TERM $$", 143, "SIGTERM"}};
+  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+    const cJSON *result = job_run(job, job_script(job, deaths[i].script));
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, deaths[i].exit_code);
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
+    job_expect_part(job, result, "errorMessage", deaths[i].name);
+  }
+}
+
+static void output_outranks_the_signals_name(void **state) {
+  struct job *job = *state;
+  const cJSON *result = job_run(job, job_script(job, "echo last words; kill -KILL $$"));
+  job_expect_result(job, result, 137, "last words", "last words\n");
+}
+
+static void both_streams_are_in_the_message_in_order(void **state) {
+  struct job *job = *state;
+  /* The pauses keep the two pipes apart: what is written at one moment has no order. */
+  const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
+  job_expect_result(job, job_run(job, step), 3, "a\nb\nc", "a\nc\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "a\nc\n");
+  assert_string_equal(events_lines(job, step, "stderr"), "b\n");
+}
+
+static void the_message_is_the_last_8_kib(void **state) {
+  struct job *job = *state;
+  const cJSON *result = job_run(job, job_script(job, "seq 100000 199999 >&2; exit 1"));
+  const char *message = job_text(result, "errorMessage");
+  size_t length = strlen(message);
+  if (length > MESSAGE_MAX || length < MESSAGE_MAX - 8)
+    job_fail(job, "%zu bytes of message", length);
+  /* 7 bytes each: the last whole lines are known, and so is what comes before them. */
+  for (size_t back = 1; back <= MESSAGE_MAX / 7; back++) {
+    const char *expected = job_format(job, "%zu", 200000 - back);
+    assert_memory_equal(message + length + 1 - back * 7, expected, 6);
+  }
+}
+
+static void the_message_is_cut_between_characters(void **state) {
+  struct job *job = *state;
+  /* Lines of 3-byte characters: whatever the cut hits, no half of one is left. */
+  const cJSON *result = job_run(
+      job,
+      job_script(job, "i=0; while [ $i -lt 3000 ]; do echo 漢字仮名; i=$((i+1)); done; exit 1"));
+  const char *message = job_text(result, "errorMessage");
+  assert_null(strstr(message, "\xEF\xBF\xBD"));
+  assert_true(strlen(message) > MESSAGE_MAX - 16 && strlen(message) <= MESSAGE_MAX);
+}
+
+static void success_has_no_message(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "echo noise >&2");
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  assert_string_equal(events_lines(job, step, "stderr"), "noise\n");
+}
+
+static void output_is_kept_up_to_a_million_bytes(void **state) {
+  struct job *job = *state;
+  /* 8 bytes a line: 999,992 bytes are whole lines, and a million is one line more. */
+  const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124999"));
+  assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_MAX);
+
+  result = job_run(job, job_script(job, "seq 1000000 1199999"));
+  const char *output = job_text(result, "outputContent");
+  assert_int_equal(strlen(output), OUTPUT_MAX);
+  assert_memory_equal(output, "1000000\n1000001\n", 16);
+  assert_string_equal(output + OUTPUT_MAX - 8, "1124999\n");
+}
+
+static void output_is_cut_between_characters(void **state) {
+  struct job *job = *state;
+  /* One line of three-byte characters: 333,333 of them fit, and the last byte stays free. */
+  const char *script = "head -c 400000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'";
+  const char *output = job_text(job_run(job, job_script(job, script)), "outputContent");
+  size_t length = strlen(output);
+  assert_int_equal(length, OUTPUT_MAX - 1);
+  assert_string_equal(output + length - 6, "漢漢");
+}
+
+static void a_last_line_without_end_gets_one(void **state) {
+  struct job *job = *state;
+  job_expect_result(job, job_run(job, job_step(job, "printf", "a\\r\\nb", NULL)), 0, NULL,
+                    "a\nb\n");
+}
+
+static void expect_no_start(struct job *job, const cJSON *step, const char *name,
+                            const char *reason) {
+  const cJSON *result = job_run(job, step);
+  job_expect_part(job, result, "errorMessage", name);
+  job_expect_part(job, result, "errorMessage", reason);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
+  assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
+}
+
+static const char *write_file(struct job *job, const char *name, const char *content, mode_t mode) {
+  const char *path = job_path(job, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+  return path;
+}
+
+static void what_can_not_start_says_why(void **state) {
+  struct job *job = *state;
+  expect_no_start(job, job_step(job, "no-such-command-here", NULL), "no-such-command-here",
+                  "not found");
+  expect_no_start(job, job_step(job, "/nowhere/at/all", NULL), "/nowhere/at/all", "no such file");
+
+  cJSON *step = job_step(job, "true", NULL);
+  cJSON_AddStringToObject(step, "workingDirectory", "/no/such/directory");
+  expect_no_start(job, step, "/no/such/directory", "no such file or directory");
+
+  const char *plain = write_file(job, "plain", "#!/bin/sh\n", 0644);
+  expect_no_start(job, job_step(job, plain, NULL), plain, "permission denied");
+
+  step = job_step(job, "true", NULL);
+  cJSON_AddStringToObject(step, "workingDirectory", plain);
+  expect_no_start(job, step, plain, "not a directory");
+
+  const char *directory = redis_server_directory(job->server);
+  expect_no_start(job, job_step(job, directory, NULL), directory, "permission denied");
+
+  /* An ELF header of no known machine. */
+  const char *foreign = write_file(job, "foreign",
+                                   "\x7f"
+                                   "ELF\x02\x01\x01",
+                                   0755);
+  expect_no_start(job, job_step(job, foreign, NULL), foreign, "exec format");
+
+  const char *script = write_file(job, "script", "#!/no/such/interpreter\n", 0755);
+  expect_no_start(job, job_step(job, script, NULL), script, "/no/such/interpreter");
+
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(exit_codes_come_through, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_signal_is_128_and_its_number, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(output_outranks_the_signals_name, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(both_streams_are_in_the_message_in_order, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(the_message_is_the_last_8_kib, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_message_is_cut_between_characters, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(success_has_no_message, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(output_is_kept_up_to_a_million_bytes, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(output_is_cut_between_characters, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_last_line_without_end_gets_one, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(what_can_not_start_says_why, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* A thousand steps that are there before the agent is: in order, and it is after the last one what
+   it was after the first. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
+
+/* What a step sees of the agent, which is its parent: resident KiB and open descriptors. */
+static const char look_at_parent[] =
+    "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status; ls /proc/$PPID/fd | wc -l";
+
+struct figures {
+  long rss_kib;
+  long descriptors;
+};
+
+static struct figures figures_in(struct job *job, const cJSON *result) {
+  struct figures figures = {0};
+  const char *output = job_text(result, "outputContent");
+  if (sscanf(output, "%ld\n%ld", &figures.rss_kib, &figures.descriptors) != 2)
+    job_fail(job, "no figures in `%s`", output);
+  return figures;
+}
+
+static cJSON *step_number(struct job *job, int number, const char *sleep) {
+  if (number == 1 || number == SETTLED || number == STEPS)
+    return job_script(job, look_at_parent);
+  if (number == WITH_BACKGROUND)
+    return job_script(job, job_format(job, "%s >/dev/null 2>&1 & echo %d", sleep, number));
+  if (number % 3 == 0)
+    return job_script(job, job_format(job, "echo %d; echo noise >&2", number));
+  return job_step(job, "echo", job_format(job, "%d", number), NULL);
+}
+
+static void a_thousand_steps(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 600);
+  const char **ids = calloc(STEPS + 1, sizeof *ids);
+  assert_non_null(ids);
+  for (int number = 1; number <= STEPS; number++) {
+    const cJSON *step = step_number(job, number, sleep);
+    ids[number] = job_text(step, "stepId");
+    job_push(job, step);
+  }
+  job_start_agent(job, NULL);
+  struct figures first = {0};
+  struct figures settled = {0};
+  struct figures last = {0};
+  for (int number = 1; number <= STEPS; number++) {
+    const cJSON *result = job_result(job);
+    if (strcmp(job_text(result, "stepId"), ids[number]) != 0)
+      job_fail(job, "result %d is that of %s", number, job_text(result, "stepId"));
+    if (number == 1)
+      first = figures_in(job, result);
+    else if (number == SETTLED)
+      settled = figures_in(job, result);
+    else if (number == STEPS)
+      last = figures_in(job, result);
+    else
+      job_expect_result(job, result, 0, NULL, job_format(job, "%d\n", number));
+  }
+  free(ids);
+
+  int zombies;
+  int children = proc_child_count(agent_process_pid(job->agent), &zombies);
+  if (zombies != 0 || children != 1)
+    job_fail(job, "%d children, %d of them zombies, where one sleeps", children, zombies);
+  if (first.descriptors != last.descriptors)
+    job_fail(job, "%ld descriptors at first, %ld at last", first.descriptors, last.descriptors);
+  print_message("resident: %ld KiB after step %d, %ld KiB after step %d\n", settled.rss_kib,
+                SETTLED, last.rss_kib, STEPS);
+  if (agent_process_is_shipped() && last.rss_kib * 10 > settled.rss_kib * 11)
+    job_fail(job, "%ld KiB have grown to %ld", settled.rss_kib, last.rss_kib);
+
+  assert_int_not_equal(proc_find(sleep), 0);
+  job_shut_down(job);
+  assert_true(proc_wait_gone(sleep, 1000));
+}
+
+/* Orphans that come to the agent as their next parent are reaped too. */
+static void strangers_leave_no_zombies(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 1);
+  const char *script = job_format(
+      job, "for i in 1 2 3 4 5 6 7 8 9; do setsid sh -c '%s & true' >/dev/null 2>&1; done", sleep);
+  job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, NULL);
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
+  job_run(job, job_step(job, "true", NULL));
+  int zombies;
+  assert_int_equal(proc_child_count(agent_process_pid(job->agent), &zombies), 0);
+  assert_int_equal(zombies, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_thousand_steps, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(strangers_leave_no_zombies, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* A connection that is lost after the first one stood comes back by itself. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+/* A result whose acknowledgement was lost with the connection comes once more: earlier ones are
+   passed over. */
+static const cJSON *result_of(struct job *job, const cJSON *step) {
+  const cJSON *result;
+  do
+    result = job_result(job);
+  while (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) < 0);
+  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  return result;
+}
+
+static void expect_step_to_run(struct job *job) {
+  const cJSON *step = job_step(job, "echo", "on", NULL);
+  job_push(job, step);
+  job_expect_result(job, result_of(job, step), 0, NULL, "on\n");
+}
+
+static void expect_to_go_on(struct job *job) {
+  expect_step_to_run(job);
+  job_shut_down(job);
+}
+
+static void restart_server(struct job *job) {
+  redis_server_kill(job->server);
+  redis_server_restart(job->server);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(job->server);
+}
+
+/* A step that runs until the gate is there. */
+static cJSON *gated_step(struct job *job, const char *gate) {
+  return job_script(
+      job, job_format(job, "echo one; until [ -e %s ]; do sleep 0.05; done; echo two", gate));
+}
+
+static void open_gate(const char *gate) {
+  FILE *file = fopen(gate, "we");
+  assert_non_null(file);
+  fclose(file);
+}
+
+static void a_server_comes_back_while_idle(void **state) {
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  for (int round = 0; round < 3; round++) {
+    restart_server(job);
+    expect_step_to_run(job);
+  }
+  job_shut_down(job);
+}
+
+static void a_server_comes_back_while_a_step_runs(void **state) {
+  struct job *job = *state;
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = gated_step(job, gate);
+  job_push(job, step);
+  events_wait(job, step, "stdout", "one");
+  restart_server(job);
+  open_gate(gate);
+  job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
+  /* The old stream went with the old server; what comes after it is whole. */
+  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+  expect_to_go_on(job);
+}
+
+static void a_step_ends_while_there_is_no_server(void **state) {
+  struct job *job = *state;
+  const char *gate = job_path(job, "gate");
+  const char *pid_file = job_path(job, "pid");
+  const cJSON *step = job_script(
+      job, job_format(job, "echo $$ >%s; echo one; until [ -e %s ]; do sleep 0.05; done; echo two",
+                      pid_file, gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "one");
+  int child = 0;
+  FILE *file = fopen(pid_file, "re");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%d", &child), 1);
+  fclose(file);
+  redis_server_kill(job->server);
+  open_gate(gate);
+  assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
+  redis_server_restart(job->server);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(job->server);
+  job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
+  expect_to_go_on(job);
+}
+
+static void drop_connections(struct job *job) {
+  redisReply *reply = redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes");
+  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+  freeReplyObject(reply);
+}
+
+static void dropped_connections_come_back(void **state) {
+  struct job *job = *state;
+  for (int round = 0; round < 3; round++) {
+    const char *gate = job_path(job, job_format(job, "gate-%d", round));
+    const cJSON *step = gated_step(job, gate);
+    job_push(job, step);
+    events_wait(job, step, "stdout", "one");
+    drop_connections(job);
+    open_gate(gate);
+    job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
+    assert_string_equal(events_lines(job, step, "stdout"), "one\ntwo\n");
+    drop_connections(job);
+  }
+  expect_to_go_on(job);
+}
+
+struct writer {
+  pid_t pid;
+  long written;
+  int same; /* so many times in a row it had written no more */
+};
+
+static bool has_stalled(void *context) {
+  struct writer *writer = context;
+  char *io = proc_read(writer->pid, "io", NULL);
+  const char *field = io == NULL ? NULL : strstr(io, "wchar: ");
+  long written = field == NULL ? 0 : strtol(field + 7, NULL, 10);
+  free(io);
+  writer->same = written == writer->written ? writer->same + 1 : 0;
+  writer->written = written;
+  return written > 0 && writer->same > 50;
+}
+
+/* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
+static void a_frozen_server_holds_the_command_back(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--events-maxlen", "0", NULL);
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = job_script(
+      job, job_format(job, "echo one; until [ -e %s ]; do sleep 0.05; done; exec seq 60000", gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "one");
+  redis_server_freeze(job->server);
+  open_gate(gate);
+  struct writer writer = {.pid = proc_wait_for("seq 60000", WAIT_BOUND_MS)};
+  assert_int_not_equal(writer.pid, 0);
+  if (!wait_until(has_stalled, &writer, WAIT_BOUND_MS))
+    job_fail(job, "the command is not held back");
+  long rss = proc_status_kib(agent_process_pid(job->agent), "VmRSS");
+  if (agent_process_is_shipped() && rss > 16 * 1024)
+    job_fail(job, "%ld KiB are resident", rss);
+  redis_server_thaw(job->server);
+
+  const cJSON *result = job_result(job);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  const char *lines = events_lines(job, step, "stdout");
+  assert_memory_equal(lines, "one\n1\n2\n", 8);
+  assert_string_equal(lines + strlen(lines) - 12, "59999\n60000\n");
+  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 60003);
+  expect_to_go_on(job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_server_comes_back_while_idle, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_server_comes_back_while_a_step_runs, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_ends_while_there_is_no_server, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(dropped_connections_come_back, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_frozen_server_holds_the_command_back, job_setup_server,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("reconnect", tests, NULL, NULL);
+}

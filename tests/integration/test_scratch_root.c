@@ -1,0 +1,143 @@
+/* A root with nothing in it but the agent and one static command: no libraries, no /proc, no /etc,
+   no shell. Only the program as it is shipped has to run there. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+static void copy_program(const char *from, const char *to) {
+  struct stat file;
+  int in = open(from, O_RDONLY | O_CLOEXEC);
+  assert_true(in >= 0);
+  assert_int_equal(fstat(in, &file), 0);
+  int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+  assert_true(out >= 0);
+  for (off_t left = file.st_size; left > 0;) {
+    ssize_t n = sendfile(out, in, NULL, (size_t)left);
+    assert_true(n > 0);
+    left -= n;
+  }
+  close(in);
+  close(out);
+}
+
+static void build_command(struct job *job, const char *to) {
+  const char *compiler = getenv("CC");
+  const char *command = job_format(job, "%s -static -O1 -o %s tests/integration/scratch_command.c",
+                                   compiler == NULL || *compiler == '\0' ? "cc" : compiler, to);
+  int status = system(command);
+  if (status != 0)
+    fail_msg("`%s` failed", command);
+}
+
+static int setup(void **state) {
+  job_setup_server(state);
+  struct job *job = *state;
+  const char *root = job_path(job, "root");
+  assert_int_equal(mkdir(root, 0755), 0);
+  build_command(job, job_path(job, "root/command"));
+  copy_program(agent_process_program(), job_path(job, "root/agent"));
+  return 0;
+}
+
+static void start_in_root(struct job *job, const char *url) {
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .root = job_path(job, "root")});
+}
+
+static void a_command_runs_in_an_empty_root(void **state) {
+  struct job *job = *state;
+  start_in_root(job, job->url);
+  const cJSON *step = job_step(job, "/command", "hello", NULL);
+  job_expect_result(job, job_run(job, step), 0, NULL, "in /\nhello\n");
+  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+
+  cJSON *on_path = job_step(job, "command", NULL);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(on_path, "env"), "PATH", "/");
+  job_expect_result(job, job_run(job, on_path), 0, NULL, "in /\n");
+
+  const cJSON *result = job_run(job, job_script(job, "echo no shell"));
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  job_expect_part(job, result, "errorMessage", "sh");
+  job_shut_down(job);
+}
+
+/* A name needs no resolver's files for what every machine calls itself. */
+static void localhost_is_known_without_a_hosts_file(void **state) {
+  struct job *job = *state;
+  start_in_root(job, job_format(job, "redis://localhost:%d", redis_server_port(job->server)));
+  job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
+  job_shut_down(job);
+}
+
+static void a_unix_socket_inside_of_it_will_do(void **state) {
+  struct job *job = *state;
+  assert_int_equal(link(redis_server_socket(job->server), job_path(job, "root/redis.sock")), 0);
+  start_in_root(job, "unix:///redis.sock");
+  job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
+  job_shut_down(job);
+}
+
+static void work_is_where_commands_run(void **state) {
+  struct job *job = *state;
+  assert_int_equal(mkdir(job_path(job, "root/work"), 0755), 0);
+  start_in_root(job, job->url);
+  job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /work\n");
+  cJSON *step = job_step(job, "/command", NULL);
+  cJSON_AddStringToObject(step, "workingDirectory", "/");
+  job_expect_result(job, job_run(job, step), 0, NULL, "in /\n");
+  cJSON_ReplaceItemInObject(step, "workingDirectory", cJSON_CreateNull());
+  job_expect_result(job, job_run(job, step), 0, NULL, "in /work\n");
+  job_shut_down(job);
+}
+
+/* Without /proc the step's tag can not be read; its group can still be ended. */
+static void a_deadline_holds_in_an_empty_root(void **state) {
+  struct job *job = *state;
+  start_in_root(job, job->url);
+  cJSON *step =
+      job_step(job, "/agent", "--redis-url", "redis://127.0.0.1:1", "--job-id", "x", NULL);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  const cJSON *result = job_run_within(job, step, 12500);
+  job_expect_part(job, result, "errorMessage", "timed out after 1s");
+  job_shut_down(job);
+}
+
+/* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
+static void a_dynamic_program_does_not_run_there(void **state) {
+  struct job *job = *state;
+  start_in_root(job, job->url);
+  assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), AGENT_PROCESS_NO_START);
+}
+
+int main(void) {
+  const struct CMUnitTest shipped[] = {
+      cmocka_unit_test_setup_teardown(a_command_runs_in_an_empty_root, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(localhost_is_known_without_a_hosts_file, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_unix_socket_inside_of_it_will_do, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(work_is_where_commands_run, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_deadline_holds_in_an_empty_root, setup, job_teardown),
+  };
+  const struct CMUnitTest dynamic[] = {
+      cmocka_unit_test_setup_teardown(a_dynamic_program_does_not_run_there, setup, job_teardown),
+  };
+  return agent_process_is_shipped()
+             ? cmocka_run_group_tests_name("scratch root", shipped, NULL, NULL)
+             : cmocka_run_group_tests_name("scratch root", dynamic, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* SIGTERM and SIGINT: the running tree ends, the server hears of it, the agent leaves in time. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+enum { AT_ONCE_MS = 2000, IN_TIME_MS = 8000 };
+
+static void send_signal(struct job *job, int signal_number) {
+  assert_int_equal(kill(agent_process_pid(job->agent), signal_number), 0);
+}
+
+static void expect_exit(struct job *job, int code, int bound_ms) {
+  int actual = agent_process_wait(job->agent, bound_ms);
+  if (actual != code)
+    job_fail(job, "exit code %d, not %d", actual, code);
+}
+
+static void expect_cancelled(struct job *job, const cJSON *result, const char *signal_name) {
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
+  job_expect_part(job, result, "errorMessage", "cancelled");
+  job_expect_part(job, result, "errorMessage", signal_name);
+}
+
+/* Once a step was answered, nothing of the agent's start is left to be done. */
+static void make_idle(struct job *job) {
+  job_run(job, job_step(job, "true", NULL));
+}
+
+/* A step that runs until it is killed, and has said so. */
+static const cJSON *start_stubborn(struct job *job, const char *sleep) {
+  const cJSON *step =
+      job_script(job, job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  return step;
+}
+
+static const cJSON *start_willing(struct job *job, const char *sleep) {
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  return step;
+}
+
+static void sigterm_while_idle(void **state) {
+  struct job *job = *state;
+  make_idle(job);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+}
+
+static void sigint_while_idle(void **state) {
+  struct job *job = *state;
+  make_idle(job);
+  send_signal(job, SIGINT);
+  expect_exit(job, 130, AT_ONCE_MS);
+}
+
+static void a_willing_step_is_cancelled_soon(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = start_willing(job, sleep);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, 3000);
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  expect_cancelled(job, result, "SIGTERM");
+  assert_string_equal(job_text(result, "outputContent"), "up\n");
+  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+static void a_stubborn_step_is_cancelled_in_time(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  start_stubborn(job, sleep);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, IN_TIME_MS);
+  expect_cancelled(job, job_result(job), "SIGTERM");
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+static void a_stubborn_step_at_sigint(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  start_stubborn(job, sleep);
+  send_signal(job, SIGINT);
+  expect_exit(job, 130, IN_TIME_MS);
+  expect_cancelled(job, job_result(job), "SIGINT");
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+static void last_words_are_sent(void **state) {
+  struct job *job = *state;
+  const cJSON *step =
+      job_script(job, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done");
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, IN_TIME_MS);
+  assert_string_equal(events_lines(job, step, "stdout"), "up\nbye\n");
+  expect_cancelled(job, job_result(job), "SIGTERM");
+}
+
+static void no_more_steps_are_taken(void **state) {
+  struct job *job = *state;
+  start_willing(job, job_unique_sleep(job, 60));
+  job_push(job, job_step(job, "echo", "never", NULL));
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, IN_TIME_MS);
+  expect_cancelled(job, job_result(job), "SIGTERM");
+  redisReply *left = redisCommand(job->redis, "LLEN sandbox:%s:in", job->id);
+  assert_int_equal(left->integer, 1);
+  freeReplyObject(left);
+  left = redisCommand(job->redis, "LLEN sandbox:%s:results", job->id);
+  assert_int_equal(left->integer, 0);
+  freeReplyObject(left);
+}
+
+static void the_background_ends_too(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
+  assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, IN_TIME_MS);
+  assert_true(proc_wait_gone(sleep, 1000));
+}
+
+static void a_second_signal_ends_it_at_once(void **state) {
+  struct job *job = *state;
+  start_stubborn(job, job_unique_sleep(job, 60));
+  send_signal(job, SIGTERM);
+  agent_process_wait_log(job->agent, "SIGTERM");
+  assert_true(agent_process_is_running(job->agent));
+  send_signal(job, SIGTERM);
+  int code = agent_process_wait(job->agent, AT_ONCE_MS);
+  if (code != 143 && code != -SIGTERM)
+    job_fail(job, "exit code %d", code);
+}
+
+static void without_redis_an_idle_agent_leaves_at_once(void **state) {
+  struct job *job = *state;
+  make_idle(job);
+  redis_server_kill(job->server);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+}
+
+static void without_redis_nobody_waits_for_it(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  start_willing(job, sleep);
+  redis_server_kill(job->server);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+static void a_redis_that_does_not_answer_is_not_waited_for(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  start_stubborn(job, sleep);
+  redis_server_freeze(job->server);
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, IN_TIME_MS);
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+/* Caught, or blocked to be read from a descriptor. */
+static bool takes_sigterm(void *context) {
+  const struct job *job = context;
+  char *status = proc_read(agent_process_pid(job->agent), "status", NULL);
+  assert_non_null(status);
+  unsigned long long taken = 0;
+  static const char *const fields[] = {"SigBlk:", "SigCgt:"};
+  for (size_t i = 0; i < 2; i++)
+    taken |= strtoull(strstr(status, fields[i]) + 7, NULL, 16);
+  free(status);
+  return (taken >> (SIGTERM - 1) & 1) != 0;
+}
+
+static void sigterm_during_the_first_connection(void **state) {
+  struct job *job = *state;
+  redis_server_freeze(job->server);
+  job_start_agent(job, NULL);
+  assert_true(wait_until(takes_sigterm, job, WAIT_BOUND_MS));
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(sigterm_while_idle, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(sigint_while_idle, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_willing_step_is_cancelled_soon, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_stubborn_step_is_cancelled_in_time, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_stubborn_step_at_sigint, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(last_words_are_sent, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(no_more_steps_are_taken, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_background_ends_too, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_second_signal_ends_it_at_once, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(without_redis_an_idle_agent_leaves_at_once, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(without_redis_nobody_waits_for_it, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_redis_that_does_not_answer_is_not_waited_for, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(sigterm_during_the_first_connection, job_setup_server,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* One step's way through: its events, their order, its result, and how it may be written. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+static void echo_says_hello(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "echo", "hello", NULL);
+  const cJSON *result = job_run(job, step);
+  job_expect_result(job, result, 0, NULL, "hello\n");
+
+  const cJSON *events = events_of(job, step);
+  static const char *const expected[][2] = {
+      {"started", "echo"}, {"stdout", "hello"}, {"completed", "exit=0 timedOut=False"}};
+  assert_int_equal(cJSON_GetArraySize(events), 3);
+  assert_int_equal(job->events_before_result, 3);
+  for (int i = 0; i < 3; i++) {
+    const cJSON *event = cJSON_GetArrayItem(events, i);
+    assert_string_equal(job_text(event, "kind"), expected[i][0]);
+    assert_string_equal(job_text(event, "line"), expected[i][1]);
+    assert_null(cJSON_GetObjectItem(event, "partial"));
+  }
+}
+
+static void every_event_is_there_before_the_result(void **state) {
+  struct job *job = *state;
+  for (int round = 1; round <= 20; round++) {
+    const cJSON *step = job_step(job, "seq", "173", NULL);
+    job_run(job, step);
+    if (job->events_before_result != round * 175LL)
+      job_fail(job, "%lld of %lld events were there before the result", job->events_before_result,
+               round * 175LL);
+  }
+}
+
+static void timestamps_do_not_go_back(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "seq 100; sleep 0.2; seq 100 >&2");
+  job_run(job, step);
+  const char *last = "";
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    const char *timestamp = job_text(event, "timestamp");
+    if (strcmp(timestamp, last) < 0)
+      job_fail(job, "%s comes behind %s", timestamp, last);
+    last = timestamp;
+  }
+}
+
+static void a_failed_step_is_completed_too(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "echo why >&2; exit 7");
+  job_expect_result(job, job_run(job, step), 7, "why", NULL);
+  assert_string_equal(events_lines(job, step, "completed"), "exit=7 timedOut=False\n");
+  assert_string_equal(events_lines(job, step, "stderr"), "why\n");
+}
+
+static void duration_is_in_seconds(void **state) {
+  struct job *job = *state;
+  const cJSON *result = job_run(job, job_step(job, "sleep", "0.5", NULL));
+  double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
+  if (seconds < 0.5 || seconds > 3)
+    job_fail(job, "half a second took %g", seconds);
+}
+
+static void steps_run_in_the_order_of_their_push(void **state) {
+  struct job *job = *state;
+  const cJSON *steps[20];
+  for (int i = 0; i < 20; i++)
+    job_push(job, steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL));
+  for (int i = 0; i < 20; i++) {
+    const cJSON *result = job_result(job);
+    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
+    job_expect_result(job, result, 0, NULL, job_format(job, "%d\n", i));
+  }
+}
+
+/* What a sparing or a newer server may send. */
+static void a_step_needs_little(void **state) {
+  struct job *job = *state;
+  static const char *const payloads[] = {
+      "{\"stepId\":\"s\",\"command\":\"true\"}",
+      "{\"stepId\":\"s\",\"kind\":\"RUN\",\"command\":\"true\"}",
+      ("{\"schemaVersion\":1,\"stepId\":\"s\",\"kind\":\"Run\",\"command\":\"true\",\"args\":null,"
+       "\"workingDirectory\":null,\"env\":null,\"timeoutSeconds\":31536000}"),
+      "{\"stepId\":\"s\",\"command\":\"true\",\"args\":[],\"env\":{},\"later\":{\"a\":[1,null]}}",
+      " \r\n\t{ \"command\" : \"tr\\u0075e\", \"stepId\" : \"s\" }\n"};
+  for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+    job_push_text(job, payloads[i], strlen(payloads[i]));
+    const cJSON *result = job_result(job);
+    job_expect_result(job, result, 0, NULL, NULL);
+    assert_string_equal(job_text(result, "stepId"), "s");
+  }
+}
+
+static void a_step_id_comes_back_byte_for_byte(void **state) {
+  struct job *job = *state;
+  static const char id[] = "a \"b\" \\c/ \x01\x1f\x7f\t\n é 漢 😀";
+  cJSON *step = job_step(job, "echo", "hi", NULL);
+  cJSON_ReplaceItemInObject(step, "stepId", cJSON_CreateString(id));
+  const cJSON *result = job_run(job, step);
+  assert_string_equal(job_text(result, "stepId"), id);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
+}
+
+static void the_job_id_is_taken_verbatim(void **state) {
+  struct job *job = *state;
+  snprintf(job->id, sizeof job->id, "a b:*?[x]%%s{y}");
+  job_start_agent(job, NULL);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
+}
+
+static void shutdown_leaves_nothing_undone(void **state) {
+  struct job *job = *state;
+  job_push(job, job_step(job, "echo", "first", NULL));
+  job_push(job, job_step(job, "echo", "second", NULL));
+  job_shut_down(job);
+  job_expect_result(job, job_result(job), 0, NULL, "first\n");
+  job_expect_result(job, job_result(job), 0, NULL, "second\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(echo_says_hello, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(every_event_is_there_before_the_result, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(timestamps_do_not_go_back, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_failed_step_is_completed_too, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(duration_is_in_seconds, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(steps_run_in_the_order_of_their_push, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_needs_little, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_id_comes_back_byte_for_byte, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(the_job_id_is_taken_verbatim, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(shutdown_leaves_nothing_undone, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("step", tests, NULL, NULL);
+}

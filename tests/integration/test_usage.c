@@ -1,0 +1,138 @@
+/* The command line: what it answers itself, and what it refuses. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/agent_process.h"
+
+enum { BOUND_MS = 5000 };
+
+static struct agent_process *run(const char *const *arguments, const char *const *environment,
+                                 int expected) {
+  struct agent_process *agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  int code = agent_process_wait(agent, BOUND_MS);
+  if (code != expected)
+    agent_process_fail(agent, "exit code %d, not %d", code, expected);
+  return agent;
+}
+
+static void expect_usage_error(const char *const *arguments, const char *const *environment,
+                               const char *about) {
+  struct agent_process *agent = run(arguments, environment, 64);
+  if (strstr(agent_process_log(agent), about) == NULL)
+    agent_process_fail(agent, "no word of `%s`", about);
+  assert_string_equal(agent_process_output(agent), "");
+  agent_process_free(agent);
+}
+
+static void help_names_every_flag(void **state) {
+  (void)state;
+  static const char *const flags[] = {"--redis-url",
+                                      "--job-id",
+                                      "--verbose",
+                                      "--idle-cycles",
+                                      "--events-maxlen",
+                                      "--hold-bytes",
+                                      "--help",
+                                      "--version",
+                                      "REDIS_URL",
+                                      "JOB_ID",
+                                      "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"};
+  struct agent_process *agent = run((const char *const[]){"--help", NULL}, NULL, 0);
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (strstr(agent_process_output(agent), flags[i]) == NULL)
+      agent_process_fail(agent, "--help does not speak of %s", flags[i]);
+  }
+  assert_string_equal(agent_process_log(agent), "");
+  agent_process_free(agent);
+}
+
+static void version_names_the_libraries(void **state) {
+  (void)state;
+  static const char *const names[] = {"hiredis 1.", "libevent 2.1.", "cJSON 1.7."};
+  struct agent_process *agent = run((const char *const[]){"--version", NULL}, NULL, 0);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcasestr(agent_process_output(agent), names[i]) == NULL)
+      agent_process_fail(agent, "--version says\n%s", agent_process_output(agent));
+  }
+  agent_process_free(agent);
+}
+
+static void help_needs_nothing_else(void **state) {
+  (void)state;
+  agent_process_free(run((const char *const[]){"--job-id", "j", "--help", NULL}, NULL, 0));
+}
+
+static void what_is_missing_is_named(void **state) {
+  (void)state;
+  expect_usage_error((const char *const[]){NULL}, NULL, "--redis-url");
+  expect_usage_error((const char *const[]){"--job-id", "j", NULL}, NULL, "--redis-url");
+  expect_usage_error((const char *const[]){"--redis-url", "redis://h", NULL}, NULL, "--job-id");
+  expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", NULL}, NULL,
+                     "--job-id");
+  expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", "", NULL}, NULL,
+                     "--job-id");
+  expect_usage_error((const char *const[]){"--job-id", "j", NULL},
+                     (const char *const[]){"REDIS_URL=", NULL}, "--redis-url");
+}
+
+static void what_is_unknown_is_named(void **state) {
+  (void)state;
+  expect_usage_error(
+      (const char *const[]){"--redis-url", "redis://h", "--job-id", "j", "--jump", NULL}, NULL,
+      "--jump");
+  expect_usage_error(
+      (const char *const[]){"--redis-url", "redis://h", "--job-id", "j", "stray", NULL}, NULL,
+      "stray");
+}
+
+static void a_number_has_to_be_one(void **state) {
+  (void)state;
+  static const char *const flags[] = {"--idle-cycles", "--events-maxlen", "--hold-bytes"};
+  static const char *const values[] = {"", "x", "-1", "1.5", "5x", " 5", "99999999999999999999"};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+      expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", "j",
+                                               flags[i], values[k], NULL},
+                         NULL, flags[i]);
+  }
+}
+
+static void a_url_has_to_be_one(void **state) {
+  (void)state;
+  static const char *const urls[] = {
+      "http://h",       "redis://", "redis://h:port",       "redis://h:70000",
+      "redis://h/name", "unix://",  "h:1,defaultDatabase=x"};
+  for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+    expect_usage_error((const char *const[]){"--redis-url", urls[i], "--job-id", "j", NULL}, NULL,
+                       "redis");
+}
+
+static void a_bad_url_does_not_show_its_password(void **state) {
+  (void)state;
+  struct agent_process *agent =
+      run((const char *const[]){"--redis-url", "redis://u:s3cret@h:port", "--job-id", "j", NULL},
+          NULL, 64);
+  assert_null(strstr(agent_process_log(agent), "s3cret"));
+  agent_process_free(agent);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(help_names_every_flag),
+      cmocka_unit_test(version_names_the_libraries),
+      cmocka_unit_test(help_needs_nothing_else),
+      cmocka_unit_test(what_is_missing_is_named),
+      cmocka_unit_test(what_is_unknown_is_named),
+      cmocka_unit_test(a_number_has_to_be_one),
+      cmocka_unit_test(a_url_has_to_be_one),
+      cmocka_unit_test(a_bad_url_does_not_show_its_password),
+  };
+  return cmocka_run_group_tests_name("usage", tests, NULL, NULL);
+}

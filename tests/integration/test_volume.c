@@ -1,0 +1,174 @@
+/* More output than fits anywhere: all of it arrives, in order, and the agent stays small. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/follower.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+
+enum { RSS_MAX_KIB = 8 * 1024, PIECE_MAX = 256 * 1024, ANSWER_MS = 120000 };
+
+/* The decimal numbers from 1, each with one byte behind it, as `seq` writes them. */
+struct numbers {
+  char text[24];
+  size_t length;
+  size_t used; /* how much of this number has been taken */
+};
+
+static void numbers_first(struct numbers *self, char behind) {
+  *self = (struct numbers){.text = {'1', behind}, .length = 2};
+}
+
+static void numbers_next(struct numbers *self) {
+  char behind = self->text[self->length - 1];
+  size_t i = self->length - 1;
+  while (i > 0 && self->text[i - 1] == '9')
+    self->text[--i] = '0';
+  if (i > 0) {
+    self->text[i - 1]++;
+  } else {
+    self->text[0] = '1';
+    memset(self->text + 1, '0', self->length - 1);
+    self->text[self->length++] = behind;
+  }
+  self->used = 0;
+}
+
+/* Whether these bytes are what comes next; takes them. */
+static bool numbers_continue(struct numbers *self, const char *text, size_t length) {
+  while (length > 0) {
+    size_t n = self->length - self->used;
+    n = n < length ? n : length;
+    if (memcmp(self->text + self->used, text, n) != 0)
+      return false;
+    self->used += n;
+    text += n;
+    length -= n;
+    if (self->used == self->length)
+      numbers_next(self);
+  }
+  return true;
+}
+
+struct reader {
+  struct job *job;
+  struct numbers numbers;
+  long long lines;
+  long long bytes;
+  long long pieces;
+};
+
+static void read_line(const struct follower_event *event, void *context) {
+  struct reader *reader = context;
+  if (!follower_event_is(event, "stdout"))
+    return;
+  reader->lines++;
+  if (!numbers_continue(&reader->numbers, event->line, event->line_length) ||
+      !numbers_continue(&reader->numbers, "\n", 1))
+    job_fail(reader->job, "line %lld is `%.*s`", reader->lines, (int)event->line_length,
+             event->line);
+}
+
+static void read_piece(const struct follower_event *event, void *context) {
+  struct reader *reader = context;
+  if (!follower_event_is(event, "stdout"))
+    return;
+  if (event->line_length > PIECE_MAX)
+    job_fail(reader->job, "a piece of %zu bytes", event->line_length);
+  if (!numbers_continue(&reader->numbers, event->line, event->line_length))
+    job_fail(reader->job, "behind %lld bytes comes `%.50s`", reader->bytes, event->line);
+  reader->bytes += (long long)event->line_length;
+  reader->pieces += event->partial;
+  reader->lines += !event->partial;
+}
+
+static void expect_small(struct job *job) {
+  pid_t agent = agent_process_pid(job->agent);
+  long peak = proc_status_kib(agent, "VmHWM");
+  print_message("resident: %ld KiB at most\n", peak);
+  if (agent_process_is_shipped() && peak > RSS_MAX_KIB)
+    job_fail(job, "%ld KiB were resident", peak);
+}
+
+static void a_million_lines(void **state) {
+  struct job *job = *state;
+  long long count = 1000000;
+  job_push(job, job_step(job, "seq", job_format(job, "%lld", count), NULL));
+  struct reader reader = {.job = job};
+  numbers_first(&reader.numbers, '\n');
+  follower_run(job, read_line, &reader);
+  assert_int_equal(reader.lines, count);
+  const cJSON *result = job_result(job);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  expect_small(job);
+  job_shut_down(job);
+}
+
+/* Both pipes at once, as fast as they go: neither starves the other, each keeps its order. */
+static void read_both(const struct follower_event *event, void *context) {
+  struct reader *readers = context;
+  if (follower_event_is(event, "stdout")) {
+    read_line(event, &readers[0]);
+  } else if (follower_event_is(event, "stderr")) {
+    readers[1].lines++;
+    if (!numbers_continue(&readers[1].numbers, event->line, event->line_length) ||
+        !numbers_continue(&readers[1].numbers, "\n", 1))
+      job_fail(readers[1].job, "line %lld of stderr is wrong", readers[1].lines);
+  }
+}
+
+static void both_streams_at_once(void **state) {
+  struct job *job = *state;
+  job_push(job, job_script(job, "seq 200000 & seq 200000 >&2; wait"));
+  struct reader readers[2] = {{.job = job}, {.job = job}};
+  numbers_first(&readers[0].numbers, '\n');
+  numbers_first(&readers[1].numbers, '\n');
+  follower_run(job, read_both, readers);
+  assert_int_equal(readers[0].lines, 200000);
+  assert_int_equal(readers[1].lines, 200000);
+  job_result(job);
+  expect_small(job);
+}
+
+static void a_gigabyte_without_an_end(void **state) {
+  struct job *job = *state;
+  bool shipped = agent_process_is_shipped();
+  /* 1,080 MB, or the tenth part of it for a program that is slow. */
+  const char *count = shipped ? "119000000" : "12000000";
+  long long bytes = shipped ? 1078888897 : 96888896;
+  job_push(job, job_step(job, "seq", "-s", ",", count, NULL));
+  struct reader reader = {.job = job};
+  numbers_first(&reader.numbers, ',');
+  follower_run(job, read_piece, &reader);
+  assert_int_equal(reader.lines, 1);
+  assert_int_equal(reader.bytes, bytes);
+  assert_true(reader.pieces >= bytes / PIECE_MAX && reader.pieces <= bytes / PIECE_MAX * 3);
+  const cJSON *result = job_result_within(job, ANSWER_MS);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  assert_int_equal(strlen(job_text(result, "outputContent")), 1000000);
+  expect_small(job);
+  job_shut_down(job);
+}
+
+static int setup(void **state) {
+  job_setup_server(state);
+  job_start_agent(*state, "--events-maxlen", "0", NULL);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_million_lines, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(both_streams_at_once, setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_gigabyte_without_an_end, setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("volume", tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+#ifndef TESTS_SUPPORT_FAKE_REDIS_H
+#define TESTS_SUPPORT_FAKE_REDIS_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/redis/url.h"
+
+/*
+ * A server in the test's own loop that answers what the test wants, byte for byte: half a reply, a
+ * wrong one, none. It has one connection at a time, the newest. Whatever it can not do fails the
+ * test.
+ */
+struct fake_redis;
+
+/* On a local socket; with `tcp` on a port of 127.0.0.1. */
+struct fake_redis *fake_redis_new(struct event_base *base, bool tcp);
+void fake_redis_free(struct fake_redis *self);
+
+/* Where it is; the caller may change user, password and database, which it does not own. */
+struct redis_url fake_redis_url(struct fake_redis *self);
+
+/* No more connections are taken, as if it were not running; and taken again. */
+void fake_redis_refuse(struct fake_redis *self);
+void fake_redis_accept(struct fake_redis *self);
+
+/* `answer` gives the bytes for each command as it arrives, NULL for none. Without it: +OK. */
+void fake_redis_answer_with(struct fake_redis *self,
+                            const char *(*answer)(void *owner, const char *command), void *owner);
+
+/* The commands that arrived on all connections, words joined by one space; `fake_redis_command`
+   gives NULL beyond the last. */
+size_t fake_redis_commands(const struct fake_redis *self);
+const char *fake_redis_command(const struct fake_redis *self, size_t number);
+
+/* Connections taken so far. */
+int fake_redis_connections(const struct fake_redis *self);
+
+bool fake_redis_is_connected(const struct fake_redis *self);
+
+void fake_redis_send(struct fake_redis *self, const char *bytes);
+
+/* One byte in each turn of the loop; fake_redis_is_sending until the last one went. */
+void fake_redis_send_slowly(struct fake_redis *self, const char *bytes);
+bool fake_redis_is_sending(const struct fake_redis *self);
+
+/* What is written is not read, until it is wanted again. */
+void fake_redis_stop_reading(struct fake_redis *self);
+void fake_redis_read_on(struct fake_redis *self);
+
+void fake_redis_close_connection(struct fake_redis *self);
+
+#endif

@@ -1,0 +1,283 @@
+#include "tests/support/job.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/wait.h"
+
+struct job *job_new(struct redis_server *server) {
+  struct job *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->server = server;
+  signal(SIGPIPE, SIG_IGN); /* hiredis returns an error then, which can be told */
+  self->owned = cJSON_CreateArray();
+  self->redis = redis_server_connect(server);
+  snprintf(self->id, sizeof self->id, "{test-%d}", redis_server_port(server));
+  snprintf(self->url, sizeof self->url, "redis://127.0.0.1:%d", redis_server_port(server));
+  return self;
+}
+
+void job_free(struct job *self) {
+  if (self == NULL)
+    return;
+  agent_process_free(self->agent);
+  redisFree(self->redis);
+  redis_server_stop(self->server);
+  cJSON_Delete(self->owned);
+  free(self);
+}
+
+int job_setup_server(void **state) {
+  *state = job_new(redis_server_start(NULL));
+  return 0;
+}
+
+int job_setup(void **state) {
+  job_setup_server(state);
+  job_start_agent(*state, NULL);
+  return 0;
+}
+
+int job_teardown(void **state) {
+  job_free(*state);
+  *state = NULL;
+  return 0;
+}
+
+void job_start_agent(struct job *self, ...) {
+  const char *arguments[24] = {"--redis-url", self->url, "--job-id", self->id};
+  size_t count = 4;
+  va_list more;
+  va_start(more, self);
+  while (count < 23 && (arguments[count] = va_arg(more, const char *)) != NULL)
+    count++;
+  va_end(more);
+  agent_process_free(self->agent);
+  self->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+}
+
+void job_fail(struct job *self, const char *format, ...) {
+  char text[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  agent_process_fail(self->agent, "%s", text);
+}
+
+cJSON *job_own(struct job *self, cJSON *json) {
+  assert_non_null(json);
+  cJSON_AddItemToArray(self->owned, json);
+  return json;
+}
+
+char *job_own_text(struct job *self, char *text) {
+  assert_non_null(text);
+  cJSON *copy = job_own(self, cJSON_CreateString(text));
+  free(text);
+  return copy->valuestring;
+}
+
+char *job_format(struct job *self, const char *format, ...) {
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0)
+    text = NULL;
+  va_end(arguments);
+  return job_own_text(self, text);
+}
+
+char *job_path(struct job *self, const char *name) {
+  return job_format(self, "%s/%s", redis_server_directory(self->server), name);
+}
+
+char *job_unique_sleep(struct job *self, int seconds) {
+  return job_format(self, "sleep %d.%07d%05d%03d", seconds, (int)getpid(),
+                    redis_server_port(self->server), ++self->last_number);
+}
+
+static cJSON *new_step(struct job *self) {
+  char id[64];
+  snprintf(id, sizeof id, "%08x-aaaa-4bbb-8ccc-%012x", (unsigned)++self->last_number,
+           (unsigned)redis_server_port(self->server));
+  cJSON *step = job_own(self, cJSON_CreateObject());
+  cJSON_AddNumberToObject(step, "schemaVersion", 1);
+  cJSON_AddStringToObject(step, "stepId", id);
+  return step;
+}
+
+cJSON *job_step(struct job *self, const char *command, ...) {
+  cJSON *step = new_step(self);
+  cJSON_AddStringToObject(step, "kind", "run");
+  cJSON_AddStringToObject(step, "command", command);
+  cJSON *args = cJSON_AddArrayToObject(step, "args");
+  va_list more;
+  va_start(more, command);
+  for (const char *arg; (arg = va_arg(more, const char *)) != NULL;)
+    cJSON_AddItemToArray(args, cJSON_CreateString(arg));
+  va_end(more);
+  return step;
+}
+
+cJSON *job_script(struct job *self, const char *script) {
+  return job_step(self, "sh", "-c", script, NULL);
+}
+
+void job_push_text(struct job *self, const char *payload, size_t length) {
+  redisReply *reply =
+      redisCommand(self->redis, "LPUSH sandbox:%s:in %b", self->id, payload, length);
+  if (reply == NULL || reply->type != REDIS_REPLY_INTEGER)
+    job_fail(self, "LPUSH: %s", reply == NULL ? self->redis->errstr : reply->str);
+  freeReplyObject(reply);
+}
+
+void job_push(struct job *self, const cJSON *step) {
+  char *payload = cJSON_PrintUnformatted(step);
+  assert_non_null(payload);
+  job_push_text(self, payload, strlen(payload));
+  free(payload);
+}
+
+void job_push_shutdown(struct job *self) {
+  cJSON *step = new_step(self);
+  cJSON_AddStringToObject(step, "kind", "shutdown");
+  job_push(self, step);
+}
+
+/* The names and JSON types of a result, in their order; a type of 0 is a string or null. */
+static void check_shape(struct job *self, const cJSON *result, const char *raw) {
+  static const struct {
+    const char *name;
+    int type;
+  } fields[] = {{"schemaVersion", cJSON_Number},
+                {"stepId", cJSON_String},
+                {"exitCode", cJSON_Number},
+                {"timedOut", cJSON_True | cJSON_False},
+                {"durationSeconds", cJSON_Number},
+                {"errorMessage", cJSON_String | cJSON_NULL},
+                {"outputContent", cJSON_String | cJSON_NULL}};
+  const cJSON *field = result == NULL ? NULL : result->child;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++, field = field->next) {
+    if (field == NULL || strcmp(field->string, fields[i].name) != 0 ||
+        (field->type & fields[i].type) == 0)
+      job_fail(self, "field %zu of the result should be %s: %.3000s", i + 1, fields[i].name, raw);
+  }
+  if (field != NULL ||
+      cJSON_GetObjectItemCaseSensitive(result, "schemaVersion")->valuedouble != 1 ||
+      cJSON_GetObjectItemCaseSensitive(result, "durationSeconds")->valuedouble < 0)
+    job_fail(self, "not a StepResult: %.3000s", raw);
+}
+
+static redisReply *next_reply(struct job *self) {
+  redisReply *reply = NULL;
+  if (redisGetReply(self->redis, (void **)&reply) != REDIS_OK || reply->type == REDIS_REPLY_ERROR)
+    job_fail(self, "redis: %s", reply == NULL ? self->redis->errstr : reply->str);
+  return reply;
+}
+
+/* XLEN goes out in the same write, so that Redis answers it right after it gave the result away:
+   an event that the agent sends later than its result is missing from that number. */
+static redisReply *pop_result(struct job *self, int64_t bound_ms) {
+  char bound[32];
+  snprintf(bound, sizeof bound, "%d.%03d", (int)bound_ms / 1000, (int)bound_ms % 1000);
+  redisAppendCommand(self->redis, "BRPOP sandbox:%s:results %s", self->id, bound);
+  redisAppendCommand(self->redis, "XLEN sandbox:%s:events", self->id);
+  redisReply *popped = next_reply(self);
+  redisReply *length = next_reply(self);
+  self->events_before_result = length->integer;
+  freeReplyObject(length);
+  if (popped->type == REDIS_REPLY_ARRAY)
+    return popped;
+  freeReplyObject(popped);
+  return NULL;
+}
+
+const cJSON *job_result_within(struct job *self, int bound_ms) {
+  enum { SLICE_MS = 500 };
+  int64_t end = wait_now_ms() + bound_ms;
+  redisReply *popped = NULL;
+  while (popped == NULL) {
+    bool runs = self->agent != NULL && agent_process_is_running(self->agent);
+    int64_t left = end - wait_now_ms();
+    if (left <= 0)
+      job_fail(self, "no result within %d ms", bound_ms);
+    popped = pop_result(self, left < SLICE_MS ? left : SLICE_MS);
+    if (popped == NULL && !runs)
+      job_fail(self, "no result, and no agent that could send one");
+  }
+  const char *raw = popped->element[1]->str;
+  cJSON *result = cJSON_Parse(raw);
+  if (result == NULL)
+    job_fail(self, "the result is no JSON: %.3000s", raw);
+  check_shape(self, job_own(self, result), raw);
+  freeReplyObject(popped);
+  return result;
+}
+
+const cJSON *job_result(struct job *self) {
+  return job_result_within(self, WAIT_BOUND_MS);
+}
+
+const cJSON *job_run_within(struct job *self, const cJSON *step, int bound_ms) {
+  job_push(self, step);
+  const cJSON *result = job_result_within(self, bound_ms);
+  if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
+    job_fail(self, "the result is that of %s, not of %s", job_text(result, "stepId"),
+             job_text(step, "stepId"));
+  return result;
+}
+
+const cJSON *job_run(struct job *self, const cJSON *step) {
+  return job_run_within(self, step, WAIT_BOUND_MS);
+}
+
+void job_shut_down(struct job *self) {
+  job_push_shutdown(self);
+  int code = agent_process_wait(self->agent, WAIT_BOUND_MS);
+  if (code != 0)
+    job_fail(self, "exit code %d after the shutdown", code);
+}
+
+const char *job_text(const cJSON *object, const char *field) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
+  return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+static void expect_text(struct job *self, const cJSON *result, const char *field,
+                        const char *expected) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(result, field);
+  const char *actual = cJSON_IsString(value) ? value->valuestring : NULL;
+  if ((actual == NULL) != (expected == NULL) || (actual != NULL && strcmp(actual, expected) != 0))
+    job_fail(self, "%s is `%.1500s`, not `%.1500s`", field, actual == NULL ? "(null)" : actual,
+             expected == NULL ? "(null)" : expected);
+}
+
+void job_expect_result(struct job *self, const cJSON *result, int exit_code, const char *message,
+                       const char *output) {
+  const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
+  if (code->valuedouble != exit_code)
+    job_fail(self, "exitCode is %g, not %d; errorMessage: %.1500s", code->valuedouble, exit_code,
+             job_text(result, "errorMessage"));
+  bool timed_out = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "timedOut"));
+  if (timed_out != (message != NULL && strncmp(message, "timed out after ", 16) == 0))
+    job_fail(self, "timedOut is %s", timed_out ? "true" : "false");
+  expect_text(self, result, "errorMessage", message);
+  expect_text(self, result, "outputContent", output);
+}
+
+void job_expect_part(struct job *self, const cJSON *object, const char *field, const char *part) {
+  if (strcasestr(job_text(object, field), part) == NULL)
+    job_fail(self, "%s should speak of `%s`: `%.3000s`", field, part, job_text(object, field));
+}

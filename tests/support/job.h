@@ -1,0 +1,103 @@
+#ifndef TESTS_SUPPORT_JOB_H
+#define TESTS_SUPPORT_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cjson/cJSON.h>
+#include <hiredis/hiredis.h>
+
+#include "tests/support/agent_process.h"
+#include "tests/support/redis_server.h"
+
+/*
+ * One job, as the server that drives it sees it: a Redis of its own, an agent, steps in, events and
+ * results out. Whatever is not as it must be fails the test and prints the agent's log.
+ *
+ *   static void says_hello(void **state) {
+ *     struct job *job = *state;
+ *     const cJSON *result = job_run(job, job_step(job, "echo", "hello", NULL));
+ *     job_expect_result(job, result, 0, NULL, "hello\n");
+ *   }
+ *   cmocka_unit_test_setup_teardown(says_hello, job_setup, job_teardown)
+ *
+ * Every cJSON and every string that comes from here belongs to the job and lives until its
+ * teardown; nothing is to be freed.
+ */
+struct job {
+  struct redis_server *server;
+  struct agent_process *agent; /* NULL until started */
+  redisContext *redis;
+  char id[32];
+  char url[64];                   /* redis://127.0.0.1:<port> */
+  long long events_before_result; /* entries in the stream when the last result could be taken */
+  int last_number;                /* of the names that must be new within the job */
+  cJSON *owned;                   /* see job_own */
+};
+
+/* For cmocka: a server and an agent that has nothing but --redis-url and --job-id. */
+int job_setup(void **state);
+
+/* For cmocka: a server only; the test itself starts the agent. */
+int job_setup_server(void **state);
+
+int job_teardown(void **state);
+
+/* A job at a server that was started already, and belongs to the job from here on. */
+struct job *job_new(struct redis_server *server);
+void job_free(struct job *self);
+
+/* Starts the agent, with --redis-url and --job-id, then these arguments (up to NULL). */
+void job_start_agent(struct job *self, ...) __attribute__((sentinel));
+
+/* A step of kind `run` with a new stepId; the arguments end with NULL. Fields are the caller's to
+   add, change and delete. */
+cJSON *job_step(struct job *self, const char *command, ...) __attribute__((sentinel));
+
+/* The same for `sh -c script`. */
+cJSON *job_script(struct job *self, const char *script);
+
+/* Pushes it as it is now. */
+void job_push(struct job *self, const cJSON *step);
+void job_push_text(struct job *self, const char *payload, size_t length);
+void job_push_shutdown(struct job *self);
+
+/* The next result, checked to be well-formed, with its fields in the contract's order. */
+const cJSON *job_result(struct job *self);
+const cJSON *job_result_within(struct job *self, int bound_ms);
+
+/* Pushes a step and takes its result, which must carry the step's id. */
+const cJSON *job_run(struct job *self, const cJSON *step);
+const cJSON *job_run_within(struct job *self, const cJSON *step, int bound_ms);
+
+/* Pushes a shutdown and waits until the agent has left with 0. */
+void job_shut_down(struct job *self);
+
+/* Fails unless the result is as said. A NULL message or output is JSON's null. */
+void job_expect_result(struct job *self, const cJSON *result, int exit_code, const char *message,
+                       const char *output);
+
+/* A result's (or event's) field as a string; "" where it is null. */
+const char *job_text(const cJSON *object, const char *field);
+
+/* Fails unless the field's text holds `part`, in whatever case. */
+void job_expect_part(struct job *self, const cJSON *object, const char *field, const char *part);
+
+/* Makes the job the owner of a string or of a cJSON; returns it. */
+char *job_own_text(struct job *self, char *text);
+cJSON *job_own(struct job *self, cJSON *json);
+
+/* printf into a string that belongs to the job. */
+char *job_format(struct job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A name in the server's directory, which any user may write to. */
+char *job_path(struct job *self, const char *name);
+
+/* `sleep <seconds>` with a fraction that no other process on the machine has, to be found by. */
+char *job_unique_sleep(struct job *self, int seconds);
+
+/* Fails with this text and the agent's log. */
+void job_fail(struct job *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+
+#endif

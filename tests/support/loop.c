@@ -1,0 +1,102 @@
+#include "tests/support/loop.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+/* How often a condition is asked when nothing happens in the loop. */
+#define TICK_US 2000
+
+static void reap(struct loop *self) {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    if (self->reaped != NULL)
+      self->reaped(self->owner, pid, status);
+}
+
+static void on_child(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct loop *self = context;
+  struct signalfd_siginfo info;
+  while (read((int)fd, &info, sizeof info) == (ssize_t)sizeof info)
+    reap(self);
+}
+
+void loop_init(struct loop *self) {
+  *self = (struct loop){.descriptors = proc_fd_count(getpid())};
+  sigset_t all;
+  sigset_t child;
+  sigfillset(&all);
+  sigdelset(&all, SIGTERM); /* whoever runs the tests can end them */
+  sigdelset(&all, SIGINT);
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  assert_int_equal(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+  assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  self->base = event_base_new();
+  self->child_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+  assert_non_null(self->base);
+  assert_true(self->child_fd >= 0);
+  self->children = event_new(self->base, self->child_fd, EV_READ | EV_PERSIST, on_child, self);
+  assert_non_null(self->children);
+  assert_int_equal(event_add(self->children, NULL), 0);
+}
+
+static bool all_are_gone(void *context) {
+  (void)context;
+  proc_kill_children(getpid());
+  while (waitpid(-1, NULL, WNOHANG) > 0)
+    continue;
+  return proc_child_count(getpid(), NULL) == 0;
+}
+
+void loop_release(struct loop *self) {
+  bool gone = wait_until(all_are_gone, NULL, WAIT_BOUND_MS);
+  loop_settle(self); /* what a cancelled look-up left behind */
+  event_free(self->children);
+  event_base_free(self->base);
+  close(self->child_fd);
+  assert_true(gone);
+  assert_int_equal(proc_fd_count(getpid()), self->descriptors);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  (void)context;
+}
+
+bool loop_until(struct loop *self, bool (*condition)(void *context), void *context) {
+  const struct timeval tick = {.tv_usec = TICK_US};
+  int64_t end = wait_now_ms() + WAIT_BOUND_MS;
+  struct event *ticks = event_new(self->base, -1, EV_PERSIST, on_tick, NULL);
+  assert_non_null(ticks);
+  event_add(ticks, &tick);
+  bool holds;
+  while (!(holds = condition(context)) && wait_now_ms() < end)
+    event_base_loop(self->base, EVLOOP_ONCE);
+  event_free(ticks);
+  return holds;
+}
+
+void loop_settle(struct loop *self) {
+  /* A turn may make the next one busy; some turns are enough for what needs no time. */
+  for (int turn = 0; turn < 20; turn++)
+    event_base_loop(self->base, EVLOOP_NONBLOCK);
+}
+
+bool loop_is_counted(void *counter) {
+  return *(const int *)counter != 0;
+}

@@ -1,0 +1,40 @@
+#ifndef TESTS_SUPPORT_LOOP_H
+#define TESTS_SUPPORT_LOOP_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * The surroundings of a module that lives in an event loop, as the agent has them: the loop, all
+ * signals blocked, this process the reaper of everything that is started in it.
+ *
+ *   loop_init(&loop); loop.reaped = …; loop.owner = …;
+ *   start something
+ *   assert_true(loop_until(&loop, condition, context))
+ *   loop_release(&loop)      fails the test when descriptors were leaked
+ */
+struct loop {
+  struct event_base *base;
+  struct event *children;
+  int child_fd;
+  int descriptors;                                    /* open before anything was made */
+  void (*reaped)(void *owner, pid_t pid, int status); /* may be NULL */
+  void *owner;
+};
+
+void loop_init(struct loop *self);
+
+/* Kills and reaps whatever is still there. */
+void loop_release(struct loop *self);
+
+/* Runs the loop until the condition holds, WAIT_BOUND_MS at the most; returns what it said last. */
+bool loop_until(struct loop *self, bool (*condition)(void *context), void *context);
+
+/* Runs the loop until nothing is left to do at once. */
+void loop_settle(struct loop *self);
+
+/* A condition: the int at `counter` is not zero. */
+bool loop_is_counted(void *counter);
+
+#endif

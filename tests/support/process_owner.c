@@ -1,0 +1,155 @@
+#include "tests/support/process_owner.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/process_tree.h"
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct process_owner *self = owner;
+  self->readable[stream]++;
+  size_t room = sizeof self->output[stream] - 1 - self->length[stream];
+  assert_true(room > self->read_size);
+  ssize_t n = process_read(self->process, stream, self->output[stream] + self->length[stream],
+                           self->read_size);
+  if (n > 0)
+    self->length[stream] += (size_t)n;
+  self->output[stream][self->length[stream]] = '\0';
+  self->end_of_file[stream] += n == 0;
+}
+
+static void on_ended(void *owner, const struct process_outcome *outcome) {
+  struct process_owner *self = owner;
+  self->ended++;
+  self->outcome = *outcome;
+}
+
+static void start_another(const struct process_owner *self) {
+  char tag[64];
+  snprintf(tag, sizeof tag, PROCESS_TREE_TAG "=%s", self->tag);
+  char *argv[] = {"sleep", "3999", NULL};
+  char *envp[] = {tag, "PATH=/usr/bin:/bin", NULL};
+  struct spawn_request request = {.argv = argv, .envp = envp, .stdout_fd = 1, .stderr_fd = 2};
+  struct error error;
+  assert_true(spawn(&self->context.spawn, &request, &error) > 0);
+}
+
+static void on_reaped(void *owner, pid_t pid, int status) {
+  struct process_owner *self = owner;
+  if (self->comes_back)
+    start_another(self);
+  if (self->process != NULL && !self->keep_status && process_reaped(self->process, pid, status)) {
+    self->reaped++;
+    self->command = pid;
+    self->status = status;
+  }
+}
+
+int process_owner_set_up(void **state) {
+  struct process_owner *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  loop_init(&self->loop);
+  self->loop.reaped = on_reaped;
+  self->loop.owner = self;
+  self->context.base = self->loop.base;
+  self->context.leftovers = leftovers_new(self->loop.base);
+  self->context.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &self->context.spawn.open_files);
+  directory_init(&self->directory);
+  self->step = 2;
+  self->timeout_seconds = 600;
+  self->read_size = 65536;
+  *state = self;
+  return 0;
+}
+
+int process_owner_tear_down(void **state) {
+  struct process_owner *self = *state;
+  self->comes_back = false;
+  if (self->process != NULL)
+    process_free(self->process);
+  self->process = NULL;
+  leftovers_free(self->context.leftovers);
+  close(self->context.spawn.stdin_fd);
+  loop_release(&self->loop);
+  directory_release(&self->directory);
+  free(self);
+  return 0;
+}
+
+void process_owner_start(struct process_owner *self, const char *script) {
+  char text[1024];
+  char tag[64];
+  char directory[64];
+  snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
+  snprintf(text, sizeof text, "%s", script);
+  snprintf(tag, sizeof tag, PROCESS_TREE_TAG "=%s", self->tag);
+  snprintf(directory, sizeof directory, "D=%s", self->directory.path);
+  char *argv[] = {"sh", "-c", text, NULL};
+  char *envp[] = {tag, directory, "PATH=/usr/bin:/bin", NULL};
+  static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
+  struct process_spec spec = {
+      .argv = argv, .envp = envp, .tag = self->tag, .timeout_seconds = self->timeout_seconds};
+  struct error error;
+  memset(self->length, 0, sizeof self->length);
+  self->output[0][0] = self->output[1][0] = '\0';
+  self->reaped = self->ended = 0;
+  self->process = process_start(&self->context, &spec, &handler, self, &error);
+  assert_non_null(self->process);
+  assert_int_equal(self->ended, 0);
+}
+
+void process_owner_wait(struct process_owner *self) {
+  assert_true(loop_until(&self->loop, loop_is_counted, &self->ended));
+  loop_settle(&self->loop);
+  assert_int_equal(self->ended, 1);
+  process_free(self->process);
+  self->process = NULL;
+}
+
+static void make_path(const struct process_owner *self, const char *name, char *out, size_t size) {
+  snprintf(out, size, "%s/%s", self->directory.path, name);
+}
+
+void process_owner_touch(struct process_owner *self, const char *name) {
+  char path[128];
+  make_path(self, name, path, sizeof path);
+  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  close(fd);
+}
+
+static bool is_there(void *path) {
+  return access(path, F_OK) == 0;
+}
+
+void process_owner_await(struct process_owner *self, const char *name) {
+  char path[128];
+  make_path(self, name, path, sizeof path);
+  assert_true(loop_until(&self->loop, is_there, path));
+}
+
+struct expectation {
+  const struct process_owner *owner;
+  const char *text;
+};
+
+static bool is_met(void *context) {
+  const struct expectation *expected = context;
+  return strcmp(expected->owner->output[PROCESS_STDOUT], expected->text) == 0;
+}
+
+void process_owner_expect(struct process_owner *self, const char *text) {
+  struct expectation expected = {.owner = self, .text = text};
+  if (!loop_until(&self->loop, is_met, &expected))
+    assert_string_equal(self->output[PROCESS_STDOUT], text);
+}

@@ -1,0 +1,54 @@
+#ifndef TESTS_SUPPORT_PROCESS_OWNER_H
+#define TESTS_SUPPORT_PROCESS_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/step/process.h"
+#include "tests/support/directory.h"
+#include "tests/support/loop.h"
+
+/*
+ * Who owns a process in a test: starts `sh -c script` in a loop, reads what comes, remembers how it
+ * ended. The script finds a directory of its own in $D.
+ */
+struct process_owner {
+  struct loop loop;
+  struct process_context context;
+  struct process *process; /* NULL when there is none */
+  struct directory directory;
+  int step;     /* the number in its tag; 2, unless the test changes it */
+  char tag[32]; /* nobody else on this machine has it */
+  unsigned timeout_seconds;
+  char output[2][1 << 19]; /* texts, by stream */
+  size_t length[2];
+  size_t read_size;   /* how much is read at a time */
+  int readable[2];    /* calls */
+  int end_of_file[2]; /* process_read returned 0 */
+  bool keep_status;   /* a reaped child is not told to the process */
+  bool comes_back;    /* whenever a child is reaped another one with the same tag is there */
+  int reaped;         /* the command; calls */
+  pid_t command;      /* once it was reaped */
+  int status;
+  int ended; /* calls */
+  struct process_outcome outcome;
+};
+
+/* For cmocka: the state is a process_owner without a process. */
+int process_owner_set_up(void **state);
+int process_owner_tear_down(void **state);
+
+/* Starts it; fails the test when it does not start. */
+void process_owner_start(struct process_owner *self, const char *script);
+
+/* Runs the loop until it has ended, and frees it. */
+void process_owner_wait(struct process_owner *self);
+
+/* A file in the directory: makes it, or runs the loop until it is there. */
+void process_owner_touch(struct process_owner *self, const char *name);
+void process_owner_await(struct process_owner *self, const char *name);
+
+/* Runs the loop until stdout holds exactly this text. */
+void process_owner_expect(struct process_owner *self, const char *text);
+
+#endif

@@ -1,0 +1,230 @@
+#include "tests/support/redis_server.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/wait.h"
+
+struct redis_server {
+  pid_t pid; /* 0 while it does not run */
+  int port;
+  char directory[PATH_MAX];
+  char socket[PATH_MAX + 16];
+  char log[PATH_MAX + 16];
+  const char *const *extra;
+};
+
+/* A port that was free a moment ago; whoever takes it before the server does costs a second try. */
+static int free_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof address;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 ||
+      getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+    fail_msg("no free port on the loopback");
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+static void exec_server(const struct redis_server *self) {
+  const char *program = getenv("REDIS_SERVER");
+  char port[16];
+  snprintf(port, sizeof port, "%d", self->port);
+  const char *arguments[64] = {program == NULL || *program == '\0' ? "redis-server" : program,
+                               "--port",
+                               port,
+                               "--bind",
+                               "127.0.0.1",
+                               "--unixsocket",
+                               self->socket,
+                               "--unixsocketperm",
+                               "777",
+                               "--dir",
+                               self->directory,
+                               "--save",
+                               "",
+                               "--appendonly",
+                               "no"};
+  size_t count = 0;
+  while (arguments[count] != NULL)
+    count++;
+  for (const char *const *extra = self->extra; extra != NULL && *extra != NULL && count < 63;)
+    arguments[count++] = *extra++;
+  int log = open(self->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  close_range(3, ~0U, 0);
+  execvp(arguments[0], (char **)(uintptr_t)arguments);
+  perror(arguments[0]);
+  _exit(127);
+}
+
+static bool has_ended(struct redis_server *self) {
+  if (self->pid != 0 && waitpid(self->pid, NULL, WNOHANG) == self->pid)
+    self->pid = 0;
+  return self->pid == 0;
+}
+
+/* True when it answers, or when it ended and never will. Being asked for a password is an answer.
+ */
+static bool answers_or_ended(void *context) {
+  struct redis_server *self = context;
+  if (has_ended(self))
+    return true;
+  redisContext *redis = redisConnectUnixWithTimeout(self->socket, (struct timeval){.tv_sec = 1});
+  bool ready = false;
+  if (redis != NULL && redis->err == 0) {
+    redisSetTimeout(redis, (struct timeval){.tv_sec = 5});
+    redisReply *reply = redisCommand(redis, "PING");
+    ready = reply != NULL &&
+            (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
+    freeReplyObject(reply);
+  }
+  redisFree(redis);
+  return ready;
+}
+
+static void print_log(const struct redis_server *self) {
+  FILE *log = fopen(self->log, "re");
+  char line[512];
+  while (log != NULL && fgets(line, sizeof line, log) != NULL)
+    print_error("redis-server| %s", line);
+  if (log != NULL)
+    fclose(log);
+}
+
+/* Returns whether it came up; false when it ended by itself, as it does when the port is taken. */
+static bool launch(struct redis_server *self) {
+  pid_t parent = getpid();
+  unlink(self->socket);
+  self->pid = fork();
+  if (self->pid < 0)
+    fail_msg("fork failed");
+  if (self->pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+      exec_server(self);
+    _exit(127);
+  }
+  if (!wait_until(answers_or_ended, self, WAIT_BOUND_MS)) {
+    print_log(self);
+    fail_msg("redis-server does not answer");
+  }
+  return self->pid != 0;
+}
+
+struct redis_server *redis_server_start(const char *const *extra) {
+  struct redis_server *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  const char *temporary = getenv("TMPDIR");
+  snprintf(self->directory, sizeof self->directory, "%s/agent-test-XXXXXX",
+           temporary == NULL || *temporary == '\0' ? "/tmp" : temporary);
+  assert_non_null(mkdtemp(self->directory));
+  assert_int_equal(chmod(self->directory, 0755), 0);
+  snprintf(self->socket, sizeof self->socket, "%s/redis.sock", self->directory);
+  snprintf(self->log, sizeof self->log, "%s/redis.log", self->directory);
+  self->extra = extra;
+  for (int attempt = 0; attempt < 5; attempt++) {
+    self->port = free_port();
+    if (launch(self))
+      return self;
+  }
+  print_log(self);
+  fail_msg("redis-server does not start");
+  return NULL;
+}
+
+void redis_server_kill(struct redis_server *self) {
+  if (self->pid == 0)
+    return;
+  kill(self->pid, SIGKILL);
+  waitpid(self->pid, NULL, 0);
+  self->pid = 0;
+}
+
+static bool launched(void *context) {
+  return launch(context);
+}
+
+void redis_server_restart(struct redis_server *self) {
+  /* A stranger's outgoing connection may sit on the port for a moment. */
+  if (!wait_until(launched, self, WAIT_BOUND_MS)) {
+    print_log(self);
+    fail_msg("redis-server does not start again");
+  }
+}
+
+void redis_server_freeze(struct redis_server *self) {
+  assert_int_equal(kill(self->pid, SIGSTOP), 0);
+}
+
+void redis_server_thaw(struct redis_server *self) {
+  assert_int_equal(kill(self->pid, SIGCONT), 0);
+}
+
+static void remove_tree(const char *path) {
+  DIR *directory = opendir(path);
+  for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+      continue;
+    char *below;
+    if (asprintf(&below, "%s/%s", path, entry->d_name) < 0)
+      break;
+    if (entry->d_type == DT_DIR)
+      remove_tree(below);
+    else
+      unlink(below);
+    free(below);
+  }
+  if (directory != NULL)
+    closedir(directory);
+  rmdir(path);
+}
+
+void redis_server_stop(struct redis_server *self) {
+  if (self == NULL)
+    return;
+  redis_server_kill(self);
+  remove_tree(self->directory);
+  free(self);
+}
+
+redisContext *redis_server_connect(const struct redis_server *self) {
+  redisContext *redis = redisConnectUnixWithTimeout(self->socket, (struct timeval){.tv_sec = 5});
+  if (redis == NULL || redis->err != 0)
+    fail_msg("no connection to the test's own redis-server");
+  redisSetTimeout(redis, (struct timeval){.tv_sec = WAIT_BOUND_MS / 1000 + 10});
+  return redis;
+}
+
+int redis_server_port(const struct redis_server *self) {
+  return self->port;
+}
+
+const char *redis_server_directory(const struct redis_server *self) {
+  return self->directory;
+}
+
+const char *redis_server_socket(const struct redis_server *self) {
+  return self->socket;
+}

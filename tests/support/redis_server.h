@@ -1,0 +1,43 @@
+#ifndef TESTS_SUPPORT_REDIS_SERVER_H
+#define TESTS_SUPPORT_REDIS_SERVER_H
+
+#include <hiredis/hiredis.h>
+
+/*
+ * A redis-server of a test's own (REDIS_SERVER, else `redis-server` from PATH): a free loopback
+ * port and a unix socket, a directory of its own under TMPDIR, nothing on disk, and it dies with
+ * the test. Whatever fails fails the test, with the server's log.
+ *
+ *   struct redis_server *server = redis_server_start(NULL);
+ *   redisContext *redis = redis_server_connect(server);
+ *   …
+ *   redisFree(redis);
+ *   redis_server_stop(server);
+ */
+struct redis_server;
+
+/* Starts it and waits until it answers. `extra` are more arguments, NULL-terminated, or NULL; they
+   must live as long as the server. */
+struct redis_server *redis_server_start(const char *const *extra);
+
+/* Ends it, removes its directory, frees self; NULL is fine. */
+void redis_server_stop(struct redis_server *self);
+
+/* Ends it as a power cut would: all connections break, all keys are lost. */
+void redis_server_kill(struct redis_server *self);
+
+/* Starts a killed server again at the same port and socket, and waits until it answers. */
+void redis_server_restart(struct redis_server *self);
+
+/* Stops it from answering, while its connections stay; and lets it go on. */
+void redis_server_freeze(struct redis_server *self);
+void redis_server_thaw(struct redis_server *self);
+
+/* A new connection, with a bound on every answer; the caller frees it. */
+redisContext *redis_server_connect(const struct redis_server *self);
+
+int redis_server_port(const struct redis_server *self);
+const char *redis_server_directory(const struct redis_server *self);
+const char *redis_server_socket(const struct redis_server *self);
+
+#endif

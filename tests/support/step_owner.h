@@ -1,0 +1,61 @@
+#ifndef TESTS_SUPPORT_STEP_OWNER_H
+#define TESTS_SUPPORT_STEP_OWNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/step/step_run.h"
+#include "tests/support/directory.h"
+#include "tests/support/loop.h"
+
+/*
+ * Who owns a step in flight in a test: keeps its events, and what its report said. The command
+ * finds a directory of its own in $D, which is also its working directory where the step names it.
+ */
+struct step_owner {
+  struct loop loop;
+  struct step_run_context context;
+  struct step_run *run; /* NULL when there is none */
+  struct directory directory;
+  char tag[32];      /* of the agent; nobody else on this machine has it */
+  char variable[40]; /* D=directory */
+  char *environment[16];
+  uint64_t number;
+  bool full;
+  char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
+  size_t length;
+  int event_count;
+  int flushes;
+  int flushed_events; /* events before the last flush */
+  char step_id[64];   /* of the last event, as it goes into JSON */
+  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  int timestamps_back; /* events that were older than the one before */
+  int done;            /* calls */
+  struct step_result result;
+  char *output_content; /* NULL when there was none */
+  char *error_message;  /* NULL when there was none */
+  char holder[64];
+  size_t survivors;
+};
+
+/* For cmocka: the state is a step_owner without a step. */
+int step_owner_set_up(void **state);
+int step_owner_tear_down(void **state);
+
+/* Starts the step that this JSON means. */
+void step_owner_start(struct step_owner *self, const char *json);
+
+/* The same for `sh -c script`; the script holds no quote and no backslash. */
+void step_owner_start_script(struct step_owner *self, const char *script, unsigned timeout_seconds);
+
+/* Runs the loop until it is done, and a little further. */
+void step_owner_wait(struct step_owner *self);
+
+/* Runs the loop until all events are these, and were flushed. */
+void step_owner_expect(struct step_owner *self, const char *events);
+
+/* A file in the directory: makes it, or runs the loop until it is there. */
+void step_owner_touch(struct step_owner *self, const char *name);
+void step_owner_await(struct step_owner *self, const char *name);
+
+#endif

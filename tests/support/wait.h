@@ -1,0 +1,19 @@
+#ifndef TESTS_SUPPORT_WAIT_H
+#define TESTS_SUPPORT_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How long a test waits for something that must happen, in milliseconds. */
+#define WAIT_BOUND_MS 20000
+
+/* Milliseconds of a clock that never jumps. */
+int64_t wait_now_ms(void);
+
+/*
+ * Asks `condition(context)` again and again, a few milliseconds apart, until it is true or
+ * `bound_ms` have gone by. Returns what it said last, so that a caller says itself what is missing.
+ */
+bool wait_until(bool (*condition)(void *context), void *context, int64_t bound_ms);
+
+#endif

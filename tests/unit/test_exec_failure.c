@@ -1,0 +1,260 @@
+#include <elf.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/exec_failure.h"
+
+/* Every test runs in an empty directory, where the file is called "file". */
+static int setup(void **state) {
+  char *directory = strdup("/tmp/exec_failure.XXXXXX");
+  assert_non_null(directory);
+  assert_non_null(mkdtemp(directory));
+  assert_int_equal(chdir(directory), 0);
+  *state = directory;
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)unlink("file");
+  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(rmdir(*state), 0);
+  free(*state);
+  return 0;
+}
+
+static void make_file(const void *content, size_t length, mode_t mode) {
+  (void)unlink("file");
+  int fd = open("file", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, length), (ssize_t)length);
+  assert_int_equal(fchmod(fd, mode), 0);
+  assert_int_equal(close(fd), 0);
+}
+
+static void assert_says(const char *path, int exec_errno, const char *expected) {
+  struct error error = {""};
+  assert_int_equal(exec_failure(&error, path, exec_errno), -1);
+  assert_string_equal(error.text, expected);
+}
+
+static void a_file_that_is_not_there(void **state) {
+  (void)state;
+  assert_says("/no/such/file", ENOENT, "cannot run /no/such/file: no such file");
+  assert_says("file", ENOENT, "cannot run file: no such file");
+  assert_says("", ENOENT, "cannot run : no such file");
+  assert_int_equal(symlink("nowhere", "file"), 0);
+  assert_says("file", ENOENT, "cannot run file: no such file");
+}
+
+static void a_file_that_may_not_be_run(void **state) {
+  (void)state;
+  assert_says("/tmp", EACCES, "cannot run /tmp: permission denied: it is a directory");
+  make_file("#!/bin/sh\n", 10, 0644);
+  assert_says("file", EACCES,
+              "cannot run file: permission denied: not executable (no x in its mode)");
+  make_file("#!/bin/sh\n", 10, 0711); /* a noexec mount, say */
+  assert_says("file", EACCES, "cannot run file: permission denied");
+  assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
+}
+
+static void other_reasons(void **state) {
+  (void)state;
+  make_file("", 0, 0755);
+  assert_says("file", E2BIG, "cannot run file: arguments and environment are too long");
+  assert_says("file", ETXTBSY, "cannot run file: Text file busy");
+  assert_says("gone", ENOEXEC, "cannot run gone: Exec format error");
+  assert_says("file", ELOOP, "cannot run file: Too many levels of symbolic links");
+}
+
+static void scripts_without_their_interpreter(void **state) {
+  (void)state;
+  static const struct {
+    const char *content;
+    const char *says;
+  } rows[] = {
+      {"#!/no/bash\n", "it exists, but its interpreter /no/bash does not"},
+      {"#! \t/no/bash -eu\nexit\n", "it exists, but its interpreter /no/bash does not"},
+      {"#!/no/bash", "it exists, but its interpreter /no/bash does not"},
+      {"#!/no/bash\necho a\r\n", "it exists, but its interpreter /no/bash does not"},
+      {"#!/bin/sh\r\necho a\r\n", "its first line ends in a carriage return, which belongs to the "
+                                  "interpreter's name (Windows line endings)"},
+      {"#!\n", "it exists, but its interpreter or loader does not"},
+      {"#!", "it exists, but its interpreter or loader does not"},
+      {"#!  ", "it exists, but its interpreter or loader does not"},
+      {"", "it exists, but its interpreter or loader does not"},
+      {"text", "it exists, but its interpreter or loader does not"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char expected[256];
+    make_file(rows[i].content, strlen(rows[i].content), 0755);
+    (void)snprintf(expected, sizeof expected, "cannot run file: %s", rows[i].says);
+    assert_says("file", ENOENT, expected);
+  }
+}
+
+static void long_names_are_cut(void **state) {
+  (void)state;
+  char script[4096] = "#!";
+  memset(script + 2, 'i', sizeof script - 2);
+  make_file(script, sizeof script, 0755);
+  struct error error;
+  assert_int_equal(exec_failure(&error, "file", ENOENT), -1);
+  assert_non_null(strstr(error.text, " iiiiiiii"));
+  assert_non_null(strstr(error.text, "i does not"));
+
+  char path[4096];
+  memset(path, '/', sizeof path - 1);
+  (void)strcpy(path + sizeof path - 5, "file");
+  path[0] = '.';
+  static const int reasons[] = {ENOENT, EACCES, ENOEXEC, E2BIG, ENOMEM};
+  for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+    assert_int_equal(exec_failure(&error, path, reasons[i]), -1);
+    assert_memory_equal(error.text, "cannot run .///", 15);
+    assert_true(strlen(error.text) < sizeof error.text - 1); /* the reason is whole */
+  }
+}
+
+struct program {
+  Elf64_Ehdr elf;
+  Elf64_Phdr segments[2];
+  char interpreter[32];
+};
+
+static struct program make_program(uint16_t machine, const char *interpreter) {
+  struct program program = {
+      .elf = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+              .e_type = ET_DYN,
+              .e_machine = machine,
+              .e_phoff = offsetof(struct program, segments),
+              .e_phnum = 2},
+      .segments = {{.p_type = PT_LOAD},
+                   {.p_type = PT_INTERP,
+                    .p_offset = offsetof(struct program, interpreter),
+                    .p_filesz = strlen(interpreter) + 1}}};
+  (void)strcpy(program.interpreter, interpreter);
+  return program;
+}
+
+static void programs_without_their_loader(void **state) {
+  (void)state;
+  struct program program = make_program(EM_X86_64, "/no/ld-linux.so.2");
+  make_file(&program, sizeof program, 0755);
+  assert_says("file", ENOENT,
+              "cannot run file: it exists, but its loader /no/ld-linux.so.2 does not (built for "
+              "another libc?)");
+}
+
+/* Whatever a header says, nothing worse happens than that no loader is named. */
+static void broken_programs(void **state) {
+  (void)state;
+  static const char unnamed[] =
+      "cannot run file: it exists, but its interpreter or loader does not";
+  const struct program whole = make_program(EM_X86_64, "/no/ld.so");
+  const size_t before_its_name = offsetof(struct program, interpreter);
+  for (size_t length = 0; length <= before_its_name; length++) {
+    make_file(&whole, length, 0755);
+    assert_says("file", ENOENT, unnamed);
+  }
+  struct program rows[8];
+  for (size_t i = 0; i < 8; i++)
+    rows[i] = whole;
+  rows[0].elf.e_phoff = UINT64_MAX - 3;
+  rows[1].elf.e_phoff = 1U << 30;
+  rows[2].elf.e_phnum = 0;
+  rows[3].segments[1].p_offset = UINT64_MAX;
+  rows[4].segments[1].p_offset = 1U << 30;
+  rows[5].segments[1].p_filesz = 0;
+  rows[6].segments[1].p_type = PT_NULL;
+  rows[6].elf.e_phnum = UINT16_MAX;
+  rows[7].elf.e_ident[EI_CLASS] = ELFCLASS32; /* a loader may well be missing, but not this one */
+  for (size_t i = 0; i < 8; i++) {
+    make_file(&rows[i], sizeof rows[i], 0755);
+    assert_says("file", ENOENT, unnamed);
+  }
+  struct program endless = whole;
+  endless.segments[1].p_filesz = UINT64_MAX;
+  memset(endless.interpreter, 'l', sizeof endless.interpreter);
+  make_file(&endless, sizeof endless, 0755);
+  struct error error;
+  assert_int_equal(exec_failure(&error, "file", ENOENT), -1);
+  assert_non_null(strstr(error.text, "its loader llll"));
+}
+
+static void what_is_no_program(void **state) {
+  (void)state;
+  static const char *const contents[] = {"",
+                                         "#",
+                                         "text\n",
+                                         "\x7f"
+                                         "EL",
+                                         "MZ\x90",
+                                         "\x7f"
+                                         "ELF\x02"};
+  for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+    make_file(contents[i], strlen(contents[i]), 0755);
+    assert_says("file", ENOEXEC,
+                "cannot run file: exec format error: no program, and a script must begin with #!");
+  }
+}
+
+static void programs_for_other_machines(void **state) {
+  (void)state;
+  static const struct {
+    uint16_t machine;
+    const char *name;
+  } rows[] = {{EM_X86_64, "x86_64"}, {EM_AARCH64, "aarch64"},     {EM_386, "i386"},
+              {EM_ARM, "arm"},       {EM_RISCV, "riscv"},         {EM_PPC64, "ppc64"},
+              {EM_S390, "s390x"},    {EM_MIPS, "another machine"}};
+  struct utsname own;
+  assert_int_equal(uname(&own), 0);
+  size_t ours = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    bool is_ours = strncmp(own.machine, rows[i].name, strlen(rows[i].name)) == 0;
+    char expected[128];
+    (void)snprintf(expected, sizeof expected, "cannot run file: exec format error: %s%s",
+                   is_ours ? "no whole program" : "wrong architecture, built for ",
+                   is_ours ? "" : rows[i].name);
+    ours += is_ours;
+    /* In both byte orders. */
+    struct program program = make_program(htole16(rows[i].machine), "");
+    make_file(&program, sizeof program, 0755);
+    assert_says("file", ENOEXEC, expected);
+    program.elf.e_ident[EI_DATA] = ELFDATA2MSB;
+    program.elf.e_machine = htobe16(rows[i].machine);
+    make_file(&program, sizeof program, 0755);
+    assert_says("file", ENOEXEC, expected);
+    /* Cut before the machine is told. */
+    make_file(&program, offsetof(Elf64_Ehdr, e_machine) + 1, 0755);
+    assert_says("file", ENOEXEC, "cannot run file: exec format error: no whole program");
+  }
+  assert_true(ours <= 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_file_that_is_not_there, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_file_that_may_not_be_run, setup, teardown),
+      cmocka_unit_test_setup_teardown(other_reasons, setup, teardown),
+      cmocka_unit_test_setup_teardown(scripts_without_their_interpreter, setup, teardown),
+      cmocka_unit_test_setup_teardown(long_names_are_cut, setup, teardown),
+      cmocka_unit_test_setup_teardown(programs_without_their_loader, setup, teardown),
+      cmocka_unit_test_setup_teardown(broken_programs, setup, teardown),
+      cmocka_unit_test_setup_teardown(what_is_no_program, setup, teardown),
+      cmocka_unit_test_setup_teardown(programs_for_other_machines, setup, teardown),
+  };
+  return cmocka_run_group_tests_name("exec_failure", tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/intake.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "wire/step.h"
+
+#define ASK "BRPOP sandbox:j:in 10"
+
+struct scene {
+  struct loop loop;
+  struct log log;
+  struct fake_redis *server;
+  struct redis_url url;
+  struct intake *intake;
+  const char *answer; /* to the next question; then there is none until it is set again */
+  int asked;          /* questions */
+  int steps;
+  int cut; /* steps that were not whole */
+  int failed;
+  bool take_again; /* from inside the callback */
+  char payload[64];
+  size_t length;
+  char error[256];
+};
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *scene = owner;
+  if (strcmp(command, ASK) != 0)
+    return "+OK\r\n";
+  const char *text = scene->answer;
+  scene->answer = NULL;
+  scene->asked++;
+  return text;
+}
+
+static void on_step(void *owner, const char *payload, size_t length, bool whole) {
+  struct scene *scene = owner;
+  scene->steps++;
+  scene->cut += !whole;
+  scene->length = length;
+  memcpy(scene->payload, payload, length < sizeof scene->payload ? length : sizeof scene->payload);
+  if (scene->take_again)
+    intake_take(scene->intake);
+  scene->take_again = false;
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct scene *scene = owner;
+  scene->failed++;
+  strcpy(scene->error, error->text);
+}
+
+static int set_up(void **state) {
+  static const struct intake_handler handler = {.step = on_step, .failed = on_failed};
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  scene->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  scene->server = fake_redis_new(scene->loop.base, false);
+  fake_redis_answer_with(scene->server, answer, scene);
+  scene->url = fake_redis_url(scene->server);
+  scene->intake = intake_new(scene->loop.base, &scene->log, &scene->url, "sandbox:j:in", "its-name",
+                             &handler, scene);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  intake_free(scene->intake);
+  fake_redis_free(scene->server);
+  close(scene->log.fd);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void asks(struct scene *scene) {
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->asked));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->asked, 1);
+  scene->asked = 0;
+}
+
+static void gets(struct scene *scene, const char *payload) {
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->steps));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->steps, 1);
+  assert_int_equal(scene->length, strlen(payload));
+  assert_memory_equal(scene->payload, payload, scene->length);
+  scene->steps = 0;
+}
+
+static void nothing_is_asked_before_it_is_wanted(void **state) {
+  struct scene *scene = *state;
+  loop_settle(&scene->loop);
+  assert_int_equal(fake_redis_connections(scene->server), 0);
+  intake_take(scene->intake);
+  asks(scene);
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(scene->server, 1), ASK);
+}
+
+static void one_step_for_each_take(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n");
+  gets(scene, "first");
+  assert_int_equal(scene->asked, 0);
+  scene->take_again = true;
+  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$6\r\nsecond\r\n";
+  intake_take(scene->intake);
+  gets(scene, "second");
+  assert_int_equal(scene->asked, 2); /* the third one was wanted from inside */
+  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$0\r\n\r\n");
+  gets(scene, "");
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+static void a_payload_may_be_any_bytes_in_any_pieces(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send_slowly(scene->server,
+                         "*2\r\n$12\r\nsandbox:j:in\r\n$9\r\n{\r\n\"\xff\x01\"}\n\r\n");
+  gets(scene, "{\r\n\"\xff\x01\"}\n");
+  assert_int_equal(scene->cut, 0);
+}
+
+static void asks_again_when_nothing_came_in_time(void **state) {
+  struct scene *scene = *state;
+  scene->answer = "*-1\r\n";
+  intake_take(scene->intake);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->asked));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->asked, 2);
+  assert_int_equal(scene->steps, 0);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+static void asks_again_after_a_lost_connection(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfir");
+  loop_settle(&scene->loop);
+  fake_redis_close_connection(scene->server);
+  asks(scene);
+  assert_int_equal(scene->steps, 0); /* half a step is none */
+  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nother\r\n");
+  gets(scene, "other");
+}
+
+static bool is_connected_again(void *context) {
+  const struct scene *scene = context;
+  return fake_redis_commands(scene->server) == 3;
+}
+
+static void a_new_connection_asks_only_what_is_wanted(void **state) {
+  struct scene *scene = *state;
+  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n";
+  intake_take(scene->intake);
+  gets(scene, "first");
+  fake_redis_close_connection(scene->server);
+  assert_true(loop_until(&scene->loop, is_connected_again, scene));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->asked, 1);
+  intake_take(scene->intake);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->asked, 2);
+}
+
+static void what_passes_is_asked_again(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, "-UNBLOCKED force unblock from blocking operation\r\n");
+  asks(scene);
+  fake_redis_send(scene->server, "-LOADING Redis is loading the dataset in memory\r\n");
+  asks(scene);
+  fake_redis_send(scene->server, "-READONLY You can't write against a read only replica.\r\n");
+  asks(scene);
+  assert_int_equal(fake_redis_connections(scene->server), 4);
+  assert_int_equal(scene->failed, 0);
+}
+
+static void what_does_not_pass_is_told(void **state) {
+  struct scene *scene = *state;
+  scene->answer = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+  intake_take(scene->intake);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->failed));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->failed, 1);
+  assert_int_equal(scene->steps, 0);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  assert_false(fake_redis_is_connected(scene->server));
+  assert_non_null(strstr(scene->error, "BRPOP sandbox:j:in: WRONGTYPE"));
+}
+
+static void a_refused_login_is_told(void **state) {
+  struct scene *scene = *state;
+  char password[] = "secret";
+  scene->url.password = password;
+  fake_redis_answer_with(scene->server, NULL, NULL);
+  intake_take(scene->intake);
+  while (fake_redis_connections(scene->server) == 0)
+    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  fake_redis_send(scene->server, "-WRONGPASS invalid\r\n");
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->failed));
+  assert_non_null(strstr(scene->error, "AUTH: WRONGPASS"));
+}
+
+static void after_a_stop_nothing_comes(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n");
+  intake_stop(scene->intake);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->steps + scene->failed, 0);
+  assert_false(fake_redis_is_connected(scene->server));
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+static void a_payload_that_is_too_large_is_thrown_away(void **state) {
+  struct scene *scene = *state;
+  static char chunk[32769];
+  char head[64];
+  memset(chunk, 'x', sizeof chunk - 1);
+  snprintf(head, sizeof head, "*2\r\n$12\r\nsandbox:j:in\r\n$%zu\r\nbegin", STEP_PAYLOAD_MAX + 5);
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, head);
+  for (size_t sent = 0; sent < STEP_PAYLOAD_MAX; sent += sizeof chunk - 1) {
+    assert_int_equal(scene->steps, 0);
+    fake_redis_send(scene->server, chunk);
+    event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
+  }
+  fake_redis_send(scene->server, "\r\n");
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->steps));
+  assert_int_equal(scene->cut, 1);
+  assert_true(scene->length >= 5 && scene->length < 65536);
+  assert_memory_equal(scene->payload, "begin", 5);
+  scene->steps = 0;
+  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nafter\r\n";
+  intake_take(scene->intake);
+  gets(scene, "after");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(nothing_is_asked_before_it_is_wanted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(one_step_for_each_take, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(asks_again_when_nothing_came_in_time, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(asks_again_after_a_lost_connection, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_new_connection_asks_only_what_is_wanted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_passes_is_asked_again, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_does_not_pass_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_refused_login_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(after_a_stop_nothing_comes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_payload_that_is_too_large_is_thrown_away, set_up,
+                                      tear_down),
+  };
+  return cmocka_run_group_tests_name("intake", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "wire/json_guard.h"
+#include "wire/json_string.h"
+#include "wire/utf8.h"
+
+#define TEXT_MAX 64
+
+/* What a reader gets back, with JSON_GUARD_NUL for a NUL: byte by byte, no words, no runs. */
+static size_t slow_replace(char *out, const char *text, size_t length) {
+  size_t n = 0;
+  for (size_t at = 0; at < length;) {
+    size_t sequence = utf8_sequence(text + at, length - at);
+    if (sequence == 0) {
+      memcpy(out + n, UTF8_REPLACEMENT, 3);
+      n += 3;
+      at += utf8_broken(text + at, length - at);
+    } else if (text[at] == '\0') {
+      memcpy(out + n, JSON_GUARD_NUL, 2);
+      n += 2;
+      at++;
+    } else {
+      memcpy(out + n, text + at, sequence);
+      n += sequence;
+      at += sequence;
+    }
+  }
+  out[n] = '\0';
+  return n;
+}
+
+/* Encodes, checks the length to the byte, and has cJSON read it back. */
+static void check(const char *text, size_t length) {
+  char json[6 * TEXT_MAX + 2];
+  char expected[3 * TEXT_MAX + 1];
+  assert_true(length <= TEXT_MAX);
+  size_t encoded = json_string_length(text, length);
+  assert_true(encoded <= 6 * length);
+  /* Of exactly the promised size, so that the sanitizer sees one byte more. */
+  char *exact = malloc(encoded + 1);
+  assert_ptr_equal(json_string_write(exact, text, length), exact + encoded);
+  json[0] = '"';
+  memcpy(json + 1, exact, encoded);
+  json[1 + encoded] = '"';
+  free(exact);
+
+  struct json_guard guard;
+  struct error error;
+  if (json_guard_scan(&guard, json, encoded + 2, "", &error) != 0)
+    fail_msg("%.*s: %s", (int)encoded + 2, json, error.text);
+  size_t marked_length;
+  char *marked = json_guard_mark_nul(json, encoded + 2, &marked_length);
+  const char *end;
+  cJSON *value = cJSON_ParseWithLengthOpts(marked, marked_length, &end, false);
+  assert_non_null(value);
+  assert_ptr_equal(end, marked + marked_length);
+  slow_replace(expected, text, length);
+  assert_string_equal(cJSON_GetStringValue(value), expected);
+  cJSON_Delete(value);
+  free(marked);
+}
+
+static void every_byte_at_every_place(void **state) {
+  (void)state;
+  for (size_t length = 1; length <= 26; length++) {
+    for (size_t at = 0; at < length; at++) {
+      for (unsigned byte = 0; byte < 256; byte++) {
+        char text[TEXT_MAX];
+        memset(text, 'x', sizeof text);
+        text[at] = (char)byte;
+        check(text, length);
+      }
+    }
+  }
+}
+
+static void every_pair_of_bytes(void **state) {
+  (void)state;
+  static const size_t places[] = {0, 6, 7};
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (unsigned pair = 0; pair < 0x10000; pair++) {
+      char text[TEXT_MAX];
+      memset(text, 'x', sizeof text);
+      text[places[i]] = (char)(pair >> 8);
+      text[places[i] + 1] = (char)(pair & 0xFF);
+      check(text, places[i] + 2);
+      check(text, places[i] + 11);
+    }
+  }
+}
+
+static void assert_encodes(const char *text, size_t length, const char *json) {
+  char out[256];
+  assert_int_equal(json_string_length(text, length), strlen(json));
+  *json_string_write(out, text, length) = '\0';
+  assert_string_equal(out, json);
+}
+
+static void escapes_are_the_shortest(void **state) {
+  (void)state;
+  assert_encodes("", 0, "");
+  assert_encodes(NULL, 0, "");
+  assert_encodes("\"\\/\b\t\n\f\r", 8, "\\\"\\\\/\\b\\t\\n\\f\\r");
+  assert_encodes("\0\x01\x1B[31m\x1F\x7F", 9, "\\u0000\\u0001\\u001b[31m\\u001f\x7F");
+  assert_encodes("Gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80", 11, "Gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80");
+}
+
+/* The examples of the Unicode standard, chapter 3, "U+FFFD Substitution of Maximal Subparts". */
+static void one_replacement_for_each_maximal_subpart(void **state) {
+  (void)state;
+#define R UTF8_REPLACEMENT
+  assert_encodes("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", 9, R R R R R R R R "A");
+  assert_encodes("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", 9, R R R R R R R R "A");
+  assert_encodes("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", 9, R R R R R "A" R R "B");
+  assert_encodes("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", 9, R R R R "A");
+  assert_encodes("caf\xC3", 4, "caf" R);
+#undef R
+}
+
+static void plain_is_what_stands_as_it_is(void **state) {
+  (void)state;
+  for (size_t length = 0; length <= 33; length++) {
+    char text[TEXT_MAX];
+    memset(text, '~', sizeof text);
+    assert_int_equal(json_string_plain(text, length), length);
+    for (size_t at = 0; at < length; at++) {
+      static const char bad[] = {'"', '\\', '\0', '\x1F', '\x80', '\xFF'};
+      for (size_t i = 0; i < sizeof bad; i++) {
+        text[at] = bad[i];
+        assert_int_equal(json_string_plain(text, length), at);
+      }
+      text[at] = '~';
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_byte_at_every_place),
+      cmocka_unit_test(every_pair_of_bytes),
+      cmocka_unit_test(escapes_are_the_shortest),
+      cmocka_unit_test(one_replacement_for_each_maximal_subpart),
+      cmocka_unit_test(plain_is_what_stands_as_it_is),
+  };
+  return cmocka_run_group_tests_name("json_string", tests, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "wire/keys.h"
+
+static void the_names_are_the_contract_s(void **state) {
+  (void)state;
+  struct keys keys;
+  keys_init(&keys, "pipe-42");
+  assert_string_equal(keys.in, "sandbox:pipe-42:in");
+  assert_string_equal(keys.events, "sandbox:pipe-42:events");
+  assert_string_equal(keys.results, "sandbox:pipe-42:results");
+  keys_release(&keys);
+  assert_null(keys.in);
+}
+
+static void the_job_id_is_taken_verbatim(void **state) {
+  (void)state;
+  struct keys keys;
+  keys_init(&keys, "{pipe:42} %s");
+  assert_string_equal(keys.in, "sandbox:{pipe:42} %s:in");
+  assert_string_equal(keys.events, "sandbox:{pipe:42} %s:events");
+  assert_string_equal(keys.results, "sandbox:{pipe:42} %s:results");
+  keys_release(&keys);
+  keys_init(&keys, "");
+  assert_string_equal(keys.in, "sandbox::in");
+  keys_release(&keys);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_names_are_the_contract_s),
+      cmocka_unit_test(the_job_id_is_taken_verbatim),
+  };
+  return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/kill_sequence.h"
+#include "agent/step/spawn.h"
+#include "tests/support/loop.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+struct scene {
+  struct loop loop;
+  struct spawn_defaults defaults;
+  struct process_tree tree;
+  struct kill_sequence kill;
+  int gone; /* calls */
+  size_t survivors;
+  int output;
+  pid_t leader;
+  int status; /* of the leader */
+  bool comes_back;
+};
+
+static void on_gone(void *owner, size_t survivors) {
+  struct scene *scene = owner;
+  scene->gone++;
+  scene->survivors = survivors;
+}
+
+static void start(struct scene *self, char *script) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  char *argv[] = {"sh", "-c", script, NULL};
+  struct spawn_request request = {
+      .argv = argv, .envp = environ, .stdout_fd = out[1], .stderr_fd = out[1]};
+  struct error error;
+  self->leader = spawn(&self->defaults, &request, &error);
+  assert_true(self->leader > 0);
+  close(out[1]);
+  if (self->output >= 0)
+    close(self->output);
+  self->output = out[0];
+}
+
+static void on_reaped(void *owner, pid_t pid, int status) {
+  struct scene *scene = owner;
+  if (pid != scene->leader)
+    return;
+  scene->status = status;
+  if (scene->comes_back)
+    start(scene, "exec sleep 2001");
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  scene->loop.reaped = on_reaped;
+  scene->loop.owner = scene;
+  scene->defaults.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &scene->defaults.open_files);
+  scene->output = -1;
+  kill_sequence_init(&scene->kill, scene->loop.base, &scene->tree, on_gone, scene);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  scene->comes_back = false;
+  kill_sequence_release(&scene->kill);
+  close(scene->defaults.stdin_fd);
+  if (scene->output >= 0)
+    close(scene->output);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+/* All that the script wrote, up to the line it says when it is ready, or to its end. */
+static void reads(struct scene *self, const char *expected) {
+  char text[64] = "";
+  for (size_t at = 0; at < strlen(expected);) {
+    ssize_t n = read(self->output, text + at, sizeof text - 1 - at);
+    assert_true(n > 0);
+    at += (size_t)n;
+  }
+  assert_string_equal(text, expected);
+}
+
+static bool is_reaped(void *context) {
+  const struct scene *scene = context;
+  return scene->gone > 0 && scene->status != 0;
+}
+
+static void nobody_is_gone_at_once_but_not_from_inside(void **state) {
+  struct scene *scene = *state;
+  kill_sequence_start(&scene->kill, FOREVER_MS);
+  assert_int_equal(scene->gone, 0);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->gone, 1);
+  assert_int_equal(scene->survivors, 0);
+}
+
+static void sigterm_is_enough_for_the_polite(void **state) {
+  struct scene *scene = *state;
+  start(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
+  reads(scene, "ready\n");
+  kill_sequence_start(&scene->kill, FOREVER_MS);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  reads(scene, "bye\n");
+  assert_int_equal(WEXITSTATUS(scene->status), 3);
+  assert_int_equal(scene->survivors, 0);
+}
+
+static void the_stubborn_are_killed_after_the_grace(void **state) {
+  struct scene *scene = *state;
+  start(scene,
+        "exec 2>&-; trap '' TERM; echo ready; setsid sleep 2002 & while :; do sleep 0.01; done");
+  reads(scene, "ready\n");
+  assert_true(proc_wait_for("sleep 2002", WAIT_BOUND_MS) > 0);
+  int64_t start_ms = wait_now_ms();
+  kill_sequence_start(&scene->kill, 300);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  assert_true(wait_now_ms() - start_ms >= 299);
+  assert_int_equal(WTERMSIG(scene->status), SIGKILL);
+  assert_int_equal(scene->survivors, 0);
+  assert_int_equal(proc_find("sleep 2002"), 0);
+}
+
+static void without_a_grace_there_is_no_sigterm(void **state) {
+  struct scene *scene = *state;
+  start(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done");
+  reads(scene, "ready\n");
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  assert_int_equal(WTERMSIG(scene->status), SIGKILL);
+  char byte;
+  assert_int_equal(read(scene->output, &byte, 1), 0);
+}
+
+static void a_further_call_can_shorten_the_grace(void **state) {
+  struct scene *scene = *state;
+  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
+  reads(scene, "ready\n");
+  kill_sequence_start(&scene->kill, FOREVER_MS);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->gone, 0);
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->gone, 1);
+}
+
+static void a_further_call_cannot_lengthen_it(void **state) {
+  struct scene *scene = *state;
+  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
+  reads(scene, "ready\n");
+  kill_sequence_start(&scene->kill, 20);
+  kill_sequence_start(&scene->kill, FOREVER_MS);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  assert_int_equal(scene->gone, 1);
+}
+
+static void what_is_started_on_the_way_is_found_too(void **state) {
+  struct scene *scene = *state;
+  start(scene,
+        "exec 2>&-; trap '' TERM; echo ready; while :; do setsid sleep 2003 & sleep 0.005; done");
+  reads(scene, "ready\n");
+  kill_sequence_start(&scene->kill, 50);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  assert_int_equal(scene->survivors, 0);
+  assert_int_equal(proc_find("sleep 2003"), 0);
+}
+
+/* Stands for a process stuck in the kernel: whenever a scan comes there is somebody. */
+static void what_survives_is_given_up_and_counted(void **state) {
+  struct scene *scene = *state;
+  scene->comes_back = true;
+  start(scene, "exec sleep 2001");
+  int64_t start_ms = wait_now_ms();
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  assert_true(wait_now_ms() - start_ms >= KILL_SEQUENCE_GIVE_UP_MS);
+  assert_int_equal(scene->gone, 1);
+  assert_int_equal(scene->survivors, 1);
+}
+
+static void it_can_be_started_again(void **state) {
+  struct scene *scene = *state;
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  scene->gone = 0;
+  start(scene, "exec sleep 2004");
+  kill_sequence_start(&scene->kill, FOREVER_MS);
+  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  assert_int_equal(WTERMSIG(scene->status), SIGTERM);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(nobody_is_gone_at_once_but_not_from_inside, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(sigterm_is_enough_for_the_polite, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_stubborn_are_killed_after_the_grace, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_grace_there_is_no_sigterm, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_further_call_can_shorten_the_grace, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_further_call_cannot_lengthen_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_started_on_the_way_is_found_too, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_survives_is_given_up_and_counted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_can_be_started_again, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("kill_sequence", tests, NULL, NULL);
+}

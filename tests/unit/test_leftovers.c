@@ -1,0 +1,96 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/leftovers.h"
+#include "tests/support/loop.h"
+#include "tests/support/proc.h"
+
+struct scene {
+  struct loop loop;
+  struct leftovers *leftovers;
+  int writer; /* -1 when closed */
+  size_t written;
+};
+
+/* A pipe whose reading end was adopted. */
+static void adopt(struct scene *self) {
+  int ends[2];
+  assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  leftovers_adopt(self->leftovers, ends[0]);
+  self->writer = ends[1];
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  scene->leftovers = leftovers_new(scene->loop.base);
+  scene->writer = -1;
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  leftovers_free(scene->leftovers);
+  if (scene->writer >= 0)
+    close(scene->writer);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+/* Many times what a pipe holds: it ends only when somebody reads. */
+static bool wrote_much(void *context) {
+  static const char bytes[10000];
+  struct scene *scene = context;
+  ssize_t n = write(scene->writer, bytes, sizeof bytes);
+  assert_true(n > 0 || errno == EAGAIN);
+  scene->written += n > 0 ? (size_t)n : 0;
+  return scene->written > 2000000;
+}
+
+static void what_is_written_is_thrown_away(void **state) {
+  struct scene *scene = *state;
+  adopt(scene);
+  assert_true(loop_until(&scene->loop, wrote_much, scene));
+}
+
+static void a_pipe_is_closed_behind_its_last_writer(void **state) {
+  struct scene *scene = *state;
+  adopt(scene);
+  int first = scene->writer;
+  int descriptors = proc_fd_count(getpid());
+  adopt(scene);
+  assert_int_equal(write(scene->writer, "x", 1), 1);
+  close(scene->writer);
+  scene->writer = first;
+  loop_settle(&scene->loop);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  assert_true(loop_until(&scene->loop, wrote_much, scene)); /* the other one is not touched */
+}
+
+static void all_are_closed_at_the_end(void **state) {
+  struct scene *scene = *state;
+  adopt(scene);
+  leftovers_free(scene->leftovers);
+  assert_int_equal(write(scene->writer, "x", 1), -1);
+  assert_int_equal(errno, EPIPE);
+  scene->leftovers = leftovers_new(scene->loop.base);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(what_is_written_is_thrown_away, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_pipe_is_closed_behind_its_last_writer, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(all_are_closed_at_the_end, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("leftovers", tests, NULL, NULL);
+}

@@ -1,0 +1,355 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/step/lines.h"
+
+#define EURO "\xE2\x82\xAC"
+
+/* Pieces as one text: each in brackets, a partial one with an open end. */
+struct record {
+  char *text;
+  size_t length;
+  size_t pieces;
+};
+
+static void record_init(struct record *self, size_t bytes) {
+  *self = (struct record){.text = malloc(3 * bytes + 16)};
+  assert_non_null(self->text);
+}
+
+static void record_piece(struct record *self, const struct line *line) {
+  assert_true(line->length <= LINE_MAX_PIECE);
+  self->text[self->length++] = '[';
+  if (line->length > 0)
+    memcpy(self->text + self->length, line->text, line->length);
+  self->length += line->length;
+  self->text[self->length++] = line->partial ? '~' : ']';
+  self->pieces++;
+}
+
+/* One byte after another, as the contract says it. */
+static void slow_split(struct record *self, const char *text, size_t length) {
+  bool open = false;
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] == '\n' && i > 0 && text[i - 1] == '\r')
+      continue;
+    if (!open)
+      self->text[self->length++] = '[';
+    open = text[i] != '\n' && text[i] != '\r';
+    self->text[self->length++] = open ? text[i] : ']';
+  }
+  if (open)
+    self->text[self->length++] = ']';
+}
+
+static void drain(struct line_splitter *splitter, struct record *record) {
+  struct line line;
+  while (line_splitter_next(splitter, &line))
+    record_piece(record, &line);
+}
+
+/* As the caller does: as much as there is room for, but no more than `size` at once. */
+static void feed(struct line_splitter *splitter, struct record *record, const char *text,
+                 size_t length, size_t size) {
+  while (length > 0) {
+    size_t room;
+    char *space = line_splitter_space(splitter, &room);
+    assert_true(room >= LINE_SPLITTER_READ);
+    size_t n = length < size ? length : size;
+    n = n < room ? n : room;
+    memcpy(space, text, n);
+    line_splitter_filled(splitter, n);
+    drain(splitter, record);
+    text += n;
+    length -= n;
+  }
+}
+
+static void finish(struct line_splitter *splitter, struct record *record) {
+  line_splitter_end(splitter);
+  drain(splitter, record);
+  struct line line;
+  assert_false(line_splitter_next(splitter, &line));
+  line_splitter_release(splitter);
+}
+
+/* The pieces of a text that is read in portions of `size`. */
+static struct record split(const char *text, size_t length, size_t size) {
+  struct line_splitter splitter;
+  struct record record;
+  line_splitter_init(&splitter);
+  record_init(&record, length);
+  feed(&splitter, &record, text, length, size);
+  finish(&splitter, &record);
+  return record;
+}
+
+static void assert_record(struct record *self, const char *text, size_t length) {
+  assert_int_equal(self->length, length);
+  assert_memory_equal(self->text, text, length);
+  free(self->text);
+}
+
+static void each_ending_ends_a_line(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *pieces;
+  } rows[] = {
+      {"", ""},
+      {"a", "[a]"},
+      {"\n", "[]"},
+      {"\r", "[]"},
+      {"\r\n", "[]"},
+      {"\n\r", "[][]"},
+      {"\r\r\n", "[][]"},
+      {"\r\n\n", "[][]"},
+      {"a\nb\r\nc\rd", "[a][b][c][d]"},
+      {"a\r", "[a]"},
+      {"a\r\n", "[a]"},
+      {"a\n\nb\n", "[a][][b]"},
+      {" 10%\r 20%\r 30%\r\ndone\n", "[ 10%][ 20%][ 30%][done]"},
+      {"\x80\xFF\n" EURO, "[\x80\xFF][" EURO "]"},
+      /* No other of Unicode's line ends is one. */
+      {"a\vb\fc\xC2\x85"
+       "d\xE2\x80\xA8"
+       "e\n",
+       "[a\vb\fc\xC2\x85"
+       "d\xE2\x80\xA8"
+       "e]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    size_t length = strlen(rows[i].text);
+    for (size_t size = 1; size <= length + 1; size++) {
+      struct record record = split(rows[i].text, length, size);
+      assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
+    }
+  }
+}
+
+/* Every text of up to eight bytes, made of these three, cut in two at every point. */
+static void every_text_at_every_split_point(void **state) {
+  (void)state;
+  static const char alphabet[] = "x\n\r";
+  for (size_t length = 0, count = 1; length <= 8; length++, count *= 3) {
+    for (size_t index = 0; index < count; index++) {
+      char text[8];
+      for (size_t i = 0, rest = index; i < length; i++, rest /= 3)
+        text[i] = alphabet[rest % 3];
+      struct record expected;
+      record_init(&expected, length);
+      slow_split(&expected, text, length);
+      for (size_t at = 0; at <= length; at++) {
+        struct line_splitter splitter;
+        struct record record;
+        line_splitter_init(&splitter);
+        record_init(&record, length);
+        feed(&splitter, &record, text, at, at);
+        feed(&splitter, &record, text + at, length - at, length - at);
+        finish(&splitter, &record);
+        assert_record(&record, expected.text, expected.length);
+      }
+      free(expected.text);
+    }
+  }
+}
+
+/* Line ends at each place of a word, with neighbours that make a careless scan borrow. */
+static void every_place_in_a_word(void **state) {
+  (void)state;
+  static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};
+  for (size_t f = 0; f < sizeof fill; f++) {
+    for (size_t length = 0; length < 40; length++) {
+      char text[41];
+      char expected[43];
+      memset(text, fill[f], length);
+      text[length] = length % 2 == 0 ? '\n' : '\r';
+      struct record record = split(text, length + 1, sizeof text);
+      expected[0] = '[';
+      memset(expected + 1, fill[f], length);
+      expected[length + 1] = ']';
+      assert_record(&record, expected, length + 2);
+    }
+  }
+}
+
+static void a_lone_cr_ends_its_line_at_once(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  struct record record;
+  line_splitter_init(&splitter);
+  record_init(&record, 64);
+  feed(&splitter, &record, " 10%\r", 5, 5);
+  assert_int_equal(record.pieces, 1);
+  feed(&splitter, &record, "\n", 1, 1);
+  assert_int_equal(record.pieces, 1);
+  feed(&splitter, &record, "\n", 1, 1);
+  assert_int_equal(record.pieces, 2);
+  finish(&splitter, &record);
+  assert_record(&record, "[ 10%][]", 8);
+}
+
+static void the_caller_may_stop_between_two_lines(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  line_splitter_init(&splitter);
+  size_t size;
+  memcpy(line_splitter_space(&splitter, &size), "a\nb\nc", 5);
+  line_splitter_filled(&splitter, 5);
+  struct line line;
+  assert_true(line_splitter_next(&splitter, &line));
+  /* The end comes before the rest was taken. */
+  line_splitter_end(&splitter);
+  struct record record;
+  record_init(&record, 5);
+  finish(&splitter, &record);
+  assert_record(&record, "[b][c]", 6);
+}
+
+/* A line of `length` bytes, the last of them such that a euro sign lies over the cut or not. */
+static void check_long_line(size_t length, size_t shift, const char *ending, size_t size) {
+  size_t total = length + strlen(ending);
+  char *text = malloc(total);
+  assert_non_null(text);
+  memset(text, 'x', length);
+  for (size_t at = shift; at + 3 <= length; at += 3)
+    memcpy(text + at, EURO, 3);
+  memcpy(text + length, ending, strlen(ending));
+
+  char *expected = malloc(2 * total + 16);
+  assert_non_null(expected);
+  size_t n = 0;
+  size_t at = 0;
+  while (length - at > LINE_MAX_PIECE) {
+    size_t piece = LINE_MAX_PIECE;
+    while (((unsigned char)text[at + piece] & 0xC0) == 0x80)
+      piece--;
+    expected[n++] = '[';
+    memcpy(expected + n, text + at, piece);
+    n += piece;
+    expected[n++] = '~';
+    at += piece;
+  }
+  expected[n++] = '[';
+  memcpy(expected + n, text + at, length - at);
+  n += length - at;
+  expected[n++] = ']';
+
+  struct record record = split(text, total, size);
+  assert_record(&record, expected, n);
+  free(expected);
+  free(text);
+}
+
+static void a_long_line_comes_in_pieces(void **state) {
+  (void)state;
+  static const char *const endings[] = {"", "\n", "\r", "\r\n"};
+  static const size_t sizes[] = {4096, LINE_SPLITTER_READ, SIZE_MAX};
+  for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+      for (size_t shift = 0; shift < 3; shift++) {
+        for (size_t length = LINE_MAX_PIECE - 3; length <= LINE_MAX_PIECE + 3; length++)
+          check_long_line(length, shift, endings[e], sizes[s]);
+        check_long_line(3 * LINE_MAX_PIECE, shift, endings[e], sizes[s]);
+      }
+    }
+  }
+}
+
+static void a_long_line_byte_by_byte(void **state) {
+  (void)state;
+  check_long_line(2 * LINE_MAX_PIECE + 7, 1, "\r\n", 1);
+}
+
+/* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
+static void what_was_searched_is_not_searched_again(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  struct line line;
+  line_splitter_init(&splitter);
+  size_t size;
+  char *space = line_splitter_space(&splitter, &size);
+  memset(space, 'x', size);
+  memcpy(space, "a\n", 2);
+  line_splitter_filled(&splitter, size);
+  assert_true(line_splitter_next(&splitter, &line));
+  assert_false(line_splitter_next(&splitter, &line));
+  splitter.buffer[10] = '\n';
+  assert_false(line_splitter_next(&splitter, &line));
+  /* Nor after the rest was moved to make room. */
+  *line_splitter_space(&splitter, &size) = 'x';
+  line_splitter_filled(&splitter, 1);
+  assert_int_equal(splitter.start, 0);
+  assert_false(line_splitter_next(&splitter, &line));
+  line_splitter_release(&splitter);
+}
+
+/* Bytes that look like the inside of a sequence for as long as you like. */
+static void no_utf8_is_cut_at_the_limit(void **state) {
+  (void)state;
+  size_t length = LINE_MAX_PIECE + 10;
+  char *text = malloc(length);
+  assert_non_null(text);
+  memset(text, '\x80', length);
+  struct record record = split(text, length, SIZE_MAX);
+  assert_int_equal(record.pieces, 2);
+  assert_int_equal(record.text[1 + LINE_MAX_PIECE], '~');
+  free(record.text);
+  free(text);
+}
+
+static void the_buffer_stays_bounded(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  line_splitter_init(&splitter);
+  struct line line;
+  size_t handed = 0;
+  for (int i = 0; i < 200; i++) {
+    size_t size;
+    char *space = line_splitter_space(&splitter, &size);
+    memset(space, 'x', size);
+    line_splitter_filled(&splitter, size);
+    handed += size;
+    while (line_splitter_next(&splitter, &line))
+      handed -= line.length;
+    assert_true(handed <= LINE_MAX_PIECE);
+    assert_true(splitter.capacity <= LINE_MAX_PIECE + LINE_SPLITTER_READ);
+  }
+  line_splitter_release(&splitter);
+  assert_null(splitter.buffer);
+}
+
+static void a_splitter_without_a_byte_has_no_line(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  struct record record;
+  line_splitter_init(&splitter);
+  record_init(&record, 0);
+  drain(&splitter, &record);
+  finish(&splitter, &record);
+  assert_record(&record, "", 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_ending_ends_a_line),
+      cmocka_unit_test(every_text_at_every_split_point),
+      cmocka_unit_test(every_place_in_a_word),
+      cmocka_unit_test(a_lone_cr_ends_its_line_at_once),
+      cmocka_unit_test(the_caller_may_stop_between_two_lines),
+      cmocka_unit_test(a_long_line_comes_in_pieces),
+      cmocka_unit_test(a_long_line_byte_by_byte),
+      cmocka_unit_test(what_was_searched_is_not_searched_again),
+      cmocka_unit_test(no_utf8_is_cut_at_the_limit),
+      cmocka_unit_test(the_buffer_stays_bounded),
+      cmocka_unit_test(a_splitter_without_a_byte_has_no_line),
+  };
+  return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* How a link comes up: its login, and what it does when that fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/link_owner.h"
+#include "tests/support/wait.h"
+
+static void logs_in_with_a_name_only(void **state) {
+  struct link_owner *owner = *state;
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
+  assert_int_equal(fake_redis_commands(owner->server), 1);
+}
+
+static void logs_in_with_all_that_the_url_has(void **state) {
+  struct link_owner *owner = *state;
+  char user[] = "me";
+  char password[] = "se cret";
+  owner->url.user = user;
+  owner->url.password = password;
+  owner->url.database = 3;
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH me se cret");
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
+}
+
+static void is_up_only_behind_the_last_answer(void **state) {
+  struct link_owner *owner = *state;
+  char password[] = "secret";
+  owner->url.password = password;
+  owner->login_answers[1] = NULL;
+  link_owner_start(owner, SIZE_MAX);
+  while (fake_redis_commands(owner->server) < 2)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->up, 0);
+  struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
+  assert_int_equal(link_write(owner->link, &early, 1), 0);
+  link_expect(owner->link, 1); /* nor is the login's own time the owner's */
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), 2);
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");
+  fake_redis_send_slowly(owner->server, "+OK\r\n");
+  link_owner_comes_up(owner);
+}
+
+static void finds_a_server_by_address_and_by_name(void **state) {
+  struct link_owner *owner = *state;
+  fake_redis_free(owner->server);
+  owner->server = fake_redis_new(owner->loop.base, true);
+  owner->url = fake_redis_url(owner->server);
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  link_free(owner->link);
+  char name[] = "localhost";
+  owner->url.host = name;
+  owner->up = 0;
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+}
+
+static void a_refused_login_is_not_tried_again(void **state) {
+  struct link_owner *owner = *state;
+  char password[] = "secret";
+  owner->url.password = password;
+  owner->login_answers[0] = "-WRONGPASS invalid username-password pair\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_fails(owner);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_non_null(strstr(owner->error, "AUTH: WRONGPASS"));
+  assert_non_null(strstr(owner->error, owner->url.path));
+  assert_null(strstr(owner->error, "secret"));
+}
+
+static void a_refused_database_is_not_tried_again(void **state) {
+  struct link_owner *owner = *state;
+  owner->url.database = 99;
+  owner->login_answers[1] = "-ERR DB index is out of range\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "SELECT: ERR DB index"));
+}
+
+static void a_missing_password_is_told(void **state) {
+  struct link_owner *owner = *state;
+  owner->login_answers[0] = "-NOAUTH Authentication required.\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "NOAUTH"));
+}
+
+static void protected_mode_is_told(void **state) {
+  struct link_owner *owner = *state;
+  owner->login_answers[0] = "-DENIED Redis is running in protected mode\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "DENIED"));
+}
+
+static void a_name_is_a_courtesy(void **state) {
+  struct link_owner *owner = *state;
+  owner->login_answers[0] = "-NOPERM this user has no permissions\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  link_free(owner->link);
+  owner->up = 0;
+  owner->answered = 0;
+  owner->login_answers[0] = "-ERR Client names cannot contain spaces\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+}
+
+static void what_passes_is_tried_again(void **state) {
+  struct link_owner *owner = *state;
+  owner->login_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  assert_int_equal(owner->failed, 0);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+static void a_login_lost_on_the_way_is_tried_again(void **state) {
+  struct link_owner *owner = *state;
+  owner->login_answers[0] = NULL;
+  link_owner_start(owner, SIZE_MAX);
+  while (fake_redis_commands(owner->server) < 1)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  fake_redis_send(owner->server, "+O");
+  fake_redis_close_connection(owner->server);
+  link_owner_comes_up(owner);
+  assert_int_equal(owner->down, 0); /* it was never up */
+}
+
+static void gives_up_at_boot(void **state) {
+  struct link_owner *owner = *state;
+  fake_redis_refuse(owner->server);
+  int64_t start_ms = wait_now_ms();
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_fails(owner);
+  assert_true(wait_now_ms() - start_ms >= LINK_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  assert_non_null(strstr(owner->error, "(5 attempts)"));
+  assert_non_null(strstr(owner->error, owner->url.path));
+  assert_non_null(strstr(owner->error, "No such file or directory"));
+}
+
+static void waits_for_a_server_that_starts_late(void **state) {
+  struct link_owner *owner = *state;
+  fake_redis_refuse(owner->server);
+  link_owner_start(owner, SIZE_MAX);
+  loop_settle(&owner->loop);
+  fake_redis_accept(owner->server);
+  link_owner_comes_up(owner);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(logs_in_with_a_name_only, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(logs_in_with_all_that_the_url_has, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(is_up_only_behind_the_last_answer, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(finds_a_server_by_address_and_by_name, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_refused_login_is_not_tried_again, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_refused_database_is_not_tried_again, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_missing_password_is_told, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(protected_mode_is_told, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_name_is_a_courtesy, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_passes_is_tried_again, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_login_lost_on_the_way_is_tried_again, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(gives_up_at_boot, link_owner_set_up, link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(waits_for_a_server_that_starts_late, link_owner_set_up,
+                                      link_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("link_login", tests, NULL, NULL);
+}

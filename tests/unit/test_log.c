@@ -1,0 +1,209 @@
+#include <fcntl.h>
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/log.h"
+
+enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
+
+struct trial {
+  struct log log;
+  int read_fd;
+  char text[20000]; /* what was written last */
+};
+
+static int setup(void **state) {
+  static struct trial trial;
+  int ends[2];
+  /* A packet per write: one line is one packet. */
+  assert_int_equal(pipe2(ends, O_CLOEXEC | O_DIRECT | O_NONBLOCK), 0);
+  trial = (struct trial){.log = {.job = "pipe-42", .fd = ends[1]}, .read_fd = ends[0]};
+  *state = &trial;
+  return 0;
+}
+
+static int teardown(void **state) {
+  struct trial *trial = *state;
+  assert_int_equal(close(trial->log.fd), 0);
+  assert_int_equal(close(trial->read_fd), 0);
+  return 0;
+}
+
+/* False, and the text is the last one, when no more was written. */
+static bool take(struct trial *trial) {
+  ssize_t length = read(trial->read_fd, trial->text, sizeof trial->text - 1);
+  if (length > 0)
+    trial->text[length] = '\0';
+  return length > 0;
+}
+
+/* One line came, and behind its time it is this. */
+static void assert_line(struct trial *trial, const char *expected) {
+  assert_true(take(trial));
+  assert_true(strlen(trial->text) > TIME_LENGTH);
+  assert_string_equal(trial->text + TIME_LENGTH, expected);
+  assert_false(take(trial));
+}
+
+static void a_line_as_in_the_header(void **state) {
+  struct trial *trial = *state;
+  time_t before = time(NULL);
+  log_line(&trial->log, LOG_INFO, "11111111-2222-3333-4444-555555555555", "exit=%d in %dms `%s`", 0,
+           12, "git status");
+  assert_line(trial, "INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`\n");
+  regex_t form;
+  assert_int_equal(
+      regcomp(&form, "^[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} INFO ", REG_EXTENDED | REG_NOSUB), 0);
+  assert_int_equal(regexec(&form, trial->text, 0, NULL, 0), 0);
+  regfree(&form);
+  /* The time is UTC, of some moment since it was asked for. */
+  bool found = false;
+  for (time_t now = before; now <= time(NULL); now++) {
+    char shown[16];
+    struct tm utc;
+    assert_non_null(gmtime_r(&now, &utc));
+    assert_int_equal(strftime(shown, sizeof shown, "%H:%M:%S", &utc), 8);
+    found |= memcmp(trial->text, shown, 8) == 0;
+  }
+  assert_true(found);
+}
+
+static void the_zone_does_not_matter(void **state) {
+  assert_int_equal(setenv("TZ", "XYZ-7:30", 1), 0);
+  tzset();
+  a_line_as_in_the_header(state);
+  assert_int_equal(unsetenv("TZ"), 0);
+  tzset();
+}
+
+static void levels(void **state) {
+  struct trial *trial = *state;
+  static const char *const names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+  for (unsigned least = LOG_DEBUG; least <= LOG_ERROR; least++) {
+    for (unsigned level = LOG_DEBUG; level <= LOG_ERROR; level++) {
+      trial->log.least = (enum log_level)least;
+      log_line(&trial->log, (enum log_level)level, NULL, "fact");
+      if (level < least) {
+        assert_false(take(trial));
+        continue;
+      }
+      char expected[64];
+      (void)snprintf(expected, sizeof expected, "%s job=pipe-42 fact\n", names[level]);
+      assert_line(trial, expected);
+    }
+  }
+}
+
+static void what_is_not_known_is_left_out(void **state) {
+  struct trial *trial = *state;
+  trial->log.job = NULL;
+  log_line(&trial->log, LOG_WARN, NULL, "%s", "");
+  assert_line(trial, "WARN  \n");
+  log_line(&trial->log, LOG_WARN, "short", "fact");
+  assert_line(trial, "WARN  step=short fact\n");
+  log_line(&trial->log, LOG_WARN, "", "fact");
+  assert_line(trial, "WARN  step= fact\n");
+}
+
+static void a_fact_stays_a_line(void **state) {
+  struct trial *trial = *state;
+  static const struct {
+    const char *text;
+    const char *shown;
+  } rows[] = {
+      {"a\nb\r\tc", "a\\x0ab\\x0d\\x09c"},
+      {"\x01\x1b[31mred\x07\x7f", "\\x01\\x1b[31mred\\x07\\x7f"},
+      {"100% `'\"\\ ~", "100% `'\"\\ ~"},
+      {"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"},
+      {"\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0", "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f\xC2\xA0"},
+      {"\x9b\xff\xE2\x82", "\\x9b\\xff\\xe2\\x82"},
+      {"\xC2", "\\xc2"},
+      {"\xED\xA0\x80\xC0\x8A", "\\xed\\xa0\\x80\\xc0\\x8a"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char expected[200];
+    log_line(&trial->log, LOG_INFO, NULL, "%s", rows[i].text);
+    (void)snprintf(expected, sizeof expected, "INFO  job=pipe-42 %s\n", rows[i].shown);
+    assert_line(trial, expected);
+  }
+  /* In the ids as well; of a step's the first eight bytes, whatever they are. */
+  trial->log.job = "a\nb";
+  log_line(&trial->log, LOG_INFO, "\n234567\xE2\x82\xAC", "fact");
+  assert_line(trial, "INFO  job=a\\x0ab step=\\x0a234567\\xe2 fact\n");
+}
+
+static void long_facts_are_whole(void **state) {
+  struct trial *trial = *state;
+  static const size_t lengths[] = {1022, 1023, 1024, 1025, 4000};
+  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    char *text = malloc(lengths[i] + 1);
+    assert_non_null(text);
+    memset(text, 'x', lengths[i]);
+    text[lengths[i]] = '\0';
+    log_line(&trial->log, LOG_INFO, NULL, "%s", text);
+    assert_true(take(trial));
+    size_t head = TIME_LENGTH + strlen("INFO  job=pipe-42 ");
+    assert_int_equal(strlen(trial->text), head + lengths[i] + 1);
+    assert_memory_equal(trial->text + head, text, lengths[i]);
+    free(text);
+  }
+}
+
+/* The worst case of every buffer: all of it is shown as four bytes each. */
+static void all_of_it_may_be_controls(void **state) {
+  struct trial *trial = *state;
+  static char job[200];
+  static const size_t lengths[] = {990, 1023, 1024, 3000};
+  memset(job, '\x01', sizeof job - 1);
+  job[sizeof job - 1] = '\0';
+  trial->log.job = job;
+  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    char *text = malloc(lengths[i] + 1);
+    assert_non_null(text);
+    memset(text, '\n', lengths[i]);
+    text[lengths[i]] = '\0';
+    log_line(&trial->log, LOG_INFO, "\n\n\n\n\n\n\n\n\n", "%s", text);
+    size_t total = 0;
+    while (take(trial))
+      total += strlen(trial->text);
+    /* 128 bytes of the job's id, 8 of the step's. */
+    assert_int_equal(total,
+                     TIME_LENGTH + strlen("INFO  job= step= \n") + 4 * (128 + 8 + lengths[i]));
+    free(text);
+  }
+}
+
+static void nobody_reads_it(void **state) {
+  (void)state;
+  struct log log = {.job = "j", .fd = -1};
+  log_line(&log, LOG_ERROR, NULL, "lost");
+  log.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  assert_true(log.fd >= 0);
+  log_line(&log, LOG_ERROR, NULL, "lost");
+  assert_int_equal(close(log.fd), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_line_as_in_the_header, setup, teardown),
+      cmocka_unit_test_setup_teardown(the_zone_does_not_matter, setup, teardown),
+      cmocka_unit_test_setup_teardown(levels, setup, teardown),
+      cmocka_unit_test_setup_teardown(what_is_not_known_is_left_out, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_fact_stays_a_line, setup, teardown),
+      cmocka_unit_test_setup_teardown(long_facts_are_whole, setup, teardown),
+      cmocka_unit_test_setup_teardown(all_of_it_may_be_controls, setup, teardown),
+      cmocka_unit_test(nobody_reads_it),
+  };
+  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

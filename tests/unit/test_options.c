@@ -1,0 +1,277 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/options.h"
+
+enum { ARGUMENTS_MAX = 12 };
+
+static int clear_environment(void **state) {
+  (void)state;
+  assert_int_equal(unsetenv("REDIS_URL"), 0);
+  assert_int_equal(unsetenv("JOB_ID"), 0);
+  assert_int_equal(unsetenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"), 0);
+  return 0;
+}
+
+/* Parses copies, which are gone afterwards: what is kept must have been copied. */
+static int parse(struct options *options, struct error *error, const char *const *arguments) {
+  char *argv[ARGUMENTS_MAX + 2] = {strdup("agent")};
+  char *copies[ARGUMENTS_MAX + 2] = {argv[0]};
+  int argc = 1;
+  for (; *arguments != NULL; arguments++, argc++) {
+    assert_true(argc <= ARGUMENTS_MAX);
+    copies[argc] = argv[argc] = strdup(*arguments);
+  }
+  int result = options_parse(options, argc, argv, error);
+  for (int i = 0; i < argc; i++)
+    free(copies[i]);
+  return result;
+}
+
+static void assert_taken(struct options *options, const char *const *arguments) {
+  struct error error = {"untouched"};
+  if (parse(options, &error, arguments) != 0)
+    fail_msg("%s", error.text);
+  assert_string_equal(error.text, "untouched");
+}
+
+static void assert_refused(const char *const *arguments, const char *message) {
+  struct options options;
+  struct error error = {""};
+  assert_int_equal(parse(&options, &error, arguments), -1);
+  assert_string_equal(error.text, message);
+  assert_null(options.job_id);
+  assert_null(options.redis.host);
+}
+
+static void defaults(void **state) {
+  (void)state;
+  struct options options;
+  assert_taken(&options, (const char *[]){"--redis-url", "redis://h", "--job-id", "j", NULL});
+  assert_int_equal(options.action, OPTIONS_RUN);
+  assert_string_equal(options.redis.host, "h");
+  assert_string_equal(options.job_id, "j");
+  assert_false(options.verbose);
+  assert_int_equal(options.idle_cycles, 5);
+  assert_int_equal(options.events_maxlen, 10000);
+  assert_int_equal(options.hold_bytes, 4194304);
+  options_release(&options);
+  assert_null(options.job_id);
+  assert_null(options.redis.host);
+}
+
+static void every_flag(void **state) {
+  (void)state;
+  struct options options;
+  assert_taken(&options, (const char *[]){"--verbose", "--hold-bytes=65536", "--events-maxlen", "0",
+                                          "--idle-cycles", "1", "--job-id={pipe 42}",
+                                          "--redis-url=unix://u:p@/s", NULL});
+  assert_string_equal(options.redis.path, "/s");
+  assert_string_equal(options.redis.password, "p");
+  assert_string_equal(options.job_id, "{pipe 42}");
+  assert_true(options.verbose);
+  assert_int_equal(options.idle_cycles, 1);
+  assert_int_equal(options.events_maxlen, 0);
+  assert_int_equal(options.hold_bytes, 65536);
+  options_release(&options);
+}
+
+static void the_last_of_two_flags_counts(void **state) {
+  (void)state;
+  struct options options;
+  assert_taken(&options, (const char *[]){"--redis-url=a", "--job-id=1", "--redis-url=b",
+                                          "--job-id=2", NULL});
+  assert_string_equal(options.redis.host, "b");
+  assert_string_equal(options.job_id, "2");
+  options_release(&options);
+}
+
+static void the_environment_stands_in(void **state) {
+  (void)state;
+  struct options options;
+  assert_int_equal(setenv("REDIS_URL", "redis-host:7,password=p", 1), 0);
+  assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
+  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "9", 1), 0);
+  assert_taken(&options, (const char *[]){NULL});
+  assert_string_equal(options.redis.host, "redis-host");
+  assert_string_equal(options.job_id, "from-environment");
+  assert_int_equal(options.idle_cycles, 9);
+  options_release(&options);
+
+  assert_taken(&options,
+               (const char *[]){"--redis-url", "h", "--job-id", "j", "--idle-cycles", "3", NULL});
+  assert_string_equal(options.redis.host, "h");
+  assert_null(options.redis.password);
+  assert_string_equal(options.job_id, "j");
+  assert_int_equal(options.idle_cycles, 3);
+  options_release(&options);
+
+  /* A flag wins even when it is of no use. */
+  assert_refused((const char *[]){"--job-id=", NULL}, "--job-id (or JOB_ID) is required");
+  assert_refused((const char *[]){"--idle-cycles=", NULL},
+                 "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES): expected a whole number "
+                 "from 1 to 525600000, got ''");
+}
+
+static void an_empty_variable_is_none(void **state) {
+  (void)state;
+  struct options options;
+  assert_int_equal(setenv("REDIS_URL", "", 1), 0);
+  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "", 1), 0);
+  assert_taken(&options, (const char *[]){"--redis-url=h", "--job-id=j", NULL});
+  assert_int_equal(options.idle_cycles, 5);
+  options_release(&options);
+  assert_refused((const char *[]){"--job-id=j", NULL}, "--redis-url (or REDIS_URL) is required");
+}
+
+static void help_and_version_need_nothing(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments[4];
+    enum options_action action;
+  } rows[] = {{{"--help"}, OPTIONS_HELP},
+              {{"--version"}, OPTIONS_VERSION},
+              {{"--version", "--help"}, OPTIONS_VERSION},
+              {{"--job-id", "j", "--help"}, OPTIONS_HELP},
+              {{"--redis-url=://", "--idle-cycles=x", "--help"}, OPTIONS_HELP},
+              {{"--help", "--unknown"}, OPTIONS_HELP}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct options options;
+    assert_taken(&options, rows[i].arguments);
+    assert_int_equal(options.action, rows[i].action);
+    options_release(&options);
+  }
+}
+
+static void help_names_every_flag_and_exit_code(void **state) {
+  (void)state;
+  static const char *const words[] = {"--redis-url URL", "--job-id ID",
+                                      "--idle-cycles N", "--events-maxlen N",
+                                      "--hold-bytes N",  "--verbose",
+                                      "--help",          "--version",
+                                      "[REDIS_URL]",     "[JOB_ID]",
+                                      "redis://",        "unix://",
+                                      "defaultDatabase", "0 shutdown",
+                                      "2 idle",          "3 an error",
+                                      "64 wrong usage",  "128+N",
+                                      "default 5",       "default 10000",
+                                      "default 4194304", "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]"};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (strstr(options_help, words[i]) == NULL)
+      fail_msg("no word of %s", words[i]);
+}
+
+static void wrong_usage(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments[5];
+    const char *message;
+  } rows[] = {
+      {{NULL}, "--redis-url (or REDIS_URL) is required"},
+      {{"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+      {{"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+      {{"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
+      {{"--redis-url=h:x", "--job-id=j"}, "redis url: the port must be a number from 1 to 65535"},
+      {{"--redis-url"}, "a value is missing behind '--redis-url'"},
+      {{"--job-id=j", "--idle-cycles"}, "a value is missing behind '--idle-cycles'"},
+      {{"--jump"}, "unknown option '--jump'"},
+      {{"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
+      {{"--h"}, "unknown option '--h'"}, /* may be two of them */
+      {{"-v"}, "unknown option '-v'"},
+      {{"-xyz"}, "unknown option '-x'"},
+      {{"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
+      {{"stray"}, "unexpected argument 'stray'"},
+      {{"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
+      {{"--redis-url=h", "--job-id=j", "--", "--verbose"}, "unexpected argument '--verbose'"},
+      {{""}, "unexpected argument ''"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    assert_refused(rows[i].arguments, rows[i].message);
+}
+
+static void numbers(void **state) {
+  (void)state;
+  static const struct {
+    const char *flag;
+    const char *name;
+    const char *good[2];
+    const char *bad[2];
+    const char *range;
+  } rows[] = {{"--idle-cycles",
+               "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)",
+               {"1", "525600000"},
+               {"0", "525600001"},
+               "1 to 525600000"},
+              {"--events-maxlen",
+               "--events-maxlen",
+               {"0", "4611686018427387904"},
+               {"-0", "4611686018427387905"},
+               "0 to 4611686018427387904"},
+              {"--hold-bytes",
+               "--hold-bytes",
+               {"65536", "1099511627776"},
+               {"65535", "1099511627777"},
+               "65536 to 1099511627776"}};
+  static const char *const never[] = {"",    "x",           "-1",   "+1",  " 5",
+                                      "5 ",  "1e5",         "0x10", "1.5", "99999999999999999999",
+                                      "5\n", "\xEF\xBC\x95"};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const char *arguments[] = {"--redis-url=h", "--job-id=j", rows[i].flag, "", NULL};
+    for (size_t k = 0; k < 2; k++) {
+      struct options options;
+      arguments[3] = rows[i].good[k];
+      assert_taken(&options, arguments);
+      options_release(&options);
+    }
+    for (size_t k = 0; k < 2 + sizeof never / sizeof never[0]; k++) {
+      char message[256];
+      arguments[3] = k < 2 ? rows[i].bad[k] : never[k - 2];
+      (void)snprintf(message, sizeof message, "%s: expected a whole number from %s, got '%s'",
+                     rows[i].name, rows[i].range, arguments[3]);
+      assert_refused(arguments, message);
+    }
+  }
+}
+
+static void no_message_shows_a_password(void **state) {
+  (void)state;
+  char url[512];
+  for (int length = 6; length < 300; length += 7) {
+    (void)snprintf(url, sizeof url, "redis://u:%0*d%s@h", length, 0, "s3cret");
+    static const char *const first[] = {"--verbose", "--jump", "--"};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+      struct options options;
+      struct error error = {""};
+      assert_int_equal(parse(&options, &error, (const char *[]){first[i], url, NULL}), -1);
+      assert_null(strstr(error.text, "s3cret"));
+      assert_null(strstr(error.text, "u:0"));
+    }
+  }
+  assert_refused((const char *[]){"--redis-uri=redis://u:s3cret@h", NULL},
+                 "unknown option '--redis-uri=redis://u:******@h'");
+  assert_refused((const char *[]){"h:1,password=s3cret", NULL},
+                 "unexpected argument 'h:1,password=******'");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(defaults, clear_environment),
+      cmocka_unit_test_setup(every_flag, clear_environment),
+      cmocka_unit_test_setup(the_last_of_two_flags_counts, clear_environment),
+      cmocka_unit_test_setup(the_environment_stands_in, clear_environment),
+      cmocka_unit_test_setup(an_empty_variable_is_none, clear_environment),
+      cmocka_unit_test_setup(help_and_version_need_nothing, clear_environment),
+      cmocka_unit_test_setup(help_names_every_flag_and_exit_code, clear_environment),
+      cmocka_unit_test_setup(wrong_usage, clear_environment),
+      cmocka_unit_test_setup(numbers, clear_environment),
+      cmocka_unit_test_setup(no_message_shows_a_password, clear_environment),
+  };
+  return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

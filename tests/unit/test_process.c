@@ -1,0 +1,240 @@
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/process.h"
+#include "tests/support/proc.h"
+#include "tests/support/process_owner.h"
+#include "tests/support/wait.h"
+
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+static void bytes_and_an_outcome(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "echo out; printf err >&2; exit 7");
+  process_owner_wait(owner);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
+  assert_string_equal(owner->output[PROCESS_STDERR], "err");
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_true(WIFEXITED(owner->outcome.status));
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 7);
+  assert_int_equal(owner->outcome.survivors, 0);
+  assert_string_equal(owner->outcome.holder, "");
+  assert_true(owner->outcome.duration_ms >= 0 && owner->outcome.duration_ms < WAIT_BOUND_MS);
+}
+
+static void a_signal_is_in_the_status(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "kill -ABRT $$");
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGABRT);
+}
+
+static void what_cannot_start_is_told(void **state) {
+  struct process_owner *owner = *state;
+  char *argv[] = {"/no/such/command", NULL};
+  char *envp[] = {NULL};
+  static const struct process_handler handler = {0};
+  struct process_spec spec = {.argv = argv, .envp = envp, .tag = "1-1-1", .timeout_seconds = 1};
+  struct error error;
+  assert_null(process_start(&owner->context, &spec, &handler, NULL, &error));
+  assert_non_null(strstr(error.text, "/no/such/command"));
+}
+
+static void much_output_arrives_whole(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "yes | head -c 400000 & yes | head -c 300000 >&2; wait");
+  process_owner_wait(owner);
+  assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
+  assert_int_equal(owner->length[PROCESS_STDERR], 300000);
+}
+
+static void it_may_be_read_in_small_pieces(void **state) {
+  struct process_owner *owner = *state;
+  owner->read_size = 1;
+  process_owner_start(owner, "echo one; echo two");
+  process_owner_wait(owner);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "one\ntwo\n");
+  assert_true(owner->readable[PROCESS_STDOUT] >= 8);
+}
+
+static void reading_nothing_is_not_the_end(void **state) {
+  struct process_owner *owner = *state;
+  char byte;
+  process_owner_start(owner, AWAIT("go"));
+  assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), -1);
+  process_owner_touch(owner, "go");
+  process_owner_wait(owner);
+  assert_int_equal(owner->end_of_file[PROCESS_STDOUT], 1);
+  assert_int_equal(owner->end_of_file[PROCESS_STDERR], 1);
+}
+
+static bool both_streams_ended(void *context) {
+  const struct process_owner *owner = context;
+  return owner->end_of_file[PROCESS_STDOUT] == 1 && owner->end_of_file[PROCESS_STDERR] == 1;
+}
+
+static void end_of_file_may_come_before_the_exit(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "echo out; exec >&- 2>&-; " AWAIT("go") "exit 4");
+  assert_true(loop_until(&owner->loop, both_streams_ended, owner));
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->ended, 0);
+  char byte;
+  assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), 0);
+  process_owner_touch(owner, "go");
+  process_owner_wait(owner);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 4);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
+}
+
+static void the_exit_may_come_before_end_of_file(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "(" AWAIT("go") "echo late) & echo first; exit 5");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->ended, 0);
+  process_owner_touch(owner, "go");
+  process_owner_wait(owner);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
+  assert_string_equal(owner->outcome.holder, "");
+}
+
+static void children_of_others_are_not_ours(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "echo $$; " AWAIT("go") "exit 6");
+  assert_false(process_reaped(owner->process, getpid(), 0));
+  process_owner_touch(owner, "go");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  assert_false(process_reaped(owner->process, owner->command, 0)); /* the number, used again */
+  process_owner_wait(owner);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 6);
+}
+
+static void a_holder_delays_by_no_more_than_the_bound(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "(" AWAIT("go") "yes | head -c 300000 && touch $D/alive) & echo hi");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  int64_t reaped_ms = wait_now_ms();
+  process_owner_wait(owner);
+  int64_t waited_ms = wait_now_ms() - reaped_ms;
+  assert_true(waited_ms >= PROCESS_DRAIN_MS - 100 && waited_ms < PROCESS_DRAIN_MS + 1000);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(owner->outcome.status, 0);
+  assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);
+  /* It lives on, and what it writes later neither blocks nor breaks it. */
+  process_owner_touch(owner, "go");
+  process_owner_await(owner, "alive");
+}
+
+static void while_paused_nothing_is_readable(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "echo out; echo err >&2; exit 3");
+  process_pause(owner->process);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
+  assert_int_equal(owner->ended, 0);
+  process_resume(owner->process);
+  process_owner_wait(owner);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
+  assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
+}
+
+static void while_paused_the_command_waits(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
+  process_pause(owner->process);
+  process_owner_await(owner, "begun");
+  loop_settle(&owner->loop);
+  char path[64];
+  snprintf(path, sizeof path, "%s/written", owner->directory.path);
+  assert_int_equal(access(path, F_OK), -1);
+  process_resume(owner->process);
+  process_owner_wait(owner);
+  assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
+  assert_int_equal(access(path, F_OK), 0);
+}
+
+static bool drain_is_over(void *since_ms) {
+  return wait_now_ms() - *(const int64_t *)since_ms > PROCESS_DRAIN_MS + 100;
+}
+
+/* The limit comes while the owner reads nothing: what is in the pipe counts, what follows does not.
+ */
+static void what_is_in_a_held_pipe_at_the_limit_counts(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner,
+                      "(" AWAIT("go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
+  process_pause(owner->process);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  int64_t reaped_ms = wait_now_ms();
+  assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
+  assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
+  process_owner_touch(owner, "go");
+  process_owner_await(owner, "alive");
+  process_resume(owner->process);
+  process_owner_wait(owner);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
+  assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);
+  assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
+}
+
+static void what_is_freed_while_it_runs_is_killed(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
+  assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 3003", WAIT_BOUND_MS) > 0);
+  process_free(owner->process);
+  owner->process = NULL;
+  assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
+  assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(bytes_and_an_outcome, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_signal_is_in_the_status, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_cannot_start_is_told, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(much_output_arrives_whole, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(it_may_be_read_in_small_pieces, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(reading_nothing_is_not_the_end, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(end_of_file_may_come_before_the_exit, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_exit_may_come_before_end_of_file, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(children_of_others_are_not_ours, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_holder_delays_by_no_more_than_the_bound,
+                                      process_owner_set_up, process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(while_paused_nothing_is_readable, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(while_paused_the_command_waits, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_in_a_held_pipe_at_the_limit_counts,
+                                      process_owner_set_up, process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_freed_while_it_runs_is_killed, process_owner_set_up,
+                                      process_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}

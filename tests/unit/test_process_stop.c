@@ -1,0 +1,221 @@
+/* How a process is ended: its deadline, process_stop, and who is ended with it. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "agent/step/process.h"
+#include "tests/support/proc.h"
+#include "tests/support/process_owner.h"
+#include "tests/support/wait.h"
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+#define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
+
+static void the_deadline_ends_it(void **state) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_start(owner, "echo begun; exec sleep 3101");
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
+  assert_true(owner->outcome.duration_ms >= 990);
+  assert_int_equal(owner->outcome.survivors, 0);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "begun\n");
+}
+
+static void the_deadline_runs_while_paused(void **state) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
+  process_pause(owner->process);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  assert_int_equal(WTERMSIG(owner->status), SIGTERM);
+  process_resume(owner->process);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");
+}
+
+static void an_exit_before_the_deadline_disarms_it(void **state) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_true(proc_find("sleep 3103") > 0);
+}
+
+static void a_stop_is_polite_first(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "trap 'echo bye; exit 3' TERM; echo ready;"
+                             "while :; do sleep 0.01; done 2>&-");
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, FOREVER_MS);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
+}
+
+static void a_stop_without_grace_kills(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, STUBBORN);
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "ready\n");
+}
+
+static void a_second_stop_can_be_harder(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, STUBBORN);
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, FOREVER_MS);
+  process_owner_expect(owner, "ready\nterm\n");
+  assert_int_equal(owner->ended, 0);
+  process_stop(owner->process, 0);
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
+}
+
+static void a_stop_after_the_deadline_leaves_the_reason(void **state) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_start(owner, STUBBORN);
+  process_owner_expect(owner, "ready\nterm\n");
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+}
+
+static void the_command_may_be_reaped_before_its_tree_is_gone(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "(trap '' TERM; echo ready; while :; do sleep 0.01; done 2>&-) &"
+                             "wait; exec sleep 3104");
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, FOREVER_MS);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->ended, 0);
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
+}
+
+static void a_stop_ends_the_whole_tree(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
+                             "(sleep 3108 &); echo ready; wait");
+  process_owner_expect(owner, "ready\n");
+  assert_true(proc_wait_for("sleep 3105", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 3106", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 3107", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 3108", WAIT_BOUND_MS) > 0);
+  process_stop(owner->process, FOREVER_MS);
+  process_owner_wait(owner);
+  assert_int_equal(proc_find("sleep 3105"), 0);
+  assert_int_equal(proc_find("sleep 3106"), 0);
+  assert_int_equal(proc_find("sleep 3107"), 0);
+  assert_int_equal(proc_find("sleep 3108"), 0);
+  assert_string_equal(owner->outcome.holder, "");
+}
+
+static void what_an_earlier_one_left_is_spared(void **state) {
+  struct process_owner *owner = *state;
+  owner->step = 1;
+  process_owner_start(owner, "sleep 3109 & env -i sleep 3110 & :");
+  process_owner_wait(owner);
+  pid_t tagged = proc_find("sleep 3109");
+  pid_t cleared = proc_find("sleep 3110");
+  assert_true(tagged > 0 && cleared > 0);
+  owner->step = 2;
+  process_owner_start(owner, "echo ready; exec sleep 3111");
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(proc_find("sleep 3109"), tagged);
+  assert_int_equal(proc_find("sleep 3110"), cleared);
+}
+
+static void a_stop_while_a_holder_is_waited_for_ends_the_waiting(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
+  process_owner_expect(owner, "hi\n");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  int64_t start_ms = wait_now_ms();
+  process_stop(owner->process, FOREVER_MS);
+  assert_int_equal(owner->ended, 0); /* never from inside a call */
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_true(wait_now_ms() - start_ms < PROCESS_DRAIN_MS / 2);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 2);
+  assert_true(proc_find("sleep 3112") > 0);
+}
+
+static void a_stop_after_the_end_does_nothing(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "exit 1");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->ended));
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+}
+
+static void survivors_are_counted_and_not_waited_for(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "echo ready; exec sleep 3113");
+  process_owner_expect(owner, "ready\n");
+  owner->comes_back = owner->keep_status = true;
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_true(owner->outcome.survivors > 0);
+  assert_int_equal(owner->outcome.status, -1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_deadline_ends_it, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_deadline_runs_while_paused, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(an_exit_before_the_deadline_disarms_it, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_is_polite_first, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_without_grace_kills, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_second_stop_can_be_harder, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_after_the_deadline_leaves_the_reason,
+                                      process_owner_set_up, process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_command_may_be_reaped_before_its_tree_is_gone,
+                                      process_owner_set_up, process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_ends_the_whole_tree, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_an_earlier_one_left_is_spared, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_while_a_holder_is_waited_for_ends_the_waiting,
+                                      process_owner_set_up, process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_after_the_end_does_nothing, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(survivors_are_counted_and_not_waited_for,
+                                      process_owner_set_up, process_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("process_stop", tests, NULL, NULL);
+}

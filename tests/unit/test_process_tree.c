@@ -1,0 +1,233 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/process_tree.h"
+#include "agent/step/spawn.h"
+#include "tests/support/loop.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+/* The agent, with one step running in it. */
+struct scene {
+  struct loop loop;
+  struct spawn_defaults defaults;
+  struct process_tree tree;
+  char tag[32];         /* of the step; nobody else on this machine has it */
+  char earlier_tag[32]; /* of the one before it */
+  int output;           /* of the step's command */
+};
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  scene->defaults.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &scene->defaults.open_files);
+  scene->output = -1;
+  snprintf(scene->tag, sizeof scene->tag, "%d-77-2", (int)getpid());
+  snprintf(scene->earlier_tag, sizeof scene->earlier_tag, "%d-77-1", (int)getpid());
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  close(scene->defaults.stdin_fd);
+  if (scene->output >= 0)
+    close(scene->output);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+/* Starts `sh -c script` with the tag. */
+static pid_t start(struct scene *self, const char *tag, char *script) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  char variable[64];
+  snprintf(variable, sizeof variable, PROCESS_TREE_TAG "=%s", tag);
+  char *argv[] = {"sh", "-c", script, NULL};
+  char *envp[] = {variable, "PATH=/usr/bin:/bin", NULL};
+  struct spawn_request request = {
+      .argv = argv, .envp = envp, .stdout_fd = out[1], .stderr_fd = out[1]};
+  struct error error;
+  pid_t pid = spawn(&self->defaults, &request, &error);
+  assert_true(pid > 0);
+  close(out[1]);
+  if (self->output >= 0)
+    close(self->output);
+  self->output = out[0];
+  return pid;
+}
+
+static void start_step(struct scene *self, char *script) {
+  uint64_t since_ticks = process_tree_now();
+  self->tree = (struct process_tree){
+      .tag = self->tag, .leader = start(self, self->tag, script), .since_ticks = since_ticks};
+}
+
+static bool clock_passed(void *ticks) {
+  return process_tree_now() > *(const uint64_t *)ticks;
+}
+
+/* Something that an earlier step left behind, in the past of the next one by the kernel's clock. */
+static pid_t leave_behind(struct scene *self, char *script, const char *command_line) {
+  pid_t pid = start(self, self->earlier_tag, script);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  pid_t left = proc_wait_for(command_line, WAIT_BOUND_MS);
+  assert_true(left > 0);
+  uint64_t now = process_tree_now();
+  assert_true(wait_until(clock_passed, &now, WAIT_BOUND_MS));
+  return left;
+}
+
+static bool is_empty(void *tree) {
+  return process_tree_signal(tree, SIGKILL) == 0;
+}
+
+/* All that is named belongs to the step, and nothing is left when it was killed. */
+static void kills_all(struct scene *self, size_t expected, const char *command_line) {
+  assert_true(proc_wait_for(command_line, WAIT_BOUND_MS) > 0);
+  assert_int_equal(process_tree_signal(&self->tree, 0), expected);
+  assert_true(wait_until(is_empty, &self->tree, WAIT_BOUND_MS));
+  assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
+}
+
+static void children_belong(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "sleep 1001 & wait");
+  kills_all(scene, 2, "sleep 1001");
+}
+
+static void a_session_of_its_own_is_no_way_out(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "setsid sleep 1002 & wait");
+  kills_all(scene, 2, "sleep 1002");
+}
+
+static void a_cleared_environment_is_no_way_out(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "env -i sleep 1003 & wait");
+  kills_all(scene, 2, "sleep 1003");
+}
+
+static void losing_the_parent_is_no_way_out(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "(setsid sleep 1004 &)");
+  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
+  kills_all(scene, 1, "sleep 1004");
+}
+
+static void all_of_them_together_are_no_way_out(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "(setsid env -i sleep 1005 &)");
+  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
+  kills_all(scene, 1, "sleep 1005");
+}
+
+static void the_tag_of_an_agent_run_inside_is_no_way_out(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)");
+  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
+  kills_all(scene, 1, "sleep 1006");
+}
+
+static void what_an_earlier_step_left_does_not_belong(void **state) {
+  struct scene *scene = *state;
+  pid_t tagged = leave_behind(scene, "sleep 1007 &", "sleep 1007");
+  pid_t cleared = leave_behind(scene, "env -i sleep 1008 &", "sleep 1008");
+  start_step(scene, "sleep 1009 & wait");
+  kills_all(scene, 2, "sleep 1009");
+  assert_int_equal(proc_find("sleep 1007"), tagged);
+  assert_int_equal(proc_find("sleep 1008"), cleared);
+}
+
+static void without_a_tag_every_descendant_belongs(void **state) {
+  struct scene *scene = *state;
+  leave_behind(scene, "sleep 1010 &", "sleep 1010");
+  leave_behind(scene, "setsid env -i sleep 1011 &", "sleep 1011");
+  struct process_tree everything = {0};
+  assert_int_equal(process_tree_signal(&everything, 0), 2);
+  assert_true(wait_until(is_empty, &everything, WAIT_BOUND_MS));
+}
+
+static bool is_zombie(void *context) {
+  (void)context;
+  int zombies;
+  proc_child_count(getpid(), &zombies);
+  return zombies == 1;
+}
+
+static void a_zombie_is_not_living(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, ":");
+  assert_true(wait_until(is_zombie, NULL, WAIT_BOUND_MS));
+  assert_int_equal(process_tree_signal(&scene->tree, SIGTERM), 0);
+}
+
+static void read_exactly(struct scene *self, const char *expected) {
+  char text[64] = "";
+  for (size_t at = 0; at < strlen(expected);) {
+    ssize_t n = read(self->output, text + at, strlen(expected) - at);
+    assert_true(n > 0);
+    at += (size_t)n;
+  }
+  assert_string_equal(text, expected);
+}
+
+static void a_signal_comes_once(void **state) {
+  struct scene *scene = *state;
+  start_step(scene, "trap 'echo usr1' USR1; trap 'echo end; exit' USR2; echo ready;"
+                    "while :; do sleep 1 & wait; done 2>&-");
+  read_exactly(scene, "ready\n");
+  /* The shell, and the sleep of the moment. */
+  assert_true(process_tree_signal(&scene->tree, SIGUSR1) >= 1);
+  read_exactly(scene, "usr1\n");
+  assert_true(process_tree_signal(&scene->tree, SIGUSR2) >= 1);
+  read_exactly(scene, "end\n");
+}
+
+static void who_holds_a_pipe_is_named(void **state) {
+  struct scene *scene = *state;
+  char name[64] = "?";
+  start_step(scene, "exec sleep 1012");
+  pid_t pid = proc_wait_for("sleep 1012", WAIT_BOUND_MS);
+  assert_int_equal(process_tree_pipe_holder(scene->output, name, sizeof name), 1);
+  char expected[64];
+  snprintf(expected, sizeof expected, "pid %d (sleep)", (int)pid);
+  assert_string_equal(name, expected);
+  char little[6];
+  assert_int_equal(process_tree_pipe_holder(scene->output, little, sizeof little), 1);
+  assert_int_equal(strncmp(little, expected, 5), 0);
+  assert_true(wait_until(is_empty, &scene->tree, WAIT_BOUND_MS));
+  assert_int_equal(process_tree_pipe_holder(scene->output, name, sizeof name), 0);
+  assert_string_equal(name, "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(children_belong, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_session_of_its_own_is_no_way_out, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_cleared_environment_is_no_way_out, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(losing_the_parent_is_no_way_out, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(all_of_them_together_are_no_way_out, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_tag_of_an_agent_run_inside_is_no_way_out, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(what_an_earlier_step_left_does_not_belong, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_tag_every_descendant_belongs, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_zombie_is_not_living, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_signal_comes_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(who_holds_a_pipe_is_named, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("process_tree", tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/resolver.h"
+#include "tests/support/loop.h"
+
+struct scene {
+  struct loop loop;
+  int done; /* calls */
+  struct evutil_addrinfo *addresses;
+  char why[128];
+};
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  if (scene->addresses != NULL)
+    evutil_freeaddrinfo(scene->addresses);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void on_done(void *owner, struct evutil_addrinfo *addresses, const char *why) {
+  struct scene *scene = owner;
+  scene->done++;
+  scene->addresses = addresses;
+  if (why != NULL)
+    strncpy(scene->why, why, sizeof scene->why - 1);
+}
+
+static void look_up(struct scene *scene, const char *host) {
+  (void)resolver_start(scene->loop.base, host, 6380, on_done, scene);
+  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 1);
+}
+
+static void an_address_is_its_own_answer(void **state) {
+  struct scene *scene = *state;
+  look_up(scene, "192.0.2.7");
+  assert_non_null(scene->addresses);
+  assert_null(scene->addresses->ai_next);
+  const struct sockaddr_in *found = (const struct sockaddr_in *)(void *)scene->addresses->ai_addr;
+  assert_int_equal(found->sin_family, AF_INET);
+  assert_int_equal(ntohl(found->sin_addr.s_addr), 0xC0000207);
+  assert_int_equal(ntohs(found->sin_port), 6380);
+}
+
+static void so_is_an_address_of_version_6(void **state) {
+  struct scene *scene = *state;
+  look_up(scene, "2001:db8::7");
+  assert_non_null(scene->addresses);
+  const struct sockaddr_in6 *found = (const struct sockaddr_in6 *)(void *)scene->addresses->ai_addr;
+  char text[INET6_ADDRSTRLEN];
+  assert_int_equal(found->sin6_family, AF_INET6);
+  assert_string_equal(inet_ntop(AF_INET6, &found->sin6_addr, text, sizeof text), "2001:db8::7");
+  assert_int_equal(ntohs(found->sin6_port), 6380);
+}
+
+static void a_name_of_this_machine_needs_no_server(void **state) {
+  struct scene *scene = *state;
+  look_up(scene, "localhost");
+  assert_non_null(scene->addresses);
+  assert_true(scene->addresses->ai_family == AF_INET || scene->addresses->ai_family == AF_INET6);
+}
+
+/* A label of more than 63 bytes can not be asked for, so that no server is. */
+static void a_failure_has_a_reason(void **state) {
+  struct scene *scene = *state;
+  char host[101];
+  memset(host, 'a', 100);
+  host[100] = '\0';
+  look_up(scene, host);
+  assert_null(scene->addresses);
+  assert_true(strlen(scene->why) > 0);
+}
+
+static void what_is_cancelled_is_not_reported(void **state) {
+  struct scene *scene = *state;
+  const char *const hosts[] = {"192.0.2.7", "localhost", "no-such-host.invalid"};
+  for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+    resolver_cancel(resolver_start(scene->loop.base, hosts[i], 1, on_done, scene));
+    loop_settle(&scene->loop);
+  }
+  struct resolver *under_way =
+      resolver_start(scene->loop.base, "no-such-host.invalid", 1, on_done, scene);
+  event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
+  if (scene->done == 0) /* where a name server answers at once it is too late */
+    resolver_cancel(under_way);
+  loop_settle(&scene->loop);
+  assert_null(scene->addresses);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(an_address_is_its_own_answer, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_is_an_address_of_version_6, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_name_of_this_machine_needs_no_server, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_failure_has_a_reason, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_cancelled_is_not_reported, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/spawn.h"
+#include "tests/support/directory.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+/* What a test starts, and what came of it. */
+struct trial {
+  struct spawn_defaults defaults;
+  struct directory directory; /* for scripts */
+  char output[4096];          /* of both streams */
+  int status;
+  struct error error;
+};
+
+static int set_up(void **state) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  assert_int_equal(close_range(3, ~0U, CLOSE_RANGE_CLOEXEC), 0); /* as the agent begins */
+  struct trial *trial = calloc(1, sizeof *trial);
+  trial->defaults.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &trial->defaults.open_files);
+  directory_init(&trial->directory);
+  *state = trial;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *trial = *state;
+  directory_release(&trial->directory);
+  close(trial->defaults.stdin_fd);
+  free(trial);
+  return 0;
+}
+
+/* Starts it and collects what it writes; the pid, or -1 when it did not start. */
+static pid_t run_in(struct trial *self, const char *directory, char *const *argv,
+                    char *const *envp) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  struct spawn_request request = {
+      .argv = argv, .envp = envp, .directory = directory, .stdout_fd = out[1], .stderr_fd = out[1]};
+  pid_t pid = spawn(&self->defaults, &request, &self->error);
+  close(out[1]);
+  size_t length = 0;
+  for (ssize_t n; (n = read(out[0], self->output + length, sizeof self->output - 1 - length)) > 0;)
+    length += (size_t)n;
+  self->output[length] = '\0';
+  close(out[0]);
+  if (pid > 0)
+    assert_int_equal(waitpid(pid, &self->status, 0), pid);
+  return pid;
+}
+
+static void run_script(struct trial *self, char *script) {
+  char *argv[] = {"sh", "-c", script, NULL};
+  assert_true(run_in(self, NULL, argv, environ) > 0);
+  assert_int_equal(self->status, 0);
+}
+
+/* A file in the trial's directory, and a PATH that begins there. */
+static void make_file(struct trial *self, const char *name, const char *text, mode_t mode) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/%s", self->directory.path, name);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+  assert_int_equal(chmod(path, mode), 0);
+}
+
+static void refused(struct trial *self, const char *directory, char *command, char *path,
+                    const char *expected) {
+  int descriptors = proc_fd_count(getpid());
+  char *argv[] = {command, NULL};
+  char *envp[] = {path, NULL};
+  assert_int_equal(run_in(self, directory, argv, envp), -1);
+  if (strstr(self->error.text, expected) == NULL)
+    assert_string_equal(self->error.text, expected);
+  assert_int_equal(waitpid(-1, NULL, 0), -1); /* no child is left */
+  assert_int_equal(errno, ECHILD);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void arguments_arrive_untouched(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {
+      "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
+      "\n\"'", NULL};
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
+  assert_string_equal(trial->output, "[a b][][*][$HOME][\n\"']");
+}
+
+static void environment_is_what_was_given(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {"env", NULL};
+  char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
+  assert_true(run_in(trial, NULL, argv, envp) > 0);
+  assert_string_equal(trial->output, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
+}
+
+static void both_streams_are_where_they_were_sent(void **state) {
+  struct trial *trial = *state;
+  run_script(trial, "echo out; echo err >&2");
+  assert_string_equal(trial->output, "out\nerr\n");
+}
+
+static void stdin_is_empty(void **state) {
+  struct trial *trial = *state;
+  run_script(trial, "cat; echo end");
+  assert_string_equal(trial->output, "end\n");
+}
+
+static void it_leads_a_session_of_its_own(void **state) {
+  struct trial *trial = *state;
+  run_script(trial, "cut -d' ' -f1,5,6 /proc/$$/stat");
+  int pid;
+  int group;
+  int session;
+  assert_int_equal(sscanf(trial->output, "%d %d %d", &pid, &group, &session), 3);
+  assert_int_equal(group, pid);
+  assert_int_equal(session, pid);
+}
+
+static void no_signal_is_blocked_or_handled(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
+  assert_string_equal(trial->output, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
+}
+
+static void no_other_descriptor_is_open(void **state) {
+  struct trial *trial = *state;
+  int more[] = {fcntl(0, F_DUPFD_CLOEXEC, 40), fcntl(0, F_DUPFD_CLOEXEC, 400)};
+  char *argv[] = {"ls", "/proc/self/fd", NULL};
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
+  assert_string_equal(trial->output, "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
+  close(more[0]);
+  close(more[1]);
+}
+
+static void limit_of_open_files_is_the_given_one(void **state) {
+  struct trial *trial = *state;
+  trial->defaults.open_files.rlim_cur = 123;
+  run_script(trial, "ulimit -n");
+  assert_string_equal(trial->output, "123\n");
+}
+
+static void directory_is_the_given_one_or_our_own(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {"pwd", NULL};
+  assert_true(run_in(trial, "/usr", argv, environ) > 0);
+  assert_string_equal(trial->output, "/usr\n");
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
+  char *own = getcwd(NULL, 0);
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  free(own);
+}
+
+static void path_is_that_of_the_child(void **state) {
+  struct trial *trial = *state;
+  make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
+  char path[64];
+  snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
+  char *argv[] = {"only-here", NULL};
+  char *envp[] = {path, NULL};
+  assert_true(run_in(trial, NULL, argv, envp) > 0);
+  assert_string_equal(trial->output, "found\n");
+  refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
+}
+
+static void search_goes_on_behind_what_may_not_run(void **state) {
+  struct trial *trial = *state;
+  make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
+  char path[64];
+  snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
+  char *argv[] = {"true", NULL};
+  char *envp[] = {path, NULL};
+  assert_true(run_in(trial, NULL, argv, envp) > 0);
+  assert_string_equal(trial->output, "");
+  path[strlen(path) - strlen("/bin")] = '\0'; /* leaves "dir:": the current directory is last */
+  refused(trial, "/", "true", path, "not executable");
+}
+
+static void empty_path_entry_is_the_childs_directory(void **state) {
+  struct trial *trial = *state;
+  make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
+  char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    char *argv[] = {"here", NULL};
+    char *envp[] = {paths[i], NULL};
+    assert_true(run_in(trial, trial->directory.path, argv, envp) > 0);
+    assert_string_equal(trial->output, "found\n");
+  }
+}
+
+static void without_a_path_the_usual_places_are_searched(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {"echo", "found", NULL};
+  char *envp[] = {NULL};
+  assert_true(run_in(trial, NULL, argv, envp) > 0);
+  assert_string_equal(trial->output, "found\n");
+}
+
+static void slash_means_no_search(void **state) {
+  struct trial *trial = *state;
+  make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
+  char *argv[] = {"./here", NULL};
+  assert_true(run_in(trial, trial->directory.path, argv, environ) > 0);
+  assert_string_equal(trial->output, "found\n");
+  refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
+}
+
+static void what_cannot_start_says_why(void **state) {
+  struct trial *trial = *state;
+  make_file(trial, "plain", "text", 0644);
+  make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
+  make_file(trial, "noise", "no program", 0755);
+  refused(trial, trial->directory.path, "./plain", "PATH=", "not executable");
+  refused(trial, trial->directory.path, "./orphan",
+          "PATH=", "it exists, but its interpreter /no/such/interpreter does not");
+  refused(trial, trial->directory.path, "orphan", "PATH=", "/no/such/interpreter");
+  refused(trial, trial->directory.path, "./noise", "PATH=", "exec format error");
+  refused(trial, NULL, "/usr", "PATH=", "it is a directory");
+  refused(trial, "/no/such/place", "true", "PATH=/bin",
+          "working directory /no/such/place: No such file or directory");
+  refused(trial, "/bin/true", "true", "PATH=/bin", "working directory /bin/true: Not a directory");
+  char *huge = malloc(200001);
+  memset(huge, 'x', 200000);
+  huge[200000] = '\0';
+  refused(trial, NULL, "/bin/true", huge, "arguments and environment are too long");
+  free(huge);
+}
+
+static void it_dies_with_the_agent(void **state) {
+  struct trial *trial = *state;
+  int ends[2];
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  pid_t agent = fork();
+  if (agent == 0) {
+    char *argv[] = {"sleep", "1000", NULL};
+    struct spawn_request request = {
+        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1]};
+    pid_t pid = spawn(&trial->defaults, &request, &trial->error);
+    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
+  }
+  close(ends[1]);
+  pid_t pid = 0;
+  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
+  assert_true(pid > 0);
+  assert_int_equal(waitpid(agent, NULL, 0), agent);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  close(ends[0]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(arguments_arrive_untouched, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(environment_is_what_was_given, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(both_streams_are_where_they_were_sent, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(stdin_is_empty, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_leads_a_session_of_its_own, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(no_signal_is_blocked_or_handled, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(no_other_descriptor_is_open, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(limit_of_open_files_is_the_given_one, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(directory_is_the_given_one_or_our_own, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(path_is_that_of_the_child, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(search_goes_on_behind_what_may_not_run, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(empty_path_entry_is_the_childs_directory, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_path_the_usual_places_are_searched, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(slash_means_no_search, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_cannot_start_says_why, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_dies_with_the_agent, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("spawn", tests, NULL, NULL);
+}

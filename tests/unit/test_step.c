@@ -1,0 +1,512 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/step.h"
+
+/* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
+static int parse_bytes(struct step *step, const char *text, size_t length, struct error *error) {
+  char *payload = malloc(length > 0 ? length : 1);
+  assert_non_null(payload);
+  memcpy(payload, text, length);
+  int result = step_parse(step, payload, length, error);
+  free(payload);
+  return result;
+}
+
+static int parse(struct step *step, const char *text, struct error *error) {
+  return parse_bytes(step, text, strlen(text), error);
+}
+
+static void assert_refused(const char *text, size_t length, const char *message, const char *id) {
+  struct step step;
+  struct error error = {""};
+  if (parse_bytes(&step, text, length, &error) != -1)
+    fail_msg("taken: %s", text);
+  assert_string_equal(error.text, message);
+  assert_string_equal(step.step_id, id);
+  step_release(&step);
+}
+
+static void read_golden(const char *path, char *out, size_t size) {
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  size_t length = fread(out, 1, size - 1, file);
+  assert_true(length > 0);
+  out[length] = '\0';
+  assert_int_equal(fclose(file), 0);
+}
+
+static void a_run_step_as_in_the_contract(void **state) {
+  (void)state;
+  char golden[1024];
+  read_golden("tests/unit/golden/step_run.json", golden, sizeof golden);
+  struct step step;
+  struct error error;
+  assert_int_equal(parse(&step, golden, &error), 0);
+  assert_int_equal(step.schema_version, 1);
+  assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
+  assert_int_equal(step.kind, STEP_RUN);
+  assert_string_equal(step.command, "git");
+  assert_string_equal(step.args[0], "clone");
+  assert_string_equal(step.args[1], "https://github.com/foo/bar.git");
+  assert_string_equal(step.args[2], ".");
+  assert_null(step.args[3]);
+  assert_string_equal(step.working_directory, "/work");
+  assert_null(step.env[0]);
+  assert_int_equal(step.timeout_seconds, 600);
+  step_release(&step);
+  assert_null(step.step_id);
+  assert_null(step.args);
+}
+
+static void a_shutdown_step_as_in_the_contract(void **state) {
+  (void)state;
+  char golden[1024];
+  read_golden("tests/unit/golden/step_shutdown.json", golden, sizeof golden);
+  struct step step;
+  struct error error;
+  assert_int_equal(parse(&step, golden, &error), 0);
+  assert_string_equal(step.step_id, "00000000-0000-0000-0000-000000000002");
+  assert_int_equal(step.kind, STEP_SHUTDOWN);
+  assert_null(step.command);
+  step_release(&step);
+}
+
+static void what_is_absent_or_null_has_its_default(void **state) {
+  (void)state;
+  static const char *const rows[] = {
+      "{\"stepId\":\"s\",\"command\":\"ls\"}",
+      ("{\"stepId\":\"s\",\"command\":\"ls\",\"schemaVersion\":null,\"kind\":null,\"args\":null,"
+       "\"workingDirectory\":null,\"env\":null,\"timeoutSeconds\":null}"),
+      "{\"stepId\":\"s\",\"command\":\"ls\",\"args\":[],\"env\":{},\"workingDirectory\":\"\"}",
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct step step;
+    struct error error = {"untouched"};
+    assert_int_equal(parse(&step, rows[i], &error), 0);
+    assert_string_equal(error.text, "untouched");
+    assert_int_equal(step.schema_version, 1);
+    assert_int_equal(step.kind, STEP_RUN);
+    assert_non_null(step.args);
+    assert_null(step.args[0]);
+    assert_null(step.working_directory);
+    assert_non_null(step.env);
+    assert_null(step.env[0]);
+    assert_int_equal(step.timeout_seconds, 600);
+    step_release(&step);
+  }
+}
+
+static void kinds_are_read_in_any_case(void **state) {
+  (void)state;
+  static const struct {
+    const char *kind;
+    enum step_kind expected;
+  } rows[] = {{"run", STEP_RUN},           {"Run", STEP_RUN},
+              {"RUN", STEP_RUN},           {"shutdown", STEP_SHUTDOWN},
+              {"ShutDown", STEP_SHUTDOWN}, {"SHUTDOWN", STEP_SHUTDOWN}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[128];
+    (void)snprintf(json, sizeof json, "{\"kind\":\"%s\",\"stepId\":\"s\",\"command\":\"x\"}",
+                   rows[i].kind);
+    struct step step;
+    struct error error;
+    assert_int_equal(parse(&step, json, &error), 0);
+    assert_int_equal(step.kind, rows[i].expected);
+    step_release(&step);
+  }
+}
+
+static void arguments_and_environment_are_untouched(void **state) {
+  (void)state;
+  struct step step;
+  struct error error;
+  assert_int_equal(parse(&step,
+                         "{\"stepId\":\"s\",\"command\":\" ls \",\"args\":[\"\",\" a b \","
+                         "\"\\\"$HOME\\\"\\n\",\"\\u20ac\xE2\x82\xAC\\ud83d\\ude00\"],"
+                         "\"env\":{\"A\":\"\",\"b.c\":\"x=y\",\"a\":\"\\t\"}}",
+                         &error),
+                   0);
+  assert_string_equal(step.command, " ls ");
+  assert_string_equal(step.args[0], "");
+  assert_string_equal(step.args[1], " a b ");
+  assert_string_equal(step.args[2], "\"$HOME\"\n");
+  assert_string_equal(step.args[3], "\xE2\x82\xAC\xE2\x82\xAC\xF0\x9F\x98\x80");
+  assert_null(step.args[4]);
+  assert_string_equal(step.env[0], "A=");
+  assert_string_equal(step.env[1], "b.c=x=y");
+  assert_string_equal(step.env[2], "a=\t");
+  assert_null(step.env[3]);
+  step_release(&step);
+}
+
+static void a_step_may_have_more_than_it_needs(void **state) {
+  (void)state;
+  static const char *const rows[] = {
+      /* Unknown fields, whatever they hold; names are told apart by case. */
+      "{\"stepId\":\"s\",\"command\":\"x\",\"x\":[1,{\"a\":1,\"a\":2}],\"Command\":5,\"\":null}",
+      "{\"stepId\":\"s\",\"command\":\"x\",\"x\":\"\\u0000\",\"\\u0000\":1,\"stepId\\u0000\":2}",
+      /* Fields that a shutdown does not have. */
+      ("{\"stepId\":\"s\",\"kind\":\"shutdown\",\"command\":5,\"args\":{},\"env\":[],"
+       "\"timeoutSeconds\":-1}"),
+      /* Space around it, a byte order mark before it. */
+      " \r\n\t{ \"stepId\" : \"s\" , \"command\" : \"x\" } \n",
+      "\xEF\xBB\xBF{\"stepId\":\"s\",\"command\":\"x\"}",
+      /* Names may be escaped, whole numbers written in other ways. */
+      "{\"step\\u0049d\":\"s\",\"comman\\u0064\":\"x\"}",
+      "{\"stepId\":\"s\",\"command\":\"x\",\"schemaVersion\":1.0,\"timeoutSeconds\":6e2}",
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct step step;
+    struct error error;
+    if (parse(&step, rows[i], &error) != 0)
+      fail_msg("%s: %s", rows[i], error.text);
+    assert_string_equal(step.step_id, "s");
+    step_release(&step);
+  }
+}
+
+static void timeouts(void **state) {
+  (void)state;
+  static const unsigned good[] = {1, 10, 600, 31536000};
+  static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    char json[128];
+    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",\"timeoutSeconds\":%u}",
+                   good[i]);
+    struct step step;
+    struct error error;
+    assert_int_equal(parse(&step, json, &error), 0);
+    assert_int_equal(step.timeout_seconds, good[i]);
+    step_release(&step);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    char json[128];
+    char message[128];
+    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",\"timeoutSeconds\":%s}",
+                   bad[i]);
+    (void)snprintf(message, sizeof message,
+                   "timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
+    assert_refused(json, strlen(json), message, "s");
+  }
+}
+
+static void payloads_that_are_no_step(void **state) {
+  (void)state;
+  static const struct {
+    const char *payload;
+    const char *message;
+    const char *id;
+  } rows[] = {
+      {"", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
+      {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
+      {"hello", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
+      {"{'stepId':'s'}", "payload: expected JSON, got what is broken or cut off near byte 2",
+       STEP_NIL_ID},
+      {"[]", "payload: expected an object, got an array", STEP_NIL_ID},
+      {"[{\"stepId\":\"s\"}]", "payload: expected an object, got an array", STEP_NIL_ID},
+      {"\"x\"", "payload: expected an object, got a string", STEP_NIL_ID},
+      {"12", "payload: expected an object, got a number", STEP_NIL_ID},
+      {"true", "payload: expected an object, got a boolean", STEP_NIL_ID},
+      {"null", "payload: expected an object, got null", STEP_NIL_ID},
+      {"{\"stepId\":\"s\",}", "payload: expected JSON, got what is broken or cut off near byte 14",
+       "s"},
+      {"{\"stepId\":\"s\",\"command\":\"x",
+       "payload: expected JSON, got what is broken or cut off near byte 25", "s"},
+      {"{\"stepId\":\"s\",\"command\":\"x\"",
+       "payload: expected JSON, got what is broken or cut off near byte 26", "s"},
+      {"{\"stepId\":\"s\",\"args\":[\"\\u0000\",",
+       "payload: expected JSON, got what is broken or cut off near byte 30", "s"},
+      {"{\"stepId\":\"s\",\"x\":\"\\u0000\\ud800\"}",
+       "payload: expected JSON, got what is broken or cut off near byte 25", "s"},
+      {"{\"stepId\":\"s\",\"x\":\"\\udc00\"}",
+       "payload: expected JSON, got what is broken or cut off near byte 19", "s"},
+      {"{\"stepId\":\"s\",\"command\":\"x\"} {}",
+       "payload: expected one object, got more behind it at byte 29", "s"},
+      {"{\"stepId\":\"s\",\"x\":\"\\u0000\"}x",
+       "payload: expected one object, got more behind it at byte 27", "s"},
+      {"{\"stepId\":\"s\",\"command\":\"\xFF\"}", "payload: expected UTF-8, broken at byte 25",
+       "s"},
+      {"{\"command\":\"\xC3\",\"stepId\":\"s\"}", "payload: expected UTF-8, broken at byte 12",
+       "s"},
+      {"{\"stepId\":\"s\",\"command\":\"a\nb\"}",
+       "payload: expected JSON, got a raw control character 0x0a at byte 26", "s"},
+      {"{\"stepId\":\"s\",\"timeoutSeconds\":010}", "payload: expected a JSON number at byte 31",
+       "s"},
+      {"{\"stepId\":\"s\",\"command\":\"a\\uXYZT\"}",
+       "payload: expected four hexadecimal digits after \\u at byte 26", "s"},
+      {"{\"stepId\":\"s\",\"command\":\"x\",\"stepId\":\"t\"}",
+       "stepId: expected once, got it twice", "s"},
+      {"{\"stepId\":\"s\",\"command\":\"x\",\"comman\\u0064\":\"y\"}",
+       "command: expected once, got it twice", "s"},
+      {"{\"stepId\":\"s\",\"x\":1,\"x\":1}", "x: expected once, got it twice", "s"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    assert_refused(rows[i].payload, strlen(rows[i].payload), rows[i].message, rows[i].id);
+}
+
+static void fields_that_are_wrong(void **state) {
+  (void)state;
+  static const struct {
+    const char *fields; /* behind a good stepId, kind run and command */
+    const char *message;
+  } rows[] = {
+      {"\"schemaVersion\":2", "schemaVersion: expected 1, got 2"},
+      {"\"schemaVersion\":0", "schemaVersion: expected 1, got 0"},
+      {"\"schemaVersion\":1.5", "schemaVersion: expected 1, got 1.5"},
+      {"\"schemaVersion\":\"1\"", "schemaVersion: expected 1, got a string"},
+      {"\"kind\":\"compile\"", "kind: expected one of run, shutdown, got \"compile\""},
+      {"\"kind\":\"\"", "kind: expected one of run, shutdown, got \"\""},
+      {"\"kind\":\"runs\"", "kind: expected one of run, shutdown, got \"runs\""},
+      {"\"kind\":\"run\\u0000\"", "kind: expected one of run, shutdown, got \"run?\""},
+      {"\"kind\":\"a\\nb\"", "kind: expected one of run, shutdown, got \"a?b\""},
+      {"\"kind\":1", "kind: expected one of run, shutdown, got a number"},
+      {"\"args\":\"-l\"", "args: expected an array of strings, got a string"},
+      {"\"args\":{}", "args: expected an array of strings, got an object"},
+      {"\"args\":[\"a\",1]", "args[1]: expected a string, got a number"},
+      {"\"args\":[null]", "args[0]: expected a string, got null"},
+      {"\"args\":[[\"a\"]]", "args[0]: expected a string, got an array"},
+      {"\"args\":[\"\",\"a\\u0000b\"]", "args[1]: expected a string without NUL, got one with it"},
+      {"\"workingDirectory\":1", "workingDirectory: expected a string, got a number"},
+      {"\"workingDirectory\":false", "workingDirectory: expected a string, got a boolean"},
+      {"\"workingDirectory\":\"/\\u0000\"",
+       "workingDirectory: expected a string without NUL, got one with it"},
+      {"\"env\":[\"A=b\"]", "env: expected an object of strings, got an array"},
+      {"\"env\":\"A=b\"", "env: expected an object of strings, got a string"},
+      {"\"env\":{\"A\":1}", "env.A: expected a string, got a number"},
+      {"\"env\":{\"A\":\"\",\"B\":null}", "env.B: expected a string, got null"},
+      {"\"env\":{\"\":\"x\"}", "env: expected non-empty names, got an empty one"},
+      {"\"env\":{\"TOKEN=secret\":\"x\"}",
+       "env.TOKEN: expected a name without \"=\", got one with it"},
+      {"\"env\":{\"=\":\"x\"}", "env.: expected a name without \"=\", got one with it"},
+      {"\"env\":{\"A\\u0000B\":\"x\"}", "env.A?B: expected a name without NUL, got one with it"},
+      {"\"env\":{\"A\":\"x\\u0000\"}", "env.A: expected a string without NUL, got one with it"},
+      {"\"env\":{\"A\":\"1\",\"B\":\"\",\"A\":\"2\"}", "env.A: expected once, got it twice"},
+      {"\"timeoutSeconds\":\"10\"",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got a string"},
+      {"\"timeoutSeconds\":true",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got a boolean"},
+      {"\"timeoutSeconds\":1e999",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[256];
+    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",%s}", rows[i].fields);
+    assert_refused(json, strlen(json), rows[i].message, "s");
+  }
+}
+
+static void a_run_needs_a_command(void **state) {
+  (void)state;
+  static const struct {
+    const char *field;
+    const char *message;
+  } rows[] = {
+      {"", "command: expected a non-empty string, got nothing"},
+      {",\"command\":null", "command: expected a non-empty string, got nothing"},
+      {",\"command\":\"\"", "command: expected a non-empty string, got an empty string"},
+      {",\"command\":[\"ls\"]", "command: expected a non-empty string, got an array"},
+      {",\"command\":\"l\\u0000s\"", "command: expected a string without NUL, got one with it"},
+      {",\"command\":\"\\u0000\"", "command: expected a string without NUL, got one with it"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[128];
+    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\"%s}", rows[i].field);
+    assert_refused(json, strlen(json), rows[i].message, "s");
+  }
+}
+
+static void every_step_needs_an_id(void **state) {
+  (void)state;
+  static const struct {
+    const char *field;
+    const char *message;
+  } rows[] = {
+      {"\"x\":1", "stepId: expected a non-empty string, got nothing"},
+      {"\"StepId\":\"s\"", "stepId: expected a non-empty string, got nothing"},
+      {"\"stepId\":null", "stepId: expected a non-empty string, got nothing"},
+      {"\"stepId\":\"\"", "stepId: expected a non-empty string, got an empty string"},
+      {"\"stepId\":5", "stepId: expected a non-empty string, got a number"},
+      {"\"stepId\":{\"stepId\":\"s\"}", "stepId: expected a non-empty string, got an object"},
+      {"\"stepId\":\"a\\u0000b\"", "stepId: expected a string without NUL, got one with it"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[128];
+    (void)snprintf(json, sizeof json, "{%s,\"kind\":\"shutdown\"}", rows[i].field);
+    assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
+  }
+}
+
+static void an_id_may_be_long_but_not_too_long(void **state) {
+  (void)state;
+  char json[8 * STEP_ID_MAX];
+  char id[STEP_ID_MAX + 2];
+  struct step step;
+  struct error error;
+  memset(id, 'i', sizeof id);
+  id[STEP_ID_MAX] = '\0';
+  (void)snprintf(json, sizeof json, "{\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
+  assert_int_equal(parse(&step, json, &error), 0);
+  assert_string_equal(step.step_id, id);
+  step_release(&step);
+
+  id[STEP_ID_MAX] = 'i';
+  id[STEP_ID_MAX + 1] = '\0';
+  (void)snprintf(json, sizeof json, "{\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
+  assert_refused(json, strlen(json), "stepId: expected at most 1024 bytes, got 1025", STEP_NIL_ID);
+
+  /* Each character escaped, in a step that is refused: still echoed. */
+  char *end = stpcpy(json, "{\"stepId\":\"");
+  for (size_t i = 0; i < STEP_ID_MAX; i++)
+    end = stpcpy(end, "\\u0069");
+  strcpy(end, "\",\"kind\":1,}");
+  id[STEP_ID_MAX] = '\0';
+  assert_int_equal(parse(&step, json, &error), -1);
+  assert_string_equal(step.step_id, id);
+  step_release(&step);
+}
+
+/* What is shown of a hostile name or kind is short, and so the message is whole. */
+static void messages_are_short(void **state) {
+  (void)state;
+  static const char *const around[][3] = {
+      {"{\"stepId\":\"s\",\"kind\":\"", "\"}", ""},
+      {"{\"stepId\":\"s\",\"command\":\"x\",\"env\":{\"", "\":1}}", ""},
+      {"{\"stepId\":\"s\",\"command\":\"x\",\"env\":{\"", "\\u0000\":\"\"}}", ""},
+      {"{\"stepId\":\"s\",\"", "\":1,\"", "\":2}"},
+  };
+  static char name[100001];
+  static char json[250000];
+  memset(name, 'n', sizeof name - 1);
+  for (size_t i = 0; i < sizeof around / sizeof around[0]; i++) {
+    const char *const *parts = around[i];
+    (void)snprintf(json, sizeof json, "%s%s%s%s%s", parts[0], name, parts[1],
+                   parts[2][0] != '\0' ? name : "", parts[2]);
+    struct step step;
+    struct error error;
+    assert_int_equal(parse(&step, json, &error), -1);
+    assert_true(strlen(error.text) < 160);
+    assert_non_null(strstr(error.text, "nnn..."));
+    step_release(&step);
+  }
+}
+
+static char *fill(size_t length, const char *head, const char *part, const char *tail) {
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  char *end = stpcpy(text, head);
+  size_t part_length = strlen(part);
+  while ((size_t)(end - text) + part_length + strlen(tail) <= length)
+    end = stpcpy(end, part);
+  while ((size_t)(end - text) + strlen(tail) < length)
+    *end++ = part[0];
+  strcpy(end, tail);
+  return text;
+}
+
+static void nested_ten_thousand_deep(void **state) {
+  (void)state;
+  char *open = fill(10000, "", "[", "");
+  size_t size = 20100;
+  char *json = malloc(size);
+  assert_non_null(json);
+  int head = snprintf(json, size, "{\"x\":%s", open);
+  assert_refused(json, (size_t)head,
+                 "payload: expected at most 64 levels of nesting, got more at byte 68",
+                 STEP_NIL_ID);
+  memset(json + head, ']', 10000);
+  strcpy(json + head + 10000, ",\"stepId\":\"s\"}");
+  assert_refused(json, strlen(json),
+                 "payload: expected at most 64 levels of nesting, got more at byte 68", "s");
+  free(json);
+  free(open);
+}
+
+static void sixty_four_mebibytes_are_taken_and_no_more(void **state) {
+  (void)state;
+  char *json =
+      fill(STEP_PAYLOAD_MAX, "{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"", "0123456", "\"]}");
+  struct step step;
+  struct error error;
+  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX, &error), 0);
+  assert_int_equal(strlen(step.args[0]),
+                   STEP_PAYLOAD_MAX -
+                       strlen("{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"\"]}"));
+  step_release(&step);
+  free(json);
+
+  json = fill(STEP_PAYLOAD_MAX + 1, "{\"command\":\"", "x", "\",\"stepId\":\"s\"}");
+  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX + 1, &error), -1);
+  assert_string_equal(error.text, "payload: expected at most 67108864 bytes, got 67108865");
+  assert_string_equal(step.step_id, "s");
+  step_release(&step);
+  free(json);
+}
+
+static void a_sea_of_values_is_refused(void **state) {
+  (void)state;
+  char *json = fill(STEP_PAYLOAD_MAX, "{\"args\":[", "1,", "1],\"stepId\":\"s\"}");
+  struct step step;
+  struct error error;
+  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX, &error), -1);
+  assert_string_equal(error.text, "payload: expected at most 1000000 values, got more");
+  assert_string_equal(step.step_id, "s");
+  step_release(&step);
+  free(json);
+}
+
+/* Wherever a payload breaks off, it is refused, and its id is known once it was complete. */
+static void every_truncation_is_refused(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"schemaVersion\":1,\"stepId\":\"abc\",\"command\":\"x\",\"args\":[\"a\","
+      "\"\\u00e9\\u0000\"],\"env\":{\"A\":\"\xE2\x82\xAC\"},"
+      "\"timeoutSeconds\":10}";
+  size_t known = (size_t)(strstr(json, "abc\"") - json) + strlen("abc\"");
+  for (size_t length = 0; length < sizeof json - 1; length++) {
+    struct step step;
+    struct error error = {""};
+    assert_int_equal(parse_bytes(&step, json, length, &error), -1);
+    assert_memory_equal(error.text, "payload: ", 9);
+    assert_string_equal(step.step_id, length < known ? STEP_NIL_ID : "abc");
+    step_release(&step);
+  }
+}
+
+static void a_step_of_zeros_may_be_released(void **state) {
+  (void)state;
+  struct step step = {0};
+  step_release(&step);
+  assert_null(step.step_id);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_run_step_as_in_the_contract),
+      cmocka_unit_test(a_shutdown_step_as_in_the_contract),
+      cmocka_unit_test(what_is_absent_or_null_has_its_default),
+      cmocka_unit_test(kinds_are_read_in_any_case),
+      cmocka_unit_test(arguments_and_environment_are_untouched),
+      cmocka_unit_test(a_step_may_have_more_than_it_needs),
+      cmocka_unit_test(timeouts),
+      cmocka_unit_test(payloads_that_are_no_step),
+      cmocka_unit_test(fields_that_are_wrong),
+      cmocka_unit_test(a_run_needs_a_command),
+      cmocka_unit_test(every_step_needs_an_id),
+      cmocka_unit_test(an_id_may_be_long_but_not_too_long),
+      cmocka_unit_test(messages_are_short),
+      cmocka_unit_test(nested_ten_thousand_deep),
+      cmocka_unit_test(sixty_four_mebibytes_are_taken_and_no_more),
+      cmocka_unit_test(a_sea_of_values_is_refused),
+      cmocka_unit_test(every_truncation_is_refused),
+      cmocka_unit_test(a_step_of_zeros_may_be_released),
+  };
+  return cmocka_run_group_tests_name("step", tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/step_result.h"
+
+#define ID "11111111-1111-1111-1111-111111111111"
+
+static void assert_writes(const struct step_result *self, const char *json) {
+  size_t length = step_result_length(self);
+  /* Of exactly the promised size, so that the sanitizer sees one byte more. */
+  char *out = malloc(length);
+  assert_non_null(out);
+  assert_ptr_equal(step_result_write(self, out), out + length);
+  assert_int_equal(length, strlen(json));
+  assert_memory_equal(out, json, length);
+  free(out);
+}
+
+static void it_is_the_contract_s_example(void **state) {
+  (void)state;
+  char golden[512] = "";
+  FILE *file = fopen("tests/unit/golden/step_result.json", "r");
+  assert_non_null(file);
+  assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
+  assert_int_equal(fclose(file), 0);
+  const struct step_result self = {.step_id = ID,
+                                   .duration_ms = 1230,
+                                   .output_content = "Cloning into '.'...\n",
+                                   .output_content_length = 20};
+  assert_writes(&self, golden);
+}
+
+static void a_failure_has_its_message(void **state) {
+  (void)state;
+  const struct step_result self = {.step_id = ID,
+                                   .exit_code = -1,
+                                   .timed_out = true,
+                                   .duration_ms = 600012,
+                                   .error_message = "timed out after 600s",
+                                   .error_message_length = 20};
+  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":-1,"
+                       "\"timedOut\":true,\"durationSeconds\":600.012,"
+                       "\"errorMessage\":\"timed out after 600s\",\"outputContent\":null}");
+}
+
+static void empty_is_not_null(void **state) {
+  (void)state;
+  const struct step_result self = {.step_id = ID, .error_message = "", .output_content = ""};
+  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":0,"
+                       "\"timedOut\":false,\"durationSeconds\":0,"
+                       "\"errorMessage\":\"\",\"outputContent\":\"\"}");
+}
+
+static void texts_may_be_any_bytes(void **state) {
+  (void)state;
+  const struct step_result self = {.step_id = "\"\n",
+                                   .exit_code = 137,
+                                   .error_message = "\0\xFF",
+                                   .error_message_length = 2,
+                                   .output_content = "\\ \xE2\x82\xAC\xE2\x82",
+                                   .output_content_length = 7};
+  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"\\\"\\n\",\"exitCode\":137,"
+                       "\"timedOut\":false,\"durationSeconds\":0,"
+                       "\"errorMessage\":\"\\u0000\xEF\xBF\xBD\","
+                       "\"outputContent\":\"\\\\ \xE2\x82\xAC\xEF\xBF\xBD\"}");
+}
+
+static void seconds_have_up_to_three_decimals(void **state) {
+  (void)state;
+  static const struct {
+    int64_t ms;
+    const char *seconds;
+  } rows[] = {
+      {0, "0"},       {1, "0.001"},    {12, "0.012"},      {100, "0.1"},
+      {120, "0.12"},  {999, "0.999"},  {1000, "1"},        {10000, "10"},
+      {1230, "1.23"}, {600000, "600"}, {600010, "600.01"}, {INT64_MAX, "9223372036854775.807"},
+      {-5, "0"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[512];
+    (void)snprintf(json, sizeof json,
+                   "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":%d,\"timedOut\":false,"
+                   "\"durationSeconds\":%s,\"errorMessage\":null,\"outputContent\":null}",
+                   INT_MIN, rows[i].seconds);
+    const struct step_result self = {
+        .step_id = "s", .exit_code = INT_MIN, .duration_ms = rows[i].ms};
+    assert_writes(&self, json);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(it_is_the_contract_s_example),
+      cmocka_unit_test(a_failure_has_its_message),
+      cmocka_unit_test(empty_is_not_null),
+      cmocka_unit_test(texts_may_be_any_bytes),
+      cmocka_unit_test(seconds_have_up_to_three_decimals),
+  };
+  return cmocka_run_group_tests_name("step_result", tests, NULL, NULL);
+}

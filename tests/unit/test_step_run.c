@@ -1,0 +1,285 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/lines.h"
+#include "agent/step/step_run.h"
+#include "tests/support/proc.h"
+#include "tests/support/step_owner.h"
+#include "tests/support/wait.h"
+
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+#define TIMEOUT 600
+
+static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
+                       const char *output_content) {
+  assert_int_equal(owner->result.exit_code, exit_code);
+  if (error_message == NULL)
+    assert_null(owner->error_message);
+  else
+    assert_string_equal(owner->error_message, error_message);
+  if (output_content == NULL)
+    assert_null(owner->output_content);
+  else
+    assert_string_equal(owner->output_content, output_content);
+  assert_int_equal(owner->flushed_events, owner->event_count);
+}
+
+static void events_come_in_order(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two; printf last", TIMEOUT);
+  assert_string_equal(owner->events, "started sh\n");
+  assert_string_equal(step_run_step(owner->run)->step_id, "s-1");
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout last\n"
+                                     "completed exit=0 timedOut=False\n");
+  ended_with(owner, 0, NULL, "one\ntwo\nlast\n");
+  assert_false(owner->result.timed_out);
+  assert_true(owner->result.duration_ms >= 0);
+  assert_int_equal(owner->timestamps_back, 0);
+  assert_string_equal(owner->holder, "");
+  assert_int_equal(owner->survivors, 0);
+}
+
+static void the_step_id_goes_into_json(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"a\\\"b\",\"command\":\"true\"}");
+  step_owner_wait(owner);
+  assert_non_null(strstr(owner->step_id, "a\\\"b"));
+}
+
+static void a_failure_tells_the_end_of_both_streams(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout out\n");
+  step_owner_touch(owner, "go");
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout out\nstderr err\n"
+                                     "completed exit=3 timedOut=False\n");
+  ended_with(owner, 3, "out\nerr", "out\n");
+}
+
+static void a_silent_failure_tells_its_code(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "exit 3", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 3, "exited with code 3 and wrote nothing", NULL);
+}
+
+static void a_signal_is_128_and_its_number(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 134, "killed by signal 6 (SIGABRT)", NULL);
+  step_owner_start_script(owner, "echo out; kill -KILL $$", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 137, "out", "out\n");
+}
+
+static void over_its_time_outranks_output(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=-1 timedOut=True\n");
+  ended_with(owner, -1, "timed out after 1s", "out\n");
+  assert_true(owner->result.timed_out);
+}
+
+static void what_cannot_start_is_reported_like_the_rest(void **state) {
+  struct step_owner *owner = *state;
+  owner->full = true;
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
+  loop_settle(&owner->loop);
+  step_run_stop(owner->run, 0, "too late");
+  owner->full = false;
+  step_run_resume(owner->run);
+  assert_int_equal(owner->done, 0);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started no-such-command\ncompleted exit=-1 timedOut=False\n");
+  assert_int_equal(owner->result.exit_code, -1);
+  assert_non_null(strstr(owner->error_message, "no-such-command: command not found"));
+  assert_false(owner->result.timed_out);
+}
+
+static void a_stop_says_the_first_reason(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner,
+                          "trap 'echo term' TERM; echo ready; "
+                          "while :; do sleep 0.01; done 2>&-",
+                          TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  step_run_stop(owner->run, FOREVER_MS, "first");
+  step_owner_expect(owner, "started sh\nstdout ready\nstdout term\n");
+  step_run_stop(owner->run, 0, "second");
+  step_owner_wait(owner);
+  ended_with(owner, -1, "first", "ready\nterm\n");
+  assert_false(owner->result.timed_out);
+}
+
+static void a_stop_that_comes_too_late_changes_nothing(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout hi\n");
+  /* The shell is gone or about to go; only the sleep holds the step. */
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
+  ended_with(owner, 0, NULL, "hi\n");
+  assert_int_equal(strncmp(owner->holder, "pid ", 4), 0);
+  assert_true(proc_find("sleep 4002") > 0);
+}
+
+static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
+  owner->full = true;
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  step_run_resume(owner->run);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 50003);
+  assert_non_null(strstr(owner->events, "stdout 1\nstdout 2\n"));
+  assert_non_null(strstr(owner->events, "stdout 49999\nstdout 50000\n"));
+  assert_non_null(strstr(owner->events, "stderr err\n"));
+  assert_int_equal(owner->result.exit_code, 2);
+}
+
+static void everything_may_end_while_the_owner_is_full(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
+  owner->full = true;
+  step_owner_await(owner, "over");
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  /* Still full, and told twice: nothing happens, and nothing is lost. */
+  step_run_resume(owner->run);
+  step_run_resume(owner->run);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  step_run_resume(owner->run);
+  assert_int_equal(owner->done, 0); /* never inside a call */
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout end\n"
+                                     "completed exit=0 timedOut=False\n");
+}
+
+static bool the_command_is_reaped(void *context) {
+  (void)context;
+  return proc_child_count(getpid(), NULL) == 0;
+}
+
+static void the_last_lines_may_wait_for_room(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one", TIMEOUT);
+  owner->full = true;
+  assert_true(loop_until(&owner->loop, the_command_is_reaped, NULL));
+  owner->full = false;
+  step_run_resume(owner->run);
+  owner->full = true; /* full again before it could end */
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  owner->full = false;
+  step_run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "one\n");
+}
+
+static void a_line_after_silence_leaves_at_once_and_others_soon(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
+                          TIMEOUT);
+  assert_int_equal(owner->flushes, 1); /* started */
+  step_owner_expect(owner, "started sh\nstdout one\n");
+  step_owner_touch(owner, "a");
+  step_owner_expect(owner, "started sh\nstdout one\nstdout two\n");
+  step_owner_touch(owner, "b");
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 5);
+}
+
+static void many_lines_leave_in_batches(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 20000", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 20002);
+  assert_true(owner->flushes < 500);
+}
+
+static void a_line_without_end_comes_in_pieces(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "yes | tr -d '[:space:]' | head -c 600000", TIMEOUT);
+  step_owner_wait(owner);
+  const char *at = owner->events + strlen("started sh\n");
+  size_t letters = 0;
+  for (int piece = 0; piece < 3; piece++) {
+    bool partial = piece < 2;
+    assert_int_equal(strncmp(at, partial ? "stdout+" : "stdout ", 7), 0);
+    size_t length = strspn(at += 7, "y");
+    assert_true(length > 0 && length <= LINE_MAX_PIECE);
+    letters += length;
+    at += length + 1;
+  }
+  assert_int_equal(letters, 600000);
+  assert_string_equal(at, "completed exit=0 timedOut=False\n");
+  assert_int_equal(owner->result.output_content_length, 600001);
+}
+
+static void what_is_freed_while_it_runs_is_killed(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
+  assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);
+  step_run_free(owner->run);
+  owner->run = NULL;
+  assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
+  assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(events_come_in_order, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_step_id_goes_into_json, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_failure_tells_the_end_of_both_streams, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_silent_failure_tells_its_code, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_signal_is_128_and_its_number, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(over_its_time_outranks_output, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_cannot_start_is_reported_like_the_rest,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_says_the_first_reason, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(everything_may_end_while_the_owner_is_full, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_last_lines_may_wait_for_room, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_line_after_silence_leaves_at_once_and_others_soon,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(many_lines_leave_in_batches, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_line_without_end_comes_in_pieces, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_freed_while_it_runs_is_killed, step_owner_set_up,
+                                      step_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("step_run", tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/url.h"
+
+/* Either both are NULL or they are the same text. */
+static void assert_text(const char *url, const char *is, const char *expected) {
+  if ((is == NULL) != (expected == NULL) || (is != NULL && strcmp(is, expected) != 0))
+    fail_msg("%s: got %s, not %s", url, is != NULL ? is : "NULL",
+             expected != NULL ? expected : "NULL");
+}
+
+struct good {
+  const char *text;
+  struct {
+    const char *host;
+    unsigned port;
+    const char *path;
+    const char *user;
+    const char *password;
+    unsigned database;
+  } expected;
+};
+
+static void assert_good(const struct good *rows, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const char *text = rows[i].text;
+    struct redis_url url;
+    struct error error = {"untouched"};
+    if (redis_url_parse(&url, text, &error) != 0)
+      fail_msg("%s: %s", text, error.text);
+    assert_string_equal(error.text, "untouched");
+    assert_text(text, url.host, rows[i].expected.host);
+    assert_text(text, url.path, rows[i].expected.path);
+    assert_text(text, url.user, rows[i].expected.user);
+    assert_text(text, url.password, rows[i].expected.password);
+    assert_int_equal(url.port, rows[i].expected.port);
+    assert_int_equal(url.database, rows[i].expected.database);
+    redis_url_release(&url);
+    assert_null(url.host);
+    assert_null(url.password);
+  }
+}
+
+static void redis_urls(void **state) {
+  (void)state;
+  static const struct good rows[] = {
+      {"redis://h", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"REDIS://h", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"redis://h/", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"redis://h:1", {"h", 1, NULL, NULL, NULL, 0}},
+      {"redis://h:65535/15", {"h", 65535, NULL, NULL, NULL, 15}},
+      {"redis://10.0.0.1:6380", {"10.0.0.1", 6380, NULL, NULL, NULL, 0}},
+      {"redis://[::1]", {"::1", 6379, NULL, NULL, NULL, 0}},
+      {"redis://[fe80::1%eth0]:6380/2", {"fe80::1%eth0", 6380, NULL, NULL, NULL, 2}},
+      {"redis://u:p@h:1/2", {"h", 1, NULL, "u", "p", 2}},
+      {"redis://:p@h", {"h", 6379, NULL, NULL, "p", 0}},
+      {"redis://p@h", {"h", 6379, NULL, NULL, "p", 0}},
+      {"redis://u%3a%40:p%2F%25%40@h", {"h", 6379, NULL, "u:@", "p/%@", 0}},
+      {"redis://u:a/b:c@d@h", {"h", 6379, NULL, "u", "a/b:c@d", 0}},
+      {"redis://u:\xE2\x82\xAC@h", {"h", 6379, NULL, "u", "\xE2\x82\xAC", 0}},
+      /* What a template had nothing for. */
+      {"redis://@h", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"redis://:@h", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"redis://u:@h", {"h", 6379, NULL, "u", "", 0}},
+  };
+  assert_good(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void sockets(void **state) {
+  (void)state;
+  static const struct good rows[] = {
+      {"unix:///s", {NULL, 0, "/s", NULL, NULL, 0}},
+      {"UNIX:///run/redis.sock?db=3", {NULL, 0, "/run/redis.sock", NULL, NULL, 3}},
+      {"unix://u:p@/s", {NULL, 0, "/s", "u", "p", 0}},
+      {"unix://p@/s", {NULL, 0, "/s", NULL, "p", 0}},
+      {"unix://u:p@w@/a@b?db=1", {NULL, 0, "/a@b", "u", "p@w", 1}},
+      {"unix:///a@b", {NULL, 0, "/a@b", NULL, NULL, 0}},
+      {"unix:///a:b,c d", {NULL, 0, "/a:b,c d", NULL, NULL, 0}},
+  };
+  assert_good(rows, sizeof rows / sizeof rows[0]);
+}
+
+static void the_references_form(void **state) {
+  (void)state;
+  static const struct good rows[] = {
+      {"h", {"h", 6379, NULL, NULL, NULL, 0}},
+      {"h:1", {"h", 1, NULL, NULL, NULL, 0}},
+      {"[::1]:1,password=p", {"::1", 1, NULL, NULL, "p", 0}},
+      {"h:1,password=p,user=u,defaultDatabase=4", {"h", 1, NULL, "u", "p", 4}},
+      {"h,PASSWORD=p,User=u,DEFAULTDATABASE=4", {"h", 6379, NULL, "u", "p", 4}},
+      {" h:1 , password = p w , user = u ,, ", {"h", 1, NULL, "u", "p w", 0}},
+      {"h,password=a=b:/@%41", {"h", 6379, NULL, NULL, "a=b:/@%41", 0}},
+      {"h,password=redis://u:x@y", {"h", 6379, NULL, NULL, "redis://u:x@y", 0}},
+      {"h,password=1,password=2", {"h", 6379, NULL, NULL, "2", 0}},
+      {"h,user=u", {"h", 6379, NULL, "u", "", 0}},
+      {"h,password=,user=", {"h", 6379, NULL, NULL, NULL, 0}},
+      /* Options that mean nothing here, and some that only begin like others. */
+      {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,ssl=no,ssl=0,ssl=",
+       {"h", 6379, NULL, NULL, NULL, 0}},
+  };
+  assert_good(rows, sizeof rows / sizeof rows[0]);
+}
+
+static const struct {
+  const char *text;
+  const char *message;
+} refused[] = {
+    {"", "redis url: the host is missing"},
+    {"redis://", "redis url: the host is missing"},
+    {"redis://:1", "redis url: the host is missing"},
+    {"redis://u:p@", "redis url: the host is missing"},
+    {"redis://[]:1", "redis url: the host is missing"},
+    {",password=s3cret", "redis url: the host is missing"},
+    {"::1", "redis url: the host is missing"},
+    {"redis://[::1:1", "redis url: '[' without ']' in the host"},
+    {"redis://h:", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:0", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:65536", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:99999999999999999999", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:+1", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:-1", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h: 1", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h:1x", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://[::1]1", "redis url: the port must be a number from 1 to 65535"},
+    {"u:s3cret@h:1", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://h/x", "redis url: the database must be a number"},
+    {"redis://h/1/2", "redis url: the database must be a number"},
+    {"redis://h/-1", "redis url: the database must be a number"},
+    {"redis://h/1000000000", "redis url: the database must be a number"},
+    {"redis://h?db=1", "redis url: expected /db behind host and port"},
+    {"redis://h#1", "redis url: expected /db behind host and port"},
+    {"redis://u%:s3cret@h", "redis url: the user is not percent-encoded as it should be"},
+    {"redis://u:s3cret%@h", "redis url: the password is not percent-encoded as it should be"},
+    {"redis://u:s3cret%4@h1", "redis url: the password is not percent-encoded as it should be"},
+    {"redis://u:s3cret%4g@h", "redis url: the password is not percent-encoded as it should be"},
+    {"redis://u:s3cret%00@h", "redis url: the password is not percent-encoded as it should be"},
+    {"s3cret@h", "redis url: expected a host first, got something else"},
+    {"password=s3cret,h", "redis url: expected a host first, got something else"},
+    {"redis://a b", "redis url: expected a host first, got something else"},
+    {"redis://a\nb", "redis url: expected a host first, got something else"},
+    {"h/1", "redis url: expected a host first, got something else"},
+    {"h,other", "redis url: expected name=value behind a comma (one server only)"},
+    {"h,defaultDatabase=x", "redis url: the database must be a number"},
+    {"h,defaultDatabase=", "redis url: the database must be a number"},
+    {"h,password=s3cret,ssl=true", "redis url: TLS is not supported"},
+    {"h,ssl = True", "redis url: TLS is not supported"},
+    {"rediss://u:s3cret@h", "redis url: TLS (rediss://) is not supported"},
+    {"http://u:s3cret@h", "redis url: expected redis://, unix:// or host:port"},
+    {"unix://", "redis url: expected unix:///path/to/socket"},
+    {"unix:///", "redis url: expected unix:///path/to/socket"},
+    {"unix://s", "redis url: expected unix:///path/to/socket"},
+    {"unix://u:s3cret@s", "redis url: expected unix:///path/to/socket"},
+    {"unix:///?db=1", "redis url: expected unix:///path/to/socket"},
+    {"unix:///s?x=1", "redis url: expected ?db=n behind the socket's path"},
+    {"unix:///s?db=", "redis url: the database must be a number"},
+};
+
+static void what_is_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    struct redis_url url;
+    struct error error;
+    if (redis_url_parse(&url, refused[i].text, &error) != -1)
+      fail_msg("taken: %s", refused[i].text);
+    if (strcmp(error.text, refused[i].message) != 0)
+      fail_msg("%s: %s", refused[i].text, error.text);
+    assert_null(url.host);
+    assert_null(url.path);
+    assert_null(url.user);
+    assert_null(url.password);
+  }
+}
+
+static void a_name_for_people(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *name;
+  } rows[] = {{"redis://u:p@h:1/2", "h:1"},
+              {"redis://[::1]", "[::1]:6379"},
+              {"unix://u:p@/run/s?db=1", "/run/s"},
+              {"redis://a-name-that-is-too-long", "a-name-that-is-"}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct redis_url url;
+    struct error error;
+    char name[16];
+    assert_int_equal(redis_url_parse(&url, rows[i].text, &error), 0);
+    redis_url_name(&url, name, sizeof name);
+    assert_string_equal(name, rows[i].name);
+    redis_url_release(&url);
+  }
+}
+
+static void passwords_are_covered(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *redacted;
+  } rows[] = {
+      {"redis://u:p@h:1/2", "redis://u:*@h:1/2"},
+      {"redis://:p%40/@q@h", "redis://:*******@h"},
+      {"redis://secret@h", "redis://******@h"},
+      {"--redis-url=redis://u:pw@h", "--redis-url=redis://u:**@h"},
+      {"rediss://u:pw@h", "rediss://u:**@h"},
+      {"unix://u:p@w@/a@b", "unix://u:***@/a@b"},
+      {"h:1,password=p w,user=u", "h:1,password=***,user=u"},
+      {"h, Password = pw,user=u", "h, Password =***,user=u"},
+      {"--redis-url=h,password=pw", "--redis-url=h,password=**"},
+      {"h,password=1,password=2", "h,password=*,password=*"},
+      {"h,password=password=1", "h,password=**********"},
+      {"password=pw,h", "password=**,h"},
+      /* A password that looks like the other form. */
+      {"redis://u:a,password=b@h", "redis://u:**************"},
+      {"h,name=a://b,password=c@d", "h,name=a://**************"},
+      /* Nothing to cover. */
+      {"", ""},
+      {"@", "@"},
+      {"://", "://"},
+      {"password", "password"},
+      {"h:1,passwordX=1,user=u", "h:1,passwordX=1,user=u"},
+      {"redis://h:1/2", "redis://h:1/2"},
+      {"unix:///run/a@b", "unix:///run/a@b"},
+      {"--verbose", "--verbose"},
+      {"a@b", "a@b"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char *text = strdup(rows[i].text);
+    assert_non_null(text);
+    redis_url_redact(text);
+    assert_int_equal(strlen(text), strlen(rows[i].text));
+    assert_string_equal(text, rows[i].redacted);
+    free(text);
+  }
+}
+
+/* Whatever is parsed as a password is no longer there after the redaction. */
+static void no_password_stays(void **state) {
+  (void)state;
+  static const char *const pieces[] = {"redis://", "unix://", "@",      "/", ":",       ",",
+                                       "password", "=",       "user=u", "h", "S3CRET",  "%41",
+                                       " ",        "://",     "[",      "]", "S3CRET@", "6379"};
+  unsigned seed = 1;
+  size_t parsed = 0;
+  for (int i = 0; i < 400000; i++) {
+    char text[128] = "";
+    seed = seed * 1103515245U + 12345U;
+    for (unsigned n = 2 + (seed >> 16) % 7; n > 0; n--) {
+      seed = seed * 1103515245U + 12345U;
+      (void)strcat(text, pieces[(seed >> 16) % (sizeof pieces / sizeof *pieces)]);
+    }
+    struct redis_url url;
+    struct error error;
+    if (redis_url_parse(&url, text, &error) != 0)
+      continue;
+    redis_url_redact(text);
+    if (url.password != NULL && strstr(url.password, "S3CRET") != NULL) {
+      parsed++;
+      if (strstr(text, "S3CRET") != NULL && (url.user == NULL || !strstr(url.user, "S3CRET")) &&
+          (url.host == NULL || !strstr(url.host, "S3CRET")) &&
+          (url.path == NULL || !strstr(url.path, "S3CRET")))
+        fail_msg("S3CRET stays: %s", text);
+    }
+    redis_url_release(&url);
+  }
+  assert_true(parsed > 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(redis_urls),          cmocka_unit_test(sockets),
+      cmocka_unit_test(the_references_form), cmocka_unit_test(what_is_refused),
+      cmocka_unit_test(a_name_for_people),   cmocka_unit_test(passwords_are_covered),
+      cmocka_unit_test(no_password_stays),
+  };
+  return cmocka_run_group_tests_name("url", tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/word.h"
+
+/* Index of the first byte that is `wanted` or below `limit`, or WORD_SIZE. */
+static size_t slow_first(const char *text, unsigned char wanted, unsigned char limit) {
+  size_t i = 0;
+  while (i < WORD_SIZE && (unsigned char)text[i] != wanted && (unsigned char)text[i] >= limit)
+    i++;
+  return i;
+}
+
+static size_t first(uint64_t hits) {
+  return hits == 0 ? WORD_SIZE : word_first(hits);
+}
+
+/* Borrows run from byte to byte, so neighbours matter: every pair, at every place. */
+static void every_pair_of_bytes_at_every_place(void **state) {
+  (void)state;
+  for (size_t at = 0; at + 1 < WORD_SIZE; at++) {
+    for (unsigned pair = 0; pair < 0x10000; pair++) {
+      char text[WORD_SIZE];
+      memset(text, 'z', sizeof text);
+      text[at] = (char)(pair >> 8);
+      text[at + 1] = (char)(pair & 0xFF);
+      uint64_t word = word_load(text);
+      assert_int_equal(first(word_equal(word, '\n')), slow_first(text, '\n', 0));
+      assert_int_equal(first(word_equal(word, 0)), slow_first(text, 0, 0));
+      assert_int_equal(first(word_equal(word, 0xFF)), slow_first(text, 0xFF, 0));
+      assert_int_equal(first(word_below(word, 0x20)), slow_first(text, 0, 0x20));
+      assert_int_equal(first(word_equal(word, '\\') | word_below(word, 0x20)),
+                       slow_first(text, '\\', 0x20));
+    }
+  }
+}
+
+static void high_bytes_are_those_that_are_not_ascii(void **state) {
+  (void)state;
+  for (unsigned byte = 0; byte < 256; byte++) {
+    char text[WORD_SIZE + 1] = "abcdefgh";
+    text[5] = (char)byte;
+    assert_int_equal(first(word_high(word_load(text))), byte >= 0x80 ? 5 : WORD_SIZE);
+  }
+}
+
+static void a_word_may_lie_anywhere(void **state) {
+  (void)state;
+  const char text[] = "0123456789abcdef\n";
+  for (size_t at = 1; at <= 9; at++)
+    assert_int_equal(first(word_equal(word_load(text + at), '\n')), at == 9 ? 7 : WORD_SIZE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_pair_of_bytes_at_every_place),
+      cmocka_unit_test(high_bytes_are_those_that_are_not_ascii),
+      cmocka_unit_test(a_word_may_lie_anywhere),
+  };
+  return cmocka_run_group_tests_name("word", tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+#include "wire/json_string.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "wire/utf8.h"
+#include "wire/word.h"
+
+#define REPLACEMENT_LENGTH (sizeof UTF8_REPLACEMENT - 1)
+
+static uint64_t not_plain(uint64_t word) {
+  return word_below(word, 0x20) | word_equal(word, '"') | word_equal(word, '\\') | word_high(word);
+}
+
+static bool is_plain(unsigned char byte) {
+  return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+size_t json_string_plain(const char *text, size_t length) {
+  size_t at = 0;
+  for (; length - at >= WORD_SIZE; at += WORD_SIZE) {
+    uint64_t hits = not_plain(word_load(text + at));
+    if (hits != 0)
+      return at + word_first(hits);
+  }
+  if (at > 0 && at < length) {
+    /* The rest as one word that reaches back over bytes that are known to be plain. */
+    uint64_t hits = not_plain(word_load(text + length - WORD_SIZE));
+    return hits == 0 ? length : length - WORD_SIZE + word_first(hits);
+  }
+  while (at < length && is_plain((unsigned char)text[at]))
+    at++;
+  return at;
+}
+
+/* The letter of the two-byte escape, or 0 where only \u00XX will do. */
+static char escape_letter(char byte) {
+  switch (byte) {
+  case '"':
+  case '\\':
+    return byte;
+  case '\b':
+    return 'b';
+  case '\t':
+    return 't';
+  case '\n':
+    return 'n';
+  case '\f':
+    return 'f';
+  case '\r':
+    return 'r';
+  default:
+    return 0;
+  }
+}
+
+/* How many bytes at the start are copied as they are: behind them is the end, or a byte to escape,
+   or the first of a broken sequence. */
+static size_t copied_run(const char *text, size_t length) {
+  size_t at = 0;
+  for (;;) {
+    at += json_string_plain(text + at, length - at);
+    if (at == length || (unsigned char)text[at] < 0x80)
+      return at;
+    /* One sequence is seldom alone: the words come back into play behind the last. */
+    do {
+      size_t n = utf8_sequence(text + at, length - at);
+      if (n == 0)
+        return at;
+      at += n;
+    } while (at < length && (unsigned char)text[at] >= 0x80);
+  }
+}
+
+size_t json_string_length(const char *text, size_t length) {
+  size_t total = 0;
+  for (size_t at = 0; at < length;) {
+    size_t run = copied_run(text + at, length - at);
+    total += run;
+    at += run;
+    if (at == length)
+      break;
+    if ((unsigned char)text[at] >= 0x80) {
+      total += REPLACEMENT_LENGTH;
+      at += utf8_broken(text + at, length - at);
+    } else {
+      total += escape_letter(text[at]) != 0 ? 2 : 6;
+      at++;
+    }
+  }
+  return total;
+}
+
+static char *write_escape(char *out, char byte) {
+  static const char digits[] = "0123456789abcdef";
+  *out++ = '\\';
+  char letter = escape_letter(byte);
+  if (letter != 0) {
+    *out++ = letter;
+    return out;
+  }
+  *out++ = 'u';
+  *out++ = '0';
+  *out++ = '0';
+  *out++ = digits[(unsigned char)byte >> 4];
+  *out++ = digits[(unsigned char)byte & 0xF];
+  return out;
+}
+
+char *json_string_write(char *out, const char *text, size_t length) {
+  for (size_t at = 0; at < length;) {
+    size_t run = copied_run(text + at, length - at);
+    memcpy(out, text + at, run);
+    out += run;
+    at += run;
+    if (at == length)
+      break;
+    if ((unsigned char)text[at] >= 0x80) {
+      memcpy(out, UTF8_REPLACEMENT, REPLACEMENT_LENGTH);
+      out += REPLACEMENT_LENGTH;
+      at += utf8_broken(text + at, length - at);
+    } else {
+      out = write_escape(out, text[at++]);
+    }
+  }
+  return out;
+}

@@ -1,0 +1,18 @@
+#ifndef WIRE_KEYS_H
+#define WIRE_KEYS_H
+
+/*
+ * The Redis keys of one job. The job id is taken verbatim: `{pipe-42}` is a hash tag that puts them
+ * all in one Redis Cluster slot.
+ */
+struct keys {
+  char *in;      /* LIST: Steps, taken from the tail */
+  char *events;  /* STREAM: StepEvents */
+  char *results; /* LIST: StepResults, pushed at the head */
+};
+
+/* Makes the names; release them with keys_release. Aborts when out of memory. */
+void keys_init(struct keys *self, const char *job_id);
+void keys_release(struct keys *self);
+
+#endif

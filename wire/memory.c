@@ -1,0 +1,27 @@
+#include "wire/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *memory_resize(void *old, size_t size) {
+  /* A size of 0 may give NULL without there being a want of memory. */
+  void *memory = realloc(old, size > 0 ? size : 1);
+  if (memory == NULL) {
+    (void)fprintf(stderr, "out of memory: no %zu bytes\n", size);
+    abort();
+  }
+  return memory;
+}
+
+void *memory_allocate(size_t size) {
+  return memory_resize(NULL, size);
+}
+
+char *memory_copy(const char *text, size_t length) {
+  char *copy = memory_allocate(length + 1);
+  if (length > 0)
+    memcpy(copy, text, length);
+  copy[length] = '\0';
+  return copy;
+}

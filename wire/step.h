@@ -1,0 +1,51 @@
+#ifndef WIRE_STEP_H
+#define WIRE_STEP_H
+
+#include <stddef.h>
+
+#include "wire/error.h"
+
+/* Echoed where a step's own id could not be read. */
+#define STEP_NIL_ID "00000000-0000-0000-0000-000000000000"
+
+/* The largest payload that is taken, in bytes; a larger one is refused. */
+#define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024)
+
+enum step_kind { STEP_RUN, STEP_SHUTDOWN };
+
+/* The longest stepId, in bytes; it goes into every event. */
+#define STEP_ID_MAX 1024
+
+/* The longest timeoutSeconds, a year, and the one of a step that names none. */
+#define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
+#define STEP_TIMEOUT_DEFAULT_SECONDS 600
+
+/* One Step as it was sent, checked. All strings are UTF-8 without NUL, owned by the step. */
+struct step {
+  unsigned schema_version; /* always 1 */
+  char *step_id;           /* never NULL after step_parse, refused or not */
+  enum step_kind kind;
+  char *command;           /* run: not empty; else NULL */
+  char **args;             /* what follows the command, NULL-terminated; never NULL in a run */
+  char *working_directory; /* NULL when the step names none or an empty one */
+  char **env;              /* "NAME=value", NULL-terminated, each name once; never NULL in a run */
+  unsigned timeout_seconds;
+};
+
+/*
+ * Reads one payload (JSON, `length` bytes, no NUL needed behind them). Fields that its kind does
+ * not have are ignored, whatever they hold. Returns 0, or -1 when the step is refused: then
+ * error->text names the field and what was expected and shows no values but a kind or a number;
+ * step_id is the payload's where it could be read (also from broken JSON), else STEP_NIL_ID, and
+ * nothing else may be read. Either way the caller ends with step_release.
+ *
+ * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
+ * times `length` for strings and 100 bytes for each value of the JSON, of which there may be
+ * JSON_GUARD_VALUES_MAX; aborts when there is none.
+ */
+int step_parse(struct step *self, const char *payload, size_t length, struct error *error);
+
+/* Also of a step that is all zeros. Leaves it so. */
+void step_release(struct step *self);
+
+#endif

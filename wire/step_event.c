@@ -1,0 +1,93 @@
+#include "wire/step_event.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "wire/json_string.h"
+
+static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
+static const char before_kind[] = "\",\"kind\":\"";
+static const char before_line[] = "\",\"line\":\"";
+static const char before_timestamp[] = "\",\"timestamp\":\"";
+static const char behind_timestamp[] = "\"}";
+static const char behind_timestamp_partial[] = "\",\"partial\":true}";
+
+#define TIMESTAMP_LENGTH ((size_t)STEP_EVENT_TIMESTAMP_SIZE - 1)
+
+/* 9999-12-31T23:59:59.999 */
+#define LAST_MS INT64_C(253402300799999)
+
+static const char *kind_name(enum step_event_kind kind) {
+  switch (kind) {
+  case STEP_EVENT_STARTED:
+    return "started";
+  case STEP_EVENT_STDOUT:
+    return "stdout";
+  case STEP_EVENT_STDERR:
+    return "stderr";
+  case STEP_EVENT_COMPLETED:
+    break;
+  }
+  return "completed";
+}
+
+/* `number` with leading zeros, so many digits. */
+static char *write_digits(char *out, int number, size_t digits) {
+  for (size_t i = digits; i-- > 0; number /= 10)
+    out[i] = (char)('0' + number % 10);
+  return out + digits;
+}
+
+void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) {
+  if (unix_ms < 0)
+    unix_ms = 0;
+  if (unix_ms > LAST_MS)
+    unix_ms = LAST_MS;
+  time_t seconds = (time_t)(unix_ms / 1000);
+  struct tm utc;
+  (void)gmtime_r(&seconds, &utc);
+
+  /* Called for each line: snprintf would cost more than all the rest of an event. */
+  out = write_digits(out, utc.tm_year + 1900, 4);
+  *out++ = '-';
+  out = write_digits(out, utc.tm_mon + 1, 2);
+  *out++ = '-';
+  out = write_digits(out, utc.tm_mday, 2);
+  *out++ = 'T';
+  out = write_digits(out, utc.tm_hour, 2);
+  *out++ = ':';
+  out = write_digits(out, utc.tm_min, 2);
+  *out++ = ':';
+  out = write_digits(out, utc.tm_sec, 2);
+  *out++ = '.';
+  out = write_digits(out, (int)(unix_ms % 1000), 3);
+  memcpy(out, "+00:00", sizeof "+00:00");
+}
+
+static char *put(char *out, const char *text, size_t length) {
+  memcpy(out, text, length);
+  return out + length;
+}
+
+size_t step_event_length(const struct step_event *self) {
+  size_t fixed = sizeof before_id + sizeof before_kind + sizeof before_line +
+                 sizeof before_timestamp - 4 + TIMESTAMP_LENGTH;
+  size_t behind = self->partial ? sizeof behind_timestamp_partial : sizeof behind_timestamp;
+  return fixed + behind - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
+         json_string_length(self->line, self->line_length);
+}
+
+char *step_event_write(const struct step_event *self, char *out) {
+  const char *kind = kind_name(self->kind);
+  out = put(out, before_id, sizeof before_id - 1);
+  out = put(out, self->step_id, self->step_id_length);
+  out = put(out, before_kind, sizeof before_kind - 1);
+  out = put(out, kind, strlen(kind));
+  out = put(out, before_line, sizeof before_line - 1);
+  out = json_string_write(out, self->line, self->line_length);
+  out = put(out, before_timestamp, sizeof before_timestamp - 1);
+  out = put(out, self->timestamp, TIMESTAMP_LENGTH);
+  if (self->partial)
+    return put(out, behind_timestamp_partial, sizeof behind_timestamp_partial - 1);
+  return put(out, behind_timestamp, sizeof behind_timestamp - 1);
+}

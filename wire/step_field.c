@@ -1,0 +1,243 @@
+#include "wire/step_field.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/json_guard.h"
+#include "wire/memory.h"
+
+/* The path of one of many, such as args[3] or env.PATH. */
+#define PATH_SIZE 80
+
+void step_field_show(char out[STEP_FIELD_SHOWN_SIZE], const char *text, size_t length) {
+  static const char more[] = "...";
+  size_t n = 0;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)text[i];
+    if (byte >= 0x80 && byte < 0xC0)
+      continue; /* one question mark for each sequence */
+    if (n + 1 == STEP_FIELD_SHOWN_SIZE) {
+      memcpy(out + n - (sizeof more - 1), more, sizeof more - 1);
+      break;
+    }
+    out[n++] = byte >= 0x20 && byte < 0x7F ? (char)byte : '?';
+  }
+  out[n] = '\0';
+}
+
+static const char *type_name(const cJSON *value) {
+  if (value == NULL)
+    return "nothing";
+  if (cJSON_IsString(value))
+    return value->valuestring[0] == '\0' ? "an empty string" : "a string";
+  if (cJSON_IsNumber(value))
+    return "a number";
+  if (cJSON_IsBool(value))
+    return "a boolean";
+  if (cJSON_IsArray(value))
+    return "an array";
+  return cJSON_IsObject(value) ? "an object" : "null";
+}
+
+static int refuse(const char *path, const char *expected, const cJSON *value, struct error *error) {
+  return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
+}
+
+int step_field_refuse(const struct step_field *self, const char *expected, const cJSON *value,
+                      struct error *error) {
+  return refuse(self->name, expected, value, error);
+}
+
+/* No other string out of a guarded text has this byte: it is never part of UTF-8. */
+static bool has_nul(const char *text) {
+  return strchr(text, (unsigned char)JSON_GUARD_NUL[0]) != NULL;
+}
+
+static int check_text(const char *path, const cJSON *value, struct error *error) {
+  if (!cJSON_IsString(value))
+    return refuse(path, "a string", value, error);
+  if (has_nul(value->valuestring))
+    return error_set(error, "%s: expected a string without NUL, got one with it", path);
+  return 0;
+}
+
+/* The string itself instead of a copy: it may be most of a large payload. */
+static char *take_text(cJSON *value) {
+  char *text = value->valuestring;
+  value->valuestring = NULL;
+  return text;
+}
+
+int step_field_text(const struct step_field *self, cJSON *value, void *place, struct error *error) {
+  const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
+  if (value == NULL)
+    return self->required ? refuse(self->name, expected, value, error) : 0;
+  if (!cJSON_IsString(value))
+    return refuse(self->name, expected, value, error);
+  if (check_text(self->name, value, error) != 0)
+    return -1;
+  size_t length = strlen(value->valuestring);
+  if (length < self->minimum)
+    return refuse(self->name, expected, value, error);
+  if (self->maximum > 0 && length > self->maximum)
+    return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
+                     length);
+  if (length == 0)
+    return 0;
+  char **text = place;
+  free(*text);
+  *text = take_text(value);
+  return 0;
+}
+
+/* An empty list for as many texts as the value has members, at the place. */
+static char **new_texts(const cJSON *value, void *place) {
+  size_t count = 0;
+  for (const cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next)
+    count++;
+  char **texts = memory_allocate((count + 1) * sizeof *texts);
+  texts[0] = NULL;
+  *(char ***)place = texts;
+  return texts;
+}
+
+int step_field_texts(const struct step_field *self, cJSON *value, void *place,
+                     struct error *error) {
+  if (value != NULL && !cJSON_IsArray(value))
+    return refuse(self->name, "an array of strings", value, error);
+  char **texts = new_texts(value, place);
+  size_t count = 0;
+  for (cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next) {
+    /* Only a bad one needs a path; there may be many. */
+    if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
+      char path[PATH_SIZE];
+      (void)snprintf(path, sizeof path, "%s[%zu]", self->name, count);
+      return check_text(path, item, error);
+    }
+    texts[count++] = take_text(item);
+    texts[count] = NULL;
+  }
+  return 0;
+}
+
+static void member_path(char out[PATH_SIZE], const char *path, const char *name, size_t length) {
+  char shown[STEP_FIELD_SHOWN_SIZE];
+  step_field_show(shown, name, length);
+  (void)snprintf(out, PATH_SIZE, "%s%s%s", path, path[0] != '\0' ? "." : "", shown);
+}
+
+static int check_variable(const char *field, const cJSON *item, struct error *error) {
+  const char *name = item->string;
+  if (name[0] == '\0')
+    return error_set(error, "%s: expected non-empty names, got an empty one", field);
+  bool good_name = strchr(name, '=') == NULL && !has_nul(name);
+  if (good_name && cJSON_IsString(item) && !has_nul(item->valuestring))
+    return 0;
+  /* Only a bad one needs a path. What is behind a "=" in a name may be meant as a value, and values
+     are not shown. */
+  char path[PATH_SIZE];
+  member_path(path, field, name, strcspn(name, "="));
+  if (strchr(name, '=') != NULL)
+    return error_set(error, "%s: expected a name without \"=\", got one with it", path);
+  if (has_nul(name))
+    return error_set(error, "%s: expected a name without NUL, got one with it", path);
+  return check_text(path, item, error);
+}
+
+static char *join_variable(const char *name, const char *value) {
+  size_t name_length = strlen(name);
+  size_t value_length = strlen(value);
+  char *variable = memory_allocate(name_length + 1 + value_length + 1);
+  memcpy(variable, name, name_length);
+  variable[name_length] = '=';
+  memcpy(variable + name_length + 1, value, value_length + 1);
+  return variable;
+}
+
+int step_field_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
+  if (value != NULL && !cJSON_IsObject(value))
+    return refuse(self->name, "an object of strings", value, error);
+  char **texts = new_texts(value, place);
+  if (value == NULL)
+    return 0;
+  if (step_field_unique(value, self->name, error) != 0)
+    return -1;
+  size_t count = 0;
+  for (cJSON *item = value->child; item != NULL; item = item->next) {
+    if (check_variable(self->name, item, error) != 0)
+      return -1;
+    char *text = take_text(item);
+    texts[count++] = join_variable(item->string, text);
+    texts[count] = NULL;
+    free(text);
+  }
+  return 0;
+}
+
+int step_field_integer(const struct step_field *self, cJSON *value, void *place,
+                       struct error *error) {
+  unsigned *number = place;
+  *number = self->fallback;
+  if (value == NULL)
+    return 0;
+  char expected[64];
+  if (self->minimum == self->maximum)
+    (void)snprintf(expected, sizeof expected, "%u", self->minimum);
+  else
+    (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
+                   self->maximum);
+  if (!cJSON_IsNumber(value))
+    return refuse(self->name, expected, value, error);
+  double got = value->valuedouble;
+  if (got < self->minimum || got > self->maximum || got > (unsigned)got)
+    return error_set(error, "%s: expected %s, got %.15g", self->name, expected, got);
+  *number = (unsigned)got;
+  return 0;
+}
+
+/* Sorted by hash first, since the order does not matter and numbers are at hand where strings are
+   far apart; names made to collide cost no more than sorting strings does. */
+struct hashed_name {
+  uint64_t hash;
+  const char *name;
+};
+
+static uint64_t hash_name(const char *name) {
+  uint64_t hash = UINT64_C(0xCBF29CE484222325); /* FNV-1a */
+  for (; *name != '\0'; name++)
+    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001B3);
+  return hash;
+}
+
+static int compare_names(const void *left, const void *right) {
+  const struct hashed_name *a = left;
+  const struct hashed_name *b = right;
+  if (a->hash != b->hash)
+    return a->hash < b->hash ? -1 : 1;
+  return strcmp(a->name, b->name);
+}
+
+int step_field_unique(const cJSON *object, const char *path, struct error *error) {
+  size_t count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    count++;
+  struct hashed_name *names = memory_allocate(count * sizeof *names);
+  count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    names[count++] = (struct hashed_name){hash_name(item->string), item->string};
+  qsort(names, count, sizeof *names, compare_names);
+
+  int result = 0;
+  for (size_t i = 1; i < count && result == 0; i++) {
+    if (compare_names(&names[i - 1], &names[i]) == 0) {
+      const char *name = names[i].name;
+      char shown[PATH_SIZE];
+      member_path(shown, path, name, strcspn(name, "="));
+      result = error_set(error, "%s: expected once, got it twice", shown);
+    }
+  }
+  free(names);
+  return result;
+}

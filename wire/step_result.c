@@ -1,0 +1,75 @@
+#include "wire/step_result.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/json_string.h"
+
+static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
+static const char before_error[] = ",\"errorMessage\":";
+static const char before_output[] = ",\"outputContent\":";
+
+/* Room for everything between the id and the error message, its numbers at their longest. */
+#define NUMBERS_SIZE 128
+
+/* Seconds with up to three decimals and no zeros behind them: 600, 1.23, 0.012. */
+static void format_seconds(char *out, size_t size, int64_t duration_ms) {
+  if (duration_ms < 0)
+    duration_ms = 0;
+  int length =
+      snprintf(out, size, "%" PRId64 ".%03d", duration_ms / 1000, (int)(duration_ms % 1000));
+  while (out[length - 1] == '0')
+    length--;
+  if (out[length - 1] == '.')
+    length--;
+  out[length] = '\0';
+}
+
+static size_t format_numbers(char out[NUMBERS_SIZE], const struct step_result *self) {
+  char seconds[32];
+  format_seconds(seconds, sizeof seconds, self->duration_ms);
+  return (size_t)snprintf(out, NUMBERS_SIZE,
+                          "\",\"exitCode\":%d,\"timedOut\":%s,\"durationSeconds\":%s",
+                          self->exit_code, self->timed_out ? "true" : "false", seconds);
+}
+
+static size_t nullable_length(const char *text, size_t length) {
+  return text == NULL ? sizeof "null" - 1 : json_string_length(text, length) + 2;
+}
+
+static char *put(char *out, const char *text, size_t length) {
+  memcpy(out, text, length);
+  return out + length;
+}
+
+static char *write_nullable(char *out, const char *text, size_t length) {
+  if (text == NULL)
+    return put(out, "null", sizeof "null" - 1);
+  *out++ = '"';
+  out = json_string_write(out, text, length);
+  *out++ = '"';
+  return out;
+}
+
+size_t step_result_length(const struct step_result *self) {
+  char numbers[NUMBERS_SIZE];
+  return sizeof before_id - 1 + json_string_length(self->step_id, strlen(self->step_id)) +
+         format_numbers(numbers, self) + sizeof before_error - 1 +
+         nullable_length(self->error_message, self->error_message_length) + sizeof before_output -
+         1 + nullable_length(self->output_content, self->output_content_length) + sizeof "}" - 1;
+}
+
+char *step_result_write(const struct step_result *self, char *out) {
+  char numbers[NUMBERS_SIZE];
+  size_t numbers_length = format_numbers(numbers, self);
+  out = put(out, before_id, sizeof before_id - 1);
+  out = json_string_write(out, self->step_id, strlen(self->step_id));
+  out = put(out, numbers, numbers_length);
+  out = put(out, before_error, sizeof before_error - 1);
+  out = write_nullable(out, self->error_message, self->error_message_length);
+  out = put(out, before_output, sizeof before_output - 1);
+  out = write_nullable(out, self->output_content, self->output_content_length);
+  *out++ = '}';
+  return out;
+}

@@ -1,0 +1,26 @@
+#ifndef WIRE_STEP_RESULT_H
+#define WIRE_STEP_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One StepResult. Nothing is owned. Texts may be any bytes; NULL is JSON's null. */
+struct step_result {
+  const char *step_id;
+  int exit_code;
+  bool timed_out;
+  int64_t duration_ms;
+  const char *error_message;
+  size_t error_message_length;
+  const char *output_content;
+  size_t output_content_length;
+};
+
+/* The exact number of bytes that step_result_write writes. */
+size_t step_result_length(const struct step_result *self);
+
+/* Writes the result's JSON, no NUL after it; returns the end. */
+char *step_result_write(const struct step_result *self, char *out);
+
+#endif

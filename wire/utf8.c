@@ -1,0 +1,90 @@
+#include "wire/utf8.h"
+
+#include <stdbool.h>
+
+#include "wire/word.h"
+
+/* RFC 3629's table, read by the first byte: the length of its sequences, 0 when it begins none, and
+   the range of the second byte, which shuts out overlong forms, surrogates and what is too high. */
+static size_t lead(unsigned char first, unsigned char *low, unsigned char *high) {
+  *low = 0x80;
+  *high = 0xBF;
+  if (first < 0x80)
+    return 1;
+  if (first < 0xC2)
+    return 0;
+  if (first < 0xE0)
+    return 2;
+  if (first < 0xF0) {
+    if (first == 0xE0)
+      *low = 0xA0;
+    if (first == 0xED)
+      *high = 0x9F;
+    return 3;
+  }
+  if (first > 0xF4)
+    return 0;
+  if (first == 0xF0)
+    *low = 0x90;
+  if (first == 0xF4)
+    *high = 0x8F;
+  return 4;
+}
+
+/* How many bytes begin a sequence of `*needed` bytes; 0, and 0 needed, where none begins. */
+static size_t begun(const char *text, size_t length, size_t *needed) {
+  unsigned char low;
+  unsigned char high;
+  *needed = lead((unsigned char)text[0], &low, &high);
+  if (*needed == 0)
+    return 0;
+  size_t n = 1;
+  while (n < *needed && n < length && (unsigned char)text[n] >= low &&
+         (unsigned char)text[n] <= high) {
+    low = 0x80;
+    high = 0xBF;
+    n++;
+  }
+  return n;
+}
+
+size_t utf8_sequence(const char *text, size_t length) {
+  if (length == 0)
+    return 0;
+  size_t needed;
+  size_t n = begun(text, length, &needed);
+  return n == needed ? n : 0;
+}
+
+size_t utf8_broken(const char *text, size_t length) {
+  size_t needed;
+  size_t n = begun(text, length, &needed);
+  return n > 0 ? n : 1;
+}
+
+size_t utf8_valid_prefix(const char *text, size_t length) {
+  size_t at = 0;
+  while (at < length) {
+    if (length - at >= WORD_SIZE && word_high(word_load(text + at)) == 0) {
+      at += WORD_SIZE;
+      continue;
+    }
+    size_t n = utf8_sequence(text + at, length - at);
+    if (n == 0)
+      break;
+    at += n;
+  }
+  return at;
+}
+
+size_t utf8_cut(const char *text, size_t length) {
+  for (size_t back = 1; back <= 3 && back <= length; back++) {
+    const char *last = text + length - back;
+    if (((unsigned char)*last & 0xC0) == 0x80)
+      continue;
+    size_t needed;
+    bool open = begun(last, back, &needed) == back && needed > back;
+    return open ? length - back : length;
+  }
+  return length;
+}

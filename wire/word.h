@@ -1,0 +1,49 @@
+#ifndef WIRE_WORD_H
+#define WIRE_WORD_H
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Eight bytes of text at a time, in plain C: load a word, ask which bytes match, take the first.
+ *
+ *   hits = word_equal(word, '\n') | word_equal(word, '\r');
+ *   if (hits != 0)
+ *     found = text + word_first(hits);
+ *
+ * A mask has the high bit set of each byte that matches. Bytes behind the first that matches may be
+ * reported wrongly, so that only "none" and word_first may be asked of a mask. Masks may be or-ed.
+ */
+#define WORD_SIZE sizeof(uint64_t)
+#define WORD_LOW_BITS UINT64_C(0x0101010101010101)
+#define WORD_HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* The first byte of text becomes the lowest of the word, on every machine. */
+static inline uint64_t word_load(const char *text) {
+  uint64_t word;
+  memcpy(&word, text, sizeof word);
+  return le64toh(word);
+}
+
+/* Bytes below `limit`, which is at most 0x80. */
+static inline uint64_t word_below(uint64_t word, unsigned char limit) {
+  return (word - WORD_LOW_BITS * limit) & ~word & WORD_HIGH_BITS;
+}
+
+static inline uint64_t word_equal(uint64_t word, unsigned char byte) {
+  return word_below(word ^ (WORD_LOW_BITS * byte), 1);
+}
+
+/* Bytes that are not ASCII. */
+static inline uint64_t word_high(uint64_t word) {
+  return word & WORD_HIGH_BITS;
+}
+
+/* Index of the first byte that matches; the mask is not 0. */
+static inline size_t word_first(uint64_t hits) {
+  return (size_t)__builtin_ctzll(hits) / 8;
+}
+
+#endif
