@@ -98,7 +98,7 @@ static void on_tree_gone(void *owner, size_t survivors) {
 /* Waits for the next step, unless Redis is behind: then the results would pile up. */
 static void next_step(struct agent *self) {
   struct timeval limit = milliseconds(idle_limit_ms(self));
-  if (self->state == RUNNING || !evtimer_pending(self->idle_limit, NULL))
+  if (!evtimer_pending(self->idle_limit, NULL))
     (void)evtimer_add(self->idle_limit, &limit);
   self->state = outbox_is_full(self->outbox) ? REPORTING : IDLE;
   if (self->state == IDLE)
@@ -272,7 +272,8 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
   struct timeval limit = milliseconds(idle_limit_ms(self));
   (void)evtimer_add(self->idle_limit, &limit);
   intake_stop(self->intake);
-  if (self->run == NULL) {
+  /* Without Redis nobody hears the end of the running step, which may even have to wait for room. */
+  if (self->run == NULL || !outbox_is_connected(self->outbox)) {
     kill_sequence_start(&self->kill, STOP_GRACE_MS);
     return;
   }

@@ -170,6 +170,25 @@ static void without_redis_nobody_waits_for_it(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
+static bool holds_all_it_may(void *context) {
+  const struct job *job = context;
+  return proc_status_kib(agent_process_pid(job->agent), "VmRSS") > 4096;
+}
+
+/* Its output has nowhere to go, so that it could not end by itself. */
+static void without_redis_a_waiting_command_is_ended(void **state) {
+  struct job *job = *state;
+  const char *words = job_format(job, "%s", job_unique_sleep(job, 1));
+  const cJSON *step = job_step(job, "yes", words, NULL);
+  job_push(job, step);
+  events_wait(job, step, "stdout", words);
+  redis_server_kill(job->server);
+  assert_true(wait_until(holds_all_it_may, job, WAIT_BOUND_MS));
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+  assert_int_equal(proc_find(job_format(job, "yes %s", words)), 0);
+}
+
 static void a_redis_that_does_not_answer_is_not_waited_for(void **state) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
@@ -217,6 +236,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(without_redis_an_idle_agent_leaves_at_once, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(without_redis_nobody_waits_for_it, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(without_redis_a_waiting_command_is_ended, job_setup,
+                                      job_teardown),
       cmocka_unit_test_setup_teardown(a_redis_that_does_not_answer_is_not_waited_for, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(sigterm_during_the_first_connection, job_setup_server,
