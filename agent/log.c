@@ -1,5 +1,7 @@
 #include "agent/log.h"
 
+#include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,14 +76,40 @@ static size_t put_time(char *out, size_t size) {
                           now.tv_nsec / 1000000);
 }
 
-static void write_all(int fd, const char *text, size_t length) {
+/* Whether a write of up to PIPE_BUF bytes would not block. */
+static bool has_room(int fd) {
+  struct pollfd descriptor = {.fd = fd, .events = POLLOUT};
+  return poll(&descriptor, 1, 0) > 0;
+}
+
+/* The descriptor may be shared with others, so that it must not be made non-blocking. */
+static bool write_all(int fd, const char *text, size_t length) {
   while (length > 0) {
-    ssize_t written = write(fd, text, length);
+    if (!has_room(fd))
+      return false;
+    ssize_t written = write(fd, text, length < PIPE_BUF ? length : PIPE_BUF);
     if (written <= 0)
-      return; /* nowhere to complain */
+      return true; /* nowhere to complain */
     text += written;
     length -= (size_t)written;
   }
+  return true;
+}
+
+static bool write_note(const struct log *self) {
+  char note[64];
+  int length =
+      snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", *self->dropped);
+  if (!write_all(self->fd, note, (size_t)length))
+    return false;
+  *self->dropped = 0;
+  return true;
+}
+
+static void write_line(const struct log *self, const char *line, size_t length) {
+  bool noted = self->dropped == NULL || *self->dropped == 0 || write_note(self);
+  if ((!noted || !write_all(self->fd, line, length)) && self->dropped != NULL)
+    ++*self->dropped;
 }
 
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
@@ -107,7 +135,7 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
     end = put_field(end, "step=", step_id, STEP_MOST);
   end = put_escaped(end, text, length);
   *end++ = '\n';
-  write_all(self->fd, line, (size_t)(end - line));
+  write_line(self, line, (size_t)(end - line));
   if (text != formatted) {
     free(text);
     free(line);

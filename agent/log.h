@@ -8,6 +8,9 @@
  *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
  * Times are UTC. Control characters, and what is not UTF-8, are shown as \xNN, so that a fact stays
  * a line and a command cannot write to the terminal of who reads the log. One write(2) per line.
+ *
+ * Nobody waits for who reads it: a line that a full pipe would not take at once is dropped, and
+ * counted in a line of its own as soon as there is room.
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
@@ -15,6 +18,7 @@ struct log {
   enum log_level least; /* lines below are not written */
   const char *job;      /* NULL before it is known */
   int fd;
+  unsigned long *dropped; /* lines, since the last one that was not; NULL: not counted */
 };
 
 /* `step_id` may be NULL; its first eight bytes are shown. */

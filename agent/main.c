@@ -1,5 +1,6 @@
 #include <cjson/cJSON.h>
 #include <event2/event.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,11 +9,24 @@
 #include "agent/options.h"
 #include "agent/redis/version.h"
 #include "agent/self.h"
+#include "inject/inject.h"
 
 #define AGENT_VERSION "0.1.0"
 
+/* Where the carrier image keeps tools that steps may need. */
+#define CARRIER_TOOLS "/python"
+
+static int inject(const char *target) {
+  char text[2 * PATH_MAX];
+  int result = inject_program(target, CARRIER_TOOLS, text, sizeof text);
+  (void)fprintf(result == 0 ? stdout : stderr, "agent: %s\n", text);
+  return result == 0 ? 0 : AGENT_EXIT_ERROR;
+}
+
 static int run(const struct options *options) {
-  struct log log = {.least = options->verbose ? LOG_DEBUG : LOG_INFO,
+  unsigned long dropped = 0;
+  struct log log = {.dropped = &dropped,
+                    .least = options->verbose ? LOG_DEBUG : LOG_INFO,
                     .job = options->job_id,
                     .fd = STDERR_FILENO};
   struct error error;
@@ -21,6 +35,11 @@ static int run(const struct options *options) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }
+  if (!self.keeps_orphans)
+    log_line(&log, LOG_WARN, NULL,
+             "this kernel knows no child subreaper: a process that leaves its step is not ended "
+             "with it");
+  self_offer_tools();
   int exit_code = agent_run(options, &self, &log);
   self_release(&self);
   return exit_code;
@@ -41,6 +60,8 @@ int main(int argc, char **argv) {
   else if (options.action == OPTIONS_VERSION)
     (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s)\n", AGENT_VERSION,
                  redis_client_version(), event_get_version(), cJSON_Version());
+  else if (options.action == OPTIONS_INJECT)
+    exit_code = inject(options.inject_target);
   else
     exit_code = run(&options);
   options_release(&options);

@@ -11,6 +11,7 @@
 
 const char options_help[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
+    "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until it is told to shut down.\n"
     "\n"
@@ -23,12 +24,14 @@ const char options_help[] =
     "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0 keeps all\n"
     "  --hold-bytes N        hold so much output that Redis has not acknowledged, then let the\n"
     "                        command wait; default 4194304\n"
+    "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
     "  --verbose             log at debug level, every line of output included\n"
     "  --help                show this and exit\n"
     "  --version             show the version and those of the linked libraries, and exit\n"
     "\n"
     "A flag wins over the environment variable in [brackets].\n"
-    "Exit codes: 0 shutdown step; 2 idle limit; 3 an error that cannot be recovered from;\n"
+    "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered "
+    "from;\n"
     "64 wrong usage; 128+N stopped by signal N.\n";
 
 enum flag {
@@ -37,6 +40,7 @@ enum flag {
   IDLE_CYCLES,
   EVENTS_MAXLEN,
   HOLD_BYTES,
+  INJECT,
   VERBOSE,
   HELP,
   VERSION
@@ -47,6 +51,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, HOLD_BYTES},
+                                      {"inject", required_argument, NULL, INJECT},
                                       {"verbose", no_argument, NULL, VERBOSE},
                                       {"help", no_argument, NULL, HELP},
                                       {"version", no_argument, NULL, VERSION},
@@ -59,6 +64,7 @@ struct raw {
   const char *idle_cycles;
   const char *events_maxlen;
   const char *hold_bytes;
+  const char *inject;
 };
 
 static int read_number(const char *name, const char *text, unsigned long long least,
@@ -115,6 +121,10 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
       break;
     case HOLD_BYTES:
       raw->hold_bytes = optarg;
+      break;
+    case INJECT:
+      raw->inject = optarg;
+      self->action = OPTIONS_INJECT;
       break;
     case VERBOSE:
       self->verbose = true;
@@ -174,6 +184,11 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
   *self = (struct options){.action = OPTIONS_RUN};
   if (read_flags(self, &raw, argc, argv, error) != 0)
     return -1;
+  if (self->action == OPTIONS_INJECT && raw.inject != NULL) {
+    if (raw.inject[0] == '\0')
+      return error_set(error, "--inject: expected a file or a directory, got nothing");
+    self->inject_target = memory_copy(raw.inject, strlen(raw.inject));
+  }
   if (self->action != OPTIONS_RUN)
     return 0;
   read_environment(&raw);
@@ -183,5 +198,6 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
 void options_release(struct options *self) {
   redis_url_release(&self->redis);
   free(self->job_id);
-  self->job_id = NULL;
+  free(self->inject_target);
+  self->job_id = self->inject_target = NULL;
 }

@@ -7,10 +7,11 @@
 #include "agent/redis/url.h"
 #include "wire/error.h"
 
-enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
+enum options_action { OPTIONS_RUN, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
   enum options_action action;
+  char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
   char *job_id;
   bool verbose;

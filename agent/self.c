@@ -3,16 +3,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/redis/url.h"
+#include "wire/memory.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */
@@ -102,8 +107,10 @@ int self_init(struct self *self, struct error *error) {
   if (open_standard_descriptors() != 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
-  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0)
+  if (prctl(PR_SET_DUMPABLE, 0) != 0)
     return error_set(error, "prctl: %s", strerror(errno));
+  /* Some emulators know no subreapers. The first process of a container gets its orphans anyway. */
+  self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
   /* A step that leaves something in the background keeps two pipes open here. */
   if (getrlimit(RLIMIT_NOFILE, &self->spawn.open_files) != 0)
     return error_set(error, "getrlimit: %s", strerror(errno));
@@ -123,6 +130,40 @@ void self_release(struct self *self) {
     close(self->spawn.stdin_fd);
   if (self->signal_fd >= 0)
     close(self->signal_fd);
+}
+
+/* The directory of the running program: as the kernel knows it, or, where /proc is not mounted, as
+   it was executed. False when it is not known. */
+static bool own_directory(char *out, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", out, size - 1);
+  if (length > 0) {
+    out[length] = '\0';
+  } else {
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    if (path == NULL || realpath(path, out) == NULL)
+      return false;
+  }
+  char *slash = strrchr(out, '/');
+  if (slash != NULL)
+    *slash = '\0';
+  return slash != NULL;
+}
+
+void self_offer_tools(void) {
+  char directory[PATH_MAX];
+  char tools[PATH_MAX + sizeof "/python/bin"];
+  struct stat stat_buffer;
+  if (!own_directory(directory, sizeof directory))
+    return;
+  (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
+  if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
+    return;
+  const char *path = getenv("PATH");
+  char *extended;
+  if (asprintf(&extended, "%s:%s", tools, path != NULL ? path : SPAWN_DEFAULT_PATH) < 0)
+    memory_exhausted("a buffer");
+  (void)setenv("PATH", extended, 1);
+  free(extended);
 }
 
 void self_hide_credentials(int argc, char **argv) {

@@ -4,12 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+void memory_exhausted(const char *what) {
+  (void)fprintf(stderr, "out of memory: no %s\n", what);
+  abort();
+}
+
 void *memory_resize(void *old, size_t size) {
   /* A size of 0 may give NULL without there being a want of memory. */
   void *memory = realloc(old, size > 0 ? size : 1);
   if (memory == NULL) {
-    (void)fprintf(stderr, "out of memory: no %zu bytes\n", size);
-    abort();
+    char what[40];
+    (void)snprintf(what, sizeof what, "%zu bytes", size);
+    memory_exhausted(what);
   }
   return memory;
 }

@@ -23,9 +23,7 @@
 #include <unistd.h>
 
 #include "agent/step/exec_failure.h"
-
-/* Where a command is looked for when PATH is not set, as in a scratch image. */
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#include "wire/memory.h"
 
 #define CHILD_STACK_SIZE 16384
 
@@ -50,7 +48,7 @@ static const char *find_path(char *const *envp) {
   for (; *envp != NULL; envp++)
     if (strncmp(*envp, "PATH=", 5) == 0)
       return *envp + 5;
-  return DEFAULT_PATH;
+  return SPAWN_DEFAULT_PATH;
 }
 
 /* The paths that a command name may mean: itself when it has a slash, else one per PATH entry. One
@@ -62,9 +60,7 @@ static char **make_candidates(const char *command, char *const *envp) {
     entries++;
   size_t name = strlen(command);
   size_t texts = (path == NULL ? 0 : strlen(path)) + entries * (name + 3);
-  char **candidates = malloc((entries + 1) * sizeof *candidates + texts);
-  if (candidates == NULL)
-    abort();
+  char **candidates = memory_allocate((entries + 1) * sizeof *candidates + texts);
   char *text = (char *)(candidates + entries + 1);
   for (size_t i = 0; i < entries; i++) {
     size_t length = path == NULL ? 0 : strcspn(path, ":");
@@ -137,7 +133,7 @@ static void explain_exec(const struct plan *plan, const struct failure *failure,
   char *path = NULL;
   if (candidate[0] != '/' && plan->request->directory != NULL &&
       asprintf(&path, "%s/%s", plan->request->directory, candidate) < 0)
-    abort();
+    memory_exhausted("a buffer");
   (void)exec_failure(error, path != NULL ? path : candidate, failure->error);
   free(path);
 }

@@ -6,6 +6,9 @@
 
 #include "wire/error.h"
 
+/* Where a command is looked for when PATH is not set, as in a scratch image. */
+#define SPAWN_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 /* What every child gets, whatever the step; made once. */
 struct spawn_defaults {
   int stdin_fd;             /* reads as empty */

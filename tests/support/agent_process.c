@@ -77,12 +77,13 @@ static void die(const char *what) {
 
 /* Runs in the child, between fork and exec. */
 static void exec_agent(const struct agent_setup *setup) {
-  const char *arguments[32] = {agent_process_program()};
+  const char *name = setup->program != NULL ? setup->program : agent_process_program();
+  const char *arguments[32] = {name};
   for (size_t i = 0; setup->arguments != NULL && setup->arguments[i] != NULL && i < 30; i++)
     arguments[i + 1] = setup->arguments[i];
-  int program = open(agent_process_program(), O_PATH | O_CLOEXEC);
+  int program = open(name, O_PATH | O_CLOEXEC);
   if (program < 0)
-    die(agent_process_program());
+    die(name);
   /* Only so that everything above stdio and what the test wants can be closed with two calls. */
   int high = fcntl(program, F_DUPFD_CLOEXEC, 1000);
   unsigned kept = setup->inherited_fd > 0 ? (unsigned)setup->inherited_fd : 3;
@@ -99,10 +100,14 @@ static void exec_agent(const struct agent_setup *setup) {
   set_environment(setup->environment);
   signal(SIGPIPE, SIG_DFL);
   char **argv = (char **)(uintptr_t)arguments;
-  if (setup->uid != 0) /* the path to the program may be closed to that user */
+  if (setup->prepare != NULL)
+    setup->prepare(setup->prepare_context);
+  if (setup->root != NULL)
+    execv("/agent", argv);
+  else if (setup->uid != 0) /* the path to the program may be closed to that user */
     fexecve(high, argv, environ);
   else
-    execv(setup->root != NULL ? "/agent" : arguments[0], argv);
+    execv(name, argv);
   die("exec");
 }
 

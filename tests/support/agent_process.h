@@ -20,12 +20,15 @@ struct agent_process;
 enum { AGENT_PROCESS_NO_START = 126 };
 
 struct agent_setup {
-  const char *const *arguments;   /* after the program's name, NULL-terminated */
-  const char *const *environment; /* "NAME=value" more, NULL-terminated; or NULL */
-  const char *directory;          /* current directory; NULL: the test's */
-  const char *root;               /* chroot there first, and run /agent; or NULL */
-  uid_t uid;                      /* become this user first; 0: stay */
-  int inherited_fd;               /* left open at the same number; 0: only stdio */
+  const char *const *arguments;         /* after the program's name, NULL-terminated */
+  const char *const *environment;       /* "NAME=value" more, NULL-terminated; or NULL */
+  const char *directory;                /* current directory; NULL: the test's */
+  const char *root;                     /* chroot there first, and run /agent; or NULL */
+  const char *program;                  /* another copy of it; NULL: the one under test */
+  void (*prepare)(const void *context); /* the last thing before exec, in the child; or NULL */
+  const void *prepare_context;
+  uid_t uid;        /* become this user first; 0: stay */
+  int inherited_fd; /* left open at the same number; 0: only stdio */
 };
 
 /* Starts it and returns at once: whether it gets anywhere is what the test waits for. */

@@ -194,6 +194,32 @@ static void nobody_reads_it(void **state) {
   assert_int_equal(close(log.fd), 0);
 }
 
+/* A full pipe must not hold up the agent; what it missed is said as soon as there is room. */
+static void nobody_waits_for_its_reader(void **state) {
+  (void)state;
+  enum { LINES = 10000 };
+  int ends[2];
+  unsigned long dropped = 0;
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  struct log log = {.job = "j", .fd = ends[1], .dropped = &dropped};
+  for (int i = 0; i < LINES; i++)
+    log_line(&log, LOG_INFO, NULL, "line %d, which is of the length that such lines have", i);
+  assert_true(dropped > 0 && dropped < LINES);
+  char note[64];
+  snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", dropped);
+  static char text[LINES * 100];
+  assert_true(read(ends[0], text, sizeof text) > 0);
+  log_line(&log, LOG_INFO, NULL, "room");
+  assert_int_equal(dropped, 0);
+  ssize_t length = read(ends[0], text, sizeof text - 1);
+  assert_true(length > 0);
+  text[length] = '\0';
+  assert_ptr_equal(strstr(text, note), text);
+  assert_non_null(strstr(text, " room\n"));
+  close(ends[0]);
+  close(ends[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_line_as_in_the_header, setup, teardown),
@@ -204,6 +230,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(long_facts_are_whole, setup, teardown),
       cmocka_unit_test_setup_teardown(all_of_it_may_be_controls, setup, teardown),
       cmocka_unit_test(nobody_reads_it),
+      cmocka_unit_test(nobody_waits_for_its_reader),
   };
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

@@ -1,4 +1,7 @@
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -200,12 +203,36 @@ static void check_orphans(const struct check *check) {
   expect(check, waitpid(child, &status, 0) == child && status == 0, "no child");
   expect(check, write(ends[1], "x", 1) == 1, "write");
   expect(check, waitpid(-1, &status, 0) > 0 && WEXITSTATUS(status) == 42, "an orphan went away");
+  expect(check, self.keeps_orphans, "it does not know that they come");
   self_release(&self);
 }
 
 static void orphans_come_to_it(void **state) {
   (void)state;
   in_a_child(check_orphans);
+}
+
+/* As an emulator without child subreapers answers. */
+static void check_no_subreaper(const struct check *check) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_CHILD_SUBREAPER, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+  expect(check, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+  expect(check, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "seccomp");
+  struct self self = init(check);
+  expect(check, !self.keeps_orphans, "it takes a refusal for a yes");
+  self_release(&self);
+}
+
+static void it_can_do_without_orphans(void **state) {
+  (void)state;
+  in_a_child(check_no_subreaper);
 }
 
 static void check_secrecy(const struct check *check) {
@@ -286,6 +313,7 @@ int main(void) {
       cmocka_unit_test(signals_are_read_from_a_descriptor),
       cmocka_unit_test(dispositions_are_the_default_ones),
       cmocka_unit_test(orphans_come_to_it),
+      cmocka_unit_test(it_can_do_without_orphans),
       cmocka_unit_test(its_memory_is_its_own),
       cmocka_unit_test(open_files_are_raised_for_itself_only),
       cmocka_unit_test(passwords_leave_arguments_and_environment),

@@ -1,0 +1,116 @@
+#include "inject/copy_tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inject/copy_bytes.h"
+
+#define MODE_BITS 07777
+
+/* One entry and where it goes. */
+struct entry {
+  int from;
+  int to;
+  const char *name;
+  struct stat stat;
+};
+
+/* Times too: Python compares them before it trusts what it has compiled. The mode comes last, since
+   it may forbid writing. */
+static int finish(int fd, const struct stat *stat) {
+  const struct timespec times[] = {stat->st_atim, stat->st_mtim};
+  return futimens(fd, times) != 0 || fchmod(fd, stat->st_mode & MODE_BITS) != 0 ? -1 : 0;
+}
+
+static int close_with(int fd, int result) {
+  int error = errno;
+  if (close(fd) != 0 && result == 0)
+    return -1;
+  errno = error;
+  return result;
+}
+
+static int copy_file(const struct entry *entry) {
+  int from = openat(entry->from, entry->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (from < 0)
+    return -1;
+  int to = openat(entry->to, entry->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (to < 0)
+    return close_with(from, -1);
+  int result = copy_bytes(from, to, entry->stat.st_size);
+  if (result == 0)
+    result = fsync(to);
+  if (result == 0)
+    result = finish(to, &entry->stat);
+  return close_with(from, close_with(to, result));
+}
+
+static int copy_link(const struct entry *entry) {
+  char target[PATH_MAX];
+  ssize_t length = readlinkat(entry->from, entry->name, target, sizeof target - 1);
+  if (length < 0)
+    return -1;
+  target[length] = '\0';
+  return symlinkat(target, entry->to, entry->name);
+}
+
+static int copy_directory(const struct entry *entry, char *where, size_t where_size) {
+  if (mkdirat(entry->to, entry->name, 0700) != 0)
+    return -1;
+  int from = openat(entry->from, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (from < 0)
+    return -1;
+  int to = openat(entry->to, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (to < 0)
+    return close_with(from, -1);
+  int result = copy_tree(from, to, where, where_size);
+  if (result == 0)
+    result = finish(to, &entry->stat);
+  return close_with(from, close_with(to, result));
+}
+
+/* `where` grows at its end while the copy goes down, and is cut again when it comes back. */
+static int copy_entry(struct entry *entry, char *where, size_t where_size) {
+  size_t length = strlen(where);
+  (void)snprintf(where + length, where_size - length, "/%s", entry->name);
+  int result = fstatat(entry->from, entry->name, &entry->stat, AT_SYMLINK_NOFOLLOW);
+  if (result == 0 && S_ISREG(entry->stat.st_mode))
+    result = copy_file(entry);
+  else if (result == 0 && S_ISLNK(entry->stat.st_mode))
+    result = copy_link(entry);
+  else if (result == 0 && S_ISDIR(entry->stat.st_mode))
+    result = copy_directory(entry, where, where_size);
+  if (result == 0)
+    where[length] = '\0';
+  return result;
+}
+
+int copy_tree(int from, int to, char *where, size_t where_size) {
+  int listing = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = listing < 0 ? NULL : fdopendir(listing);
+  if (directory == NULL)
+    return -1;
+  int result = 0;
+  while (result == 0) {
+    errno = 0; /* the end is no error, half a listing is one */
+    const struct dirent *found = readdir(directory);
+    if (found == NULL) {
+      result = errno == 0 ? 0 : -1;
+      break;
+    }
+    if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
+      continue;
+    struct entry entry = {.from = from, .to = to, .name = found->d_name};
+    result = copy_entry(&entry, where, where_size);
+  }
+  int error = errno;
+  closedir(directory);
+  errno = error;
+  return result;
+}

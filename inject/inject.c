@@ -1,0 +1,238 @@
+#include "inject/inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "inject/copy_bytes.h"
+#include "inject/copy_tree.h"
+#include "inject/place.h"
+
+#define PROGRAM_NAME "agent"
+#define PROGRAM_MODE 0755
+#define DIRECTORY_MODE 0755
+
+/* Where to, and what was made for it. */
+struct injection {
+  char directory[PATH_MAX];
+  char name[NAME_MAX + 1];
+  char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
+  bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
+  char *text;
+  size_t text_size;
+};
+
+static const char *advice(int error) {
+  switch (error) {
+  case ENOSPC:
+  case EDQUOT:
+    return "give the volume more room";
+  case EROFS:
+    return "mount the volume writable in the container that injects";
+  case EACCES:
+  case EPERM:
+    return "run as a user who may write there, or set fsGroup";
+  case ENOTDIR:
+    return "a part of the path is a file: name another target";
+  case ENOENT:
+  case ELOOP:
+    return "a part of the path is a link that leads nowhere: name another target";
+  case ENAMETOOLONG:
+    return "name a shorter target";
+  case EISDIR:
+    return "there is a directory of that name: name another target";
+  default:
+    return "see whether the volume is healthy";
+  }
+}
+
+/* Returns -1. `what` is done to `path`. */
+static int failed(const struct injection *self, const char *what, const char *path, int error) {
+  (void)snprintf(self->text, self->text_size, "cannot %s %s: %s; %s", what, path, strerror(error),
+                 advice(error));
+  return -1;
+}
+
+static int open_self(void) {
+  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0)
+    return fd;
+  /* The path that the kernel executed; /proc need not be mounted. */
+  const char *path = (const char *)getauxval(AT_EXECFN);
+  int error = errno;
+  fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0 && error != ENOENT)
+    errno = error;
+  return fd;
+}
+
+static bool is_directory(const char *path) {
+  struct stat stat_buffer;
+  return stat(path, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
+}
+
+/* Splits the target into directory and name. */
+static int find_place(struct injection *self, const char *target) {
+  char path[PATH_MAX];
+  size_t length = strlen(target);
+  bool directory = length > 0 && (target[length - 1] == '/' || is_directory(target));
+  int written = snprintf(path, sizeof path, "%s%s", target, directory ? "/" PROGRAM_NAME : "");
+  if (written < 0 || (size_t)written >= sizeof path)
+    return failed(self, "inject into", target, ENAMETOOLONG);
+  char *slash = strrchr(path, '/');
+  const char *name = slash != NULL ? slash + 1 : path;
+  if (strlen(name) >= sizeof self->name)
+    return failed(self, "inject into", target, ENAMETOOLONG);
+  memcpy(self->name, name, strlen(name) + 1);
+  while (slash != NULL && slash > path && slash[-1] == '/')
+    slash--;
+  if (slash != NULL)
+    *(slash == path ? slash + 1 : slash) = '\0';
+  (void)snprintf(self->directory, sizeof self->directory, "%s", slash != NULL ? path : ".");
+  (void)snprintf(self->path, sizeof self->path, "%s%s%s", self->directory,
+                 strcmp(self->directory, "/") == 0 ? "" : "/", self->name);
+  return 0;
+}
+
+/* Makes the part of the directory's path that ends at `end`; 0 when it was there already. */
+static int make_one(struct injection *self, size_t end) {
+  char kept = self->directory[end];
+  self->directory[end] = '\0';
+  mode_t before = umask(0); /* no chmod behind it: a kill between the two would keep others out */
+  int result = mkdir(self->directory, DIRECTORY_MODE);
+  int error = errno;
+  umask(before);
+  self->made[end] = result == 0;
+  if (result != 0 && (error == EEXIST || is_directory(self->directory)))
+    result = 0;
+  if (result != 0)
+    (void)failed(self, "make the directory", self->directory, error);
+  self->directory[end] = kept;
+  return result;
+}
+
+static int make_parents(struct injection *self) {
+  size_t length = strlen(self->directory);
+  for (size_t end = 1; end <= length; end++)
+    if ((self->directory[end] == '/' || end == length) && self->directory[end - 1] != '/' &&
+        make_one(self, end) != 0)
+      return -1;
+  return 0;
+}
+
+/* From the deepest up; what somebody else put there meanwhile stays. */
+static void remove_parents(struct injection *self) {
+  for (size_t end = strlen(self->directory); end > 0; end--)
+    if (self->made[end]) {
+      self->directory[end] = '\0';
+      (void)rmdir(self->directory);
+    }
+}
+
+static int refuse_noexec(const struct injection *self, int fd) {
+  struct statvfs volume;
+  if (fstatvfs(fd, &volume) != 0 || (volume.f_flag & ST_NOEXEC) == 0)
+    return 0;
+  (void)snprintf(self->text, self->text_size,
+                 "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
+                 "there; mount it with exec, or name another target",
+                 self->path);
+  return -1;
+}
+
+/* Fills the hidden file, and looks whether it is what it should be. */
+static int fill(struct injection *self, struct place *place, int program, off_t size) {
+  if (copy_bytes(program, place->fd, size) != 0 || place_seal(place, PROGRAM_MODE) != 0)
+    return failed(self, "write", self->path, errno);
+  int same = copy_bytes_same(program, place->fd, size);
+  if (same < 0)
+    return failed(self, "read back", self->path, errno);
+  if (same == 0)
+    return failed(self, "trust what was read back from", self->path, EIO);
+  if (faccessat(place->parent_fd, place->hidden, X_OK, AT_EACCESS) != 0)
+    return failed(self, "execute what would be", self->path, errno);
+  return 0;
+}
+
+static int begin(struct injection *self, struct place *place) {
+  *place = (struct place){.parent_fd = -1, .fd = -1};
+  if (is_directory(self->path)) /* before the tools change anything */
+    return failed(self, "replace", self->path, EISDIR);
+  int result = place_begin(place, self->directory, self->name, false);
+  int error = errno;
+  if (place->parent_fd >= 0 && refuse_noexec(self, place->parent_fd) != 0)
+    return -1;
+  return result == 0 ? 0 : failed(self, "make a file beside", self->path, error);
+}
+
+/* Copies the directory `tools` beside the program, under its own name; 0 too when there is none. */
+static int inject_tools(struct injection *self, const char *tools) {
+  int from = open(tools, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (from < 0)
+    return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", tools, errno);
+  const char *slash = strrchr(tools, '/');
+  const char *name = slash != NULL ? slash + 1 : tools;
+  char where[2 * PATH_MAX];
+  (void)snprintf(where, sizeof where, "%s/%s", self->directory, name);
+  struct place place;
+  int result = place_begin(&place, self->directory, name, true);
+  if (result == 0)
+    result = copy_tree(from, place.fd, where, sizeof where);
+  if (result == 0)
+    result = place_seal(&place, DIRECTORY_MODE);
+  if (result == 0)
+    result = place_commit(&place);
+  if (result != 0)
+    result = failed(self, "copy to", where, errno);
+  place_release(&place);
+  close(from);
+  return result;
+}
+
+/* The program takes its place last: who waits for it finds the tools already there. */
+static int inject(struct injection *self, int program, const char *tools) {
+  struct place place;
+  struct stat stat_buffer;
+  if (fstat(program, &stat_buffer) != 0)
+    return failed(self, "read the program for", self->path, errno);
+  int result = begin(self, &place);
+  if (result == 0)
+    result = fill(self, &place, program, stat_buffer.st_size);
+  if (result == 0)
+    result = inject_tools(self, tools);
+  if (result == 0 && place_commit(&place) != 0)
+    result = failed(self, "rename a file to", self->path, errno);
+  place_release(&place);
+  if (result == 0)
+    (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes", self->path,
+                   (long long)stat_buffer.st_size);
+  return result;
+}
+
+int inject_program(const char *target, const char *tools, char *text, size_t size) {
+  struct injection self = {.text = text, .text_size = size};
+  int program = open_self();
+  if (program < 0) {
+    (void)snprintf(text, size,
+                   "cannot inject into %s: the running program cannot be read: %s; start it by its "
+                   "whole path, as a user who may read it",
+                   target, strerror(errno));
+    return -1;
+  }
+  int result = find_place(&self, target);
+  if (result == 0)
+    result = make_parents(&self);
+  if (result == 0)
+    result = inject(&self, program, tools);
+  if (result != 0)
+    remove_parents(&self);
+  close(program);
+  return result;
+}

@@ -1,0 +1,23 @@
+#ifndef INJECT_INJECT_H
+#define INJECT_INJECT_H
+
+#include <stddef.h>
+
+/*
+ * Copies the running program to where another container will run it. Needs nothing but libc and a
+ * directory it may write: no /proc, no shell, constant memory.
+ *
+ * `target` is a file, or a directory (one that exists, or a name with a slash at its end), which
+ * then gets the file "agent". Missing parents are made, open to everybody (0755). The file appears
+ * whole or not at all (place.h), executable for everybody whatever the umask, and is compared with
+ * the program before it takes its place.
+ *
+ * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
+ * under its own name, in the same way.
+ *
+ * Returns 0, with `text` saying what was made, or -1 with one line: the path, the reason, and what
+ * to do. What was made on the way is then removed again.
+ */
+int inject_program(const char *target, const char *tools, char *text, size_t size);
+
+#endif

@@ -1,0 +1,45 @@
+#ifndef INJECT_PLACE_H
+#define INJECT_PLACE_H
+
+#include <stdbool.h>
+
+/*
+ * A file or a directory that appears whole or not at all. It is made under a hidden name beside its
+ * own, `.<name>.inject-<random>`, and takes its place by a rename: a reader sees the old one or the
+ * whole new one, whatever happens. Several may do so at once; the last one wins.
+ *
+ *   place_begin      the hidden file or directory, empty
+ *     … fill it through `fd` (directories: by openat) …
+ *   place_commit     mode, fsync, rename, fsync of the directory
+ *   place_release    always; removes what was not committed
+ *
+ * What a killed process left is removed by the next one: while it is being made, its maker holds a
+ * shared lock on it, which dies with the maker.
+ *
+ * Functions return 0, or -1 with errno.
+ */
+struct place {
+  int parent_fd;
+  int fd; /* of a file open for reading and writing; of a directory */
+  bool is_directory;
+  bool pending; /* there is something under the hidden name */
+  char name[256];
+  char hidden[256];
+};
+
+/* `parent` must exist. The name has no slash. */
+int place_begin(struct place *self, const char *parent, const char *name, bool is_directory);
+
+/* Ends all writing to a file: from here on it may be executed. `fd` stays open, for reading. Writes
+   it out to the disk. The mode is set as it is given, whatever the umask. */
+int place_seal(struct place *self, unsigned mode);
+
+int place_commit(struct place *self);
+
+void place_release(struct place *self);
+
+/* Removes a file, or a directory with all that is in it. Others may do the same meanwhile, or have
+   done it before. */
+int place_remove(int parent_fd, const char *name);
+
+#endif

@@ -1,0 +1,324 @@
+/* `--inject`: where the copy goes, who may run it, and what it does not need. */
+
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/injection.h"
+#include "tests/support/wait.h"
+
+#define SMALL_ADDRESS_SPACE (8 * 1024 * 1024)
+
+static void expect_mode(struct injection *self, const char *name, mode_t mode) {
+  struct stat file;
+  assert_int_equal(lstat(injection_path(self, "%s", name), &file), 0);
+  assert_int_equal(file.st_mode, mode);
+}
+
+/* The copy says what the program says. */
+static void expect_runs(struct injection *self, const char *name, uid_t uid) {
+  const char *path = injection_path(self, "%s", name);
+  struct agent_process *copy = agent_process_start(&(struct agent_setup){
+      .program = path, .uid = uid, .arguments = (const char *[]){"--version", NULL}});
+  assert_int_equal(agent_process_wait(copy, WAIT_BOUND_MS), 0);
+  if (strstr(agent_process_output(copy), "hiredis") == NULL)
+    agent_process_fail(copy, "--version says nothing");
+  agent_process_free(copy);
+}
+
+static void a_file_is_made(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "runner");
+  injection_expect_copy(self, "runner");
+  assert_int_equal(injection_count(self, ""), 1);
+  expect_runs(self, "runner", 0);
+}
+
+static void one_line_says_what_was_made(void **state) {
+  struct injection *self = *state;
+  char expected[128];
+  struct stat program;
+  assert_int_equal(stat(agent_process_program(), &program), 0);
+  snprintf(expected, sizeof expected, "agent: injected %s/runner, %lld bytes\n", self->path,
+           (long long)program.st_size);
+  struct agent_process *injector = injection_start(self, injection_path(self, "runner"));
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
+  assert_string_equal(agent_process_output(injector), expected);
+  assert_string_equal(agent_process_log(injector), "");
+  agent_process_free(injector);
+}
+
+static void a_directory_gets_the_file_agent(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 0755, 0);
+  injection_succeeds(self, "shared");
+  injection_expect_copy(self, "shared/agent");
+  injection_succeeds(self, "shared/");
+  injection_succeeds(self, "shared///");
+  injection_expect_copy(self, "shared/agent");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+static void a_slash_at_the_end_makes_a_directory(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "new/shared/");
+  injection_expect_copy(self, "new/shared/agent");
+  expect_mode(self, "new/shared", S_IFDIR | 0755);
+}
+
+static void missing_parents_are_made(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "a/b//c/agent");
+  injection_expect_copy(self, "a/b/c/agent");
+  assert_int_equal(injection_count(self, ""), 4);
+}
+
+static void nobody_is_kept_out_by_the_umask(void **state) {
+  struct injection *self = *state;
+  mode_t before = umask(0777);
+  injection_succeeds(self, "a/b/agent");
+  umask(077);
+  injection_succeeds(self, "c/agent");
+  umask(0);
+  injection_succeeds(self, "d/agent");
+  umask(before);
+  static const char *const made[] = {"a", "a/b", "c", "d"};
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    expect_mode(self, made[i], S_IFDIR | 0755);
+  injection_expect_copy(self, "a/b/agent");
+  injection_expect_copy(self, "c/agent");
+  injection_expect_copy(self, "d/agent");
+  expect_runs(self, "a/b/agent", 1000);
+}
+
+static void parents_that_were_there_stay_as_they_are(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "private", 0700, 0);
+  injection_succeeds(self, "private/agent");
+  expect_mode(self, "private", S_IFDIR | 0700);
+}
+
+static void names_may_be_relative_or_have_spaces(void **state) {
+  struct injection *self = *state;
+  self->setup.directory = self->path;
+  char program[512]; /* a relative one would not be found from there */
+  assert_non_null(realpath(agent_process_program(), program));
+  self->setup.program = program;
+  injection_has_succeeded(injection_start(self, "bare"));
+  injection_expect_copy(self, "bare");
+  injection_has_succeeded(injection_start(self, "a b/ c\td /my agent"));
+  injection_expect_copy(self, "a b/ c\td /my agent");
+  injection_has_succeeded(injection_start(self, "."));
+  injection_expect_copy(self, "agent");
+  expect_runs(self, "a b/ c\td /my agent", 0);
+}
+
+static void an_older_file_is_replaced(void **state) {
+  struct injection *self = *state;
+  injection_write(self, "agent", "half of a prog", 0600);
+  int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
+  assert_true(reader >= 0);
+  injection_succeeds(self, "agent");
+  injection_expect_copy(self, "agent");
+  char old[32];
+  assert_int_equal(read(reader, old, sizeof old), 14); /* who has it open keeps it */
+  close(reader);
+}
+
+static void the_injector_may_be_its_own_target(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "agent");
+  char copy[512];
+  snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
+  self->setup.program = copy;
+  injection_succeeds(self, "agent");
+  injection_expect_copy(self, "agent");
+}
+
+static void links_are_replaced_and_not_written_through(void **state) {
+  struct injection *self = *state;
+  injection_write(self, "precious", "precious", 0644);
+  assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
+  assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
+  injection_succeeds(self, "agent");
+  injection_succeeds(self, "dangling");
+  injection_expect_copy(self, "agent");
+  injection_expect_copy(self, "dangling");
+  struct stat precious;
+  assert_int_equal(stat(injection_path(self, "precious"), &precious), 0);
+  assert_int_equal(precious.st_size, 8);
+}
+
+static void links_to_directories_are_followed(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "real", 0755, 0);
+  assert_int_equal(symlink("real", injection_path(self, "link")), 0);
+  injection_succeeds(self, "link");
+  injection_expect_copy(self, "real/agent");
+  injection_succeeds(self, "link/below/agent");
+  injection_expect_copy(self, "real/below/agent");
+}
+
+/* Neither does the injector fail because the file runs, nor does it keep others from running it. */
+static void a_running_program_is_replaced(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "agent");
+  const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
+  struct agent_process *running = agent_process_start(
+      &(struct agent_setup){.program = injection_path(self, "agent"), .arguments = arguments});
+  agent_process_wait_log(running, "127.0.0.1");
+  for (int i = 0; i < 30; i++) {
+    struct agent_process *injector = injection_start(self, injection_path(self, "agent"));
+    while (agent_process_is_running(injector))
+      expect_runs(self, "agent", 0);
+    injection_has_succeeded(injector);
+  }
+  assert_true(agent_process_is_running(running));
+  agent_process_free(running);
+  injection_expect_copy(self, "agent");
+}
+
+static void another_user_may_inject(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 0755, 1000);
+  self->setup.uid = 1000;
+  injection_succeeds(self, "shared/a/agent");
+  injection_expect_copy(self, "shared/a/agent");
+  expect_runs(self, "shared/a/agent", 1000);
+  expect_runs(self, "shared/a/agent", 2000);
+}
+
+/* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
+static void a_group_may_inject(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 02775, 0);
+  assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
+  assert_int_equal(chmod(injection_path(self, "shared"), 02775), 0);
+  self->setup.uid = 1000;
+  injection_succeeds(self, "shared/");
+  injection_succeeds(self, "shared/sub/agent");
+  injection_expect_copy(self, "shared/agent");
+  expect_runs(self, "shared/sub/agent", 2000);
+}
+
+static void close_standard_descriptors(const void *context) {
+  for (const char *fd = context; *fd != '\0'; fd++)
+    close(*fd - '0');
+}
+
+static void standard_descriptors_may_be_closed(void **state) {
+  struct injection *self = *state;
+  static const char *const closed[] = {"0", "1", "2", "01", "02", "12", "012"};
+  self->setup.prepare = close_standard_descriptors;
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+    self->setup.prepare_context = closed[i];
+    injection_succeeds(self, closed[i]);
+    injection_expect_copy(self, closed[i]);
+  }
+}
+
+/* Into another file system the kernel neither shares blocks nor copies by itself. */
+static void another_file_system_will_do(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "size=64m", 0);
+  injection_succeeds(self, "shared");
+  injection_expect_copy(self, "shared/agent");
+  char copy[512];
+  snprintf(copy, sizeof copy, "%s", injection_path(self, "shared/agent"));
+  self->setup.program = copy;
+  injection_succeeds(self, "shared/again/agent"); /* within tmpfs */
+  injection_expect_copy(self, "shared/again/agent");
+  injection_succeeds(self, "back");
+  injection_expect_copy(self, "back");
+}
+
+static void leave_no_proc(const void *context) {
+  (void)context;
+  if (unshare(CLONE_NEWNS) != 0 || umount2("/proc", MNT_DETACH) != 0 ||
+      access("/proc/self", F_OK) == 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static void proc_need_not_be_mounted(void **state) {
+  struct injection *self = *state;
+  self->setup.prepare = leave_no_proc;
+  injection_succeeds(self, "a/agent");
+  injection_expect_copy(self, "a/agent");
+}
+
+static void limit_memory(const void *context) {
+  (void)context;
+  const struct rlimit limit = {SMALL_ADDRESS_SPACE, SMALL_ADDRESS_SPACE};
+  if (setrlimit(RLIMIT_AS, &limit) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static void little_memory_is_enough(void **state) {
+  struct injection *self = *state;
+  self->setup.prepare = limit_memory;
+  injection_succeeds(self, "a/agent");
+  injection_expect_copy(self, "a/agent");
+}
+
+/* A carrier image: nothing but the program. */
+static void an_empty_root_is_enough(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "root", 0755, 0);
+  injection_make_directory(self, "root/shared", 0755, 1000);
+  injection_succeeds(self, "root/agent");
+  char root[512];
+  snprintf(root, sizeof root, "%s", injection_path(self, "root"));
+  self->setup.root = root;
+  self->setup.prepare = limit_memory;
+  injection_has_succeeded(injection_start(self, "/first"));
+  injection_expect_copy(self, "root/first");
+  self->setup.uid = 1000;
+  injection_has_succeeded(injection_start(self, "/shared/agent"));
+  injection_expect_copy(self, "root/shared/agent");
+  assert_int_equal(injection_count(self, "root"), 4);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_file_is_made),
+      TEST(one_line_says_what_was_made),
+      TEST(a_directory_gets_the_file_agent),
+      TEST(a_slash_at_the_end_makes_a_directory),
+      TEST(missing_parents_are_made),
+      TEST(nobody_is_kept_out_by_the_umask),
+      TEST(parents_that_were_there_stay_as_they_are),
+      TEST(names_may_be_relative_or_have_spaces),
+      TEST(an_older_file_is_replaced),
+      TEST(the_injector_may_be_its_own_target),
+      TEST(links_are_replaced_and_not_written_through),
+      TEST(links_to_directories_are_followed),
+      TEST(a_running_program_is_replaced),
+      TEST(another_user_may_inject),
+      TEST(a_group_may_inject),
+      TEST(standard_descriptors_may_be_closed),
+      TEST(another_file_system_will_do),
+      TEST(proc_need_not_be_mounted),
+  };
+  const struct CMUnitTest shipped[] = {
+      TEST(little_memory_is_enough),
+      TEST(an_empty_root_is_enough),
+  };
+  int failed = cmocka_run_group_tests_name("inject", tests, injection_begin_group, NULL);
+  if (agent_process_is_shipped())
+    failed += cmocka_run_group_tests_name("inject as shipped", shipped, NULL, NULL);
+  return failed;
+}

@@ -1,0 +1,277 @@
+/* `--inject` where it cannot be done: one line with the path, the reason and what to do, and
+   nothing is left behind. And where the kernel can do less than usual: it is done all the same. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/injection.h"
+#include "tests/support/wait.h"
+
+static void a_volume_that_cannot_execute(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "size=64m", MS_NOEXEC);
+  injection_is_refused(self, "shared", "shared/agent", "mounted noexec", "mount it with exec");
+  injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "mounted noexec",
+                       "name another target");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+static void a_full_disk(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "size=64k", 0);
+  injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
+  injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "No space left", "more room");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+static void a_full_disk_keeps_the_old_file(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "size=64k", 0);
+  injection_write(self, "shared/agent", "old", 0755);
+  injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
+  struct stat old;
+  assert_int_equal(stat(injection_path(self, "shared/agent"), &old), 0);
+  assert_int_equal(old.st_size, 3);
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+/* The root of the volume is one of the two files that there may be, a parent the other. */
+static void no_more_files(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "nr_inodes=2", 0);
+  injection_is_refused(self, "shared/a/agent", "shared/a/agent", "No space left", "more room");
+  injection_is_refused(self, "shared/a/b/agent", "shared/a/b", "No space left", "more room");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+static void a_read_only_volume(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "shared", "size=64m", MS_RDONLY);
+  injection_is_refused(self, "shared/agent", "shared/agent", "Read-only", "mount the volume writ");
+  injection_is_refused(self, "shared/a/b/", "shared/a", "Read-only", "mount the volume writ");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+static void a_directory_of_somebody_else(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 0755, 0);
+  self->setup.uid = 1000;
+  injection_is_refused(self, "shared", "shared/agent", "Permission denied", "fsGroup");
+  injection_is_refused(self, "shared/a/b/agent", "shared/a", "Permission denied", "fsGroup");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+/* Made until it fails, in a directory of the user's own: what is made is removed. */
+static void a_closed_directory(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 0755, 1000);
+  injection_make_directory(self, "shared/closed", 0700, 0);
+  self->setup.uid = 1000;
+  injection_is_refused(self, "shared/closed/agent", "shared/closed/agent", "Permission denied",
+                       "fsGroup");
+  injection_is_refused(self, "shared/new/../closed/deep/agent", "shared/new/../closed/deep",
+                       "Permission denied", "fsGroup");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+/* In a sticky directory nobody may replace what is not his. */
+static void a_file_of_somebody_else(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 01777, 0);
+  injection_write(self, "shared/agent", "old", 0755);
+  self->setup.uid = 1000;
+  injection_is_refused(self, "shared", "shared/agent", "not permitted", "run as a user");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+static void a_file_in_the_middle(void **state) {
+  struct injection *self = *state;
+  injection_write(self, "file", "x", 0644);
+  injection_is_refused(self, "file/agent", "file/agent", "Not a directory", "another target");
+  injection_is_refused(self, "file/a/b/agent", "file/a", "Not a directory", "another target");
+  injection_is_refused(self, "new/../file/a/agent", "new/../file/a", "Not a directory",
+                       "another target");
+  assert_int_equal(injection_count(self, ""), 1);
+}
+
+static void a_link_to_nowhere_in_the_middle(void **state) {
+  struct injection *self = *state;
+  assert_int_equal(symlink("nowhere", injection_path(self, "link")), 0);
+  assert_int_equal(symlink("round", injection_path(self, "round")), 0);
+  injection_is_refused(self, "link/agent", "link/agent", "No such file", "leads nowhere");
+  injection_is_refused(self, "link/a/agent", "link/a", "No such file", "leads nowhere");
+  injection_is_refused(self, "round/a/agent", "round/a", "ymbolic link", "leads nowhere");
+  assert_int_equal(injection_count(self, ""), 2);
+}
+
+static void a_directory_of_that_name(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "shared", 0755, 0);
+  injection_make_directory(self, "shared/agent", 0755, 0);
+  injection_is_refused(self, "shared/", "shared/agent", "Is a directory", "another target");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+static void a_name_that_is_too_long(void **state) {
+  struct injection *self = *state;
+  char name[300];
+  memset(name, 'n', sizeof name);
+  name[sizeof name - 1] = '\0';
+  injection_is_refused(self, name, "nnn", "too long", "shorter");
+  name[250] = '\0'; /* the hidden name is longer */
+  char below[310];
+  snprintf(below, sizeof below, "new/%s", name);
+  injection_is_refused(self, below, "new/nnn", "too long", "shorter");
+  assert_int_equal(injection_count(self, ""), 0);
+}
+
+static void nothing_for_a_target(void **state) {
+  struct injection *self = *state;
+  struct agent_process *injector = injection_start(self, "");
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 64);
+  assert_non_null(strstr(agent_process_log(injector), "--inject"));
+  agent_process_free(injector);
+}
+
+/* A system call that fails, each time, with this error. */
+struct fault {
+  uint32_t number;
+  uint32_t error;
+};
+
+static void let_calls_fail(const void *context) {
+  struct sock_filter program[32];
+  unsigned short length = 0;
+  program[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                                   (uint32_t)offsetof(struct seccomp_data, nr));
+  for (const struct fault *fault = context; fault->error != 0; fault++) {
+    program[length++] =
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, fault->number, 0, 1);
+    program[length++] =
+        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | fault->error);
+  }
+  program[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const struct sock_fprog filter = {length, program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static void use_faults(struct injection *self, const struct fault *faults) {
+  self->setup.prepare = let_calls_fail;
+  self->setup.prepare_context = faults;
+}
+
+/* An old kernel, a network file system, a sandbox around the container. */
+static void what_the_kernel_cannot_do_is_done_otherwise(void **state) {
+  struct injection *self = *state;
+  static const struct fault faults[][4] = {
+      {{SYS_copy_file_range, ENOSYS}},
+      {{SYS_copy_file_range, EXDEV}, {SYS_ioctl, ENOTTY}},
+      {{SYS_copy_file_range, EPERM}, {SYS_ioctl, EPERM}},
+      {{SYS_copy_file_range, EIO}, {SYS_ioctl, EIO}},
+      {{SYS_flock, ENOLCK}},
+      {{SYS_flock, EOPNOTSUPP}, {SYS_copy_file_range, EINVAL}},
+  };
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    use_faults(self, faults[i]);
+    injection_succeeds(self, "agent");
+    injection_expect_copy(self, "agent");
+    assert_int_equal(injection_count(self, ""), 1);
+    assert_int_equal(unlink(injection_path(self, "agent")), 0);
+  }
+}
+
+static void errors_of_the_disk_are_told(void **state) {
+  struct injection *self = *state;
+  static const struct fault faults[][3] = {
+      {{SYS_copy_file_range, EIO}, {SYS_pwrite64, EIO}},
+      {{SYS_fsync, EIO}},
+      {{SYS_renameat, EIO}},
+      {{SYS_fchmod, EIO}},
+  };
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    use_faults(self, faults[i]);
+    injection_is_refused(self, "a/b/agent", "a/b/agent", " error; ", "healthy");
+    assert_int_equal(injection_count(self, ""), 0);
+  }
+}
+
+/* What is written is read back; only of a program without a loader is this the first pread. */
+static void errors_of_reading_are_told(void **state) {
+  struct injection *self = *state;
+  static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
+  use_faults(self, faults);
+  injection_is_refused(self, "a/b/agent", "a/b/agent", "cannot read back", "healthy");
+  assert_int_equal(injection_count(self, ""), 0);
+}
+
+static void quota_is_a_full_disk(void **state) {
+  struct injection *self = *state;
+  static const struct fault faults[] = {
+      {SYS_copy_file_range, EDQUOT}, {SYS_pwrite64, EDQUOT}, {0, 0}};
+  use_faults(self, faults);
+  injection_is_refused(self, "a/agent", "a/agent", "uota exceeded", "more room");
+  assert_int_equal(injection_count(self, ""), 0);
+}
+
+static void a_program_that_cannot_be_read(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "closed");
+  assert_int_equal(chmod(injection_path(self, "closed"), 0711), 0);
+  injection_make_directory(self, "shared", 0777, 0);
+  char program[512];
+  snprintf(program, sizeof program, "%s", injection_path(self, "closed"));
+  self->setup.program = program;
+  self->setup.uid = 1000;
+  injection_is_refused(self, "shared/agent", "shared/agent", "Permission denied", "start it");
+  assert_int_equal(injection_count(self, "shared"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_volume_that_cannot_execute),
+      TEST(a_full_disk),
+      TEST(a_full_disk_keeps_the_old_file),
+      TEST(no_more_files),
+      TEST(a_read_only_volume),
+      TEST(a_directory_of_somebody_else),
+      TEST(a_closed_directory),
+      TEST(a_file_of_somebody_else),
+      TEST(a_file_in_the_middle),
+      TEST(a_link_to_nowhere_in_the_middle),
+      TEST(a_directory_of_that_name),
+      TEST(a_name_that_is_too_long),
+      TEST(nothing_for_a_target),
+      TEST(what_the_kernel_cannot_do_is_done_otherwise),
+      TEST(errors_of_the_disk_are_told),
+      TEST(quota_is_a_full_disk),
+      TEST(a_program_that_cannot_be_read),
+  };
+  const struct CMUnitTest shipped[] = {
+      TEST(errors_of_reading_are_told),
+  };
+  int failed = cmocka_run_group_tests_name("inject faults", tests, injection_begin_group, NULL);
+  if (agent_process_is_shipped())
+    failed += cmocka_run_group_tests_name("inject faults, shipped", shipped, NULL, NULL);
+  return failed;
+}

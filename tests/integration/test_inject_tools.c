@@ -1,0 +1,257 @@
+/* `/python` in the carrier image: copied beside the agent, and found by the steps. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/injection.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+enum { AT_ONCE = 20, OLD = 1000000000 };
+
+static void make_old(struct injection *self, const char *name) {
+  const struct timespec times[] = {{.tv_sec = OLD}, {.tv_sec = OLD, .tv_nsec = 123456789}};
+  assert_int_equal(utimensat(0, injection_path(self, "%s", name), times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+/* A carrier: the program and some tools; the test's next injectors run in it. */
+static void make_carrier(struct injection *self) {
+  injection_make_directory(self, "root", 0755, 0);
+  injection_succeeds(self, "root/agent");
+  injection_make_directory(self, "root/python", 0755, 0);
+  injection_make_directory(self, "root/python/bin", 0755, 0);
+  injection_make_directory(self, "root/python/lib", 0555, 0);
+  injection_write(self, "root/python/bin/tool", "#!/bin/sh\necho the tool\n", 0755);
+  injection_write(self, "root/python/lib/module.py", "x = 1\n", 0444);
+  injection_write(self, "root/python/lib/.hidden", "", 0600);
+  assert_int_equal(symlink("tool", injection_path(self, "root/python/bin/other")), 0);
+  assert_int_equal(symlink("/nowhere", injection_path(self, "root/python/bin/dangling")), 0);
+  assert_int_equal(mkfifo(injection_path(self, "root/python/lib/fifo"), 0644), 0);
+  make_old(self, "root/python/lib/module.py");
+  make_old(self, "root/python/lib");
+  static char root[64];
+  snprintf(root, sizeof root, "%s", injection_path(self, "root"));
+  self->setup.root = root;
+}
+
+static void inject(struct injection *self, const char *target) {
+  injection_has_succeeded(injection_start(self, target));
+}
+
+static struct stat look(struct injection *self, const char *name) {
+  struct stat file;
+  if (lstat(injection_path(self, "%s", name), &file) != 0)
+    fail_msg("no %s", name);
+  return file;
+}
+
+static void expect_link(struct injection *self, const char *name, const char *expected) {
+  char target[64];
+  ssize_t length = readlink(injection_path(self, "%s", name), target, sizeof target - 1);
+  assert_true(length >= 0);
+  target[length] = '\0';
+  assert_string_equal(target, expected);
+}
+
+static void tools_are_copied_as_they_are(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  mode_t before = umask(077);
+  inject(self, "/a/shared/");
+  umask(before);
+  injection_expect_copy(self, "root/a/shared/agent");
+  assert_int_equal(look(self, "root/a/shared/python").st_mode, S_IFDIR | 0755);
+  assert_int_equal(look(self, "root/a/shared/python/bin").st_mode, S_IFDIR | 0755);
+  assert_int_equal(look(self, "root/a/shared/python/bin/tool").st_mode, S_IFREG | 0755);
+  assert_int_equal(look(self, "root/a/shared/python/lib/.hidden").st_mode, S_IFREG | 0600);
+  struct stat module = look(self, "root/a/shared/python/lib/module.py");
+  assert_int_equal(module.st_mode, S_IFREG | 0444);
+  assert_int_equal(module.st_size, 6);
+  assert_int_equal(module.st_mtim.tv_sec, OLD);
+  assert_int_equal(module.st_mtim.tv_nsec, 123456789);
+  struct stat lib = look(self, "root/a/shared/python/lib");
+  assert_int_equal(lib.st_mode, S_IFDIR | 0555);
+  assert_int_equal(lib.st_mtim.tv_sec, OLD);
+  expect_link(self, "root/a/shared/python/bin/other", "tool");
+  expect_link(self, "root/a/shared/python/bin/dangling", "/nowhere");
+  assert_int_equal(injection_count(self, "root/a/shared"), 9); /* all but the fifo */
+}
+
+static void the_next_injection_replaces_them(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  inject(self, "/shared/");
+  assert_int_equal(unlink(injection_path(self, "root/python/bin/other")), 0);
+  injection_write(self, "root/python/bin/new", "", 0755);
+  injection_write(self, "root/shared/python/lib/stray", "", 0644);
+  inject(self, "/shared");
+  assert_int_equal(look(self, "root/shared/python/bin/new").st_mode, S_IFREG | 0755);
+  assert_int_equal(injection_count(self, "root/shared"), 9);
+  assert_int_equal(injection_count(self, "root/shared/python/bin"), 3);
+}
+
+/* What the carrier forbids to change, its owner replaces all the same. */
+static void another_user_may_copy_them_twice(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
+  injection_make_directory(self, "root/shared", 0755, 1000);
+  self->setup.uid = 1000;
+  inject(self, "/shared");
+  inject(self, "/shared");
+  assert_int_equal(look(self, "root/shared/python/lib").st_mode, S_IFDIR | 0555);
+  assert_int_equal(injection_count(self, "root/shared"), 9);
+}
+
+static void many_at_once_leave_one(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  struct agent_process *injectors[AT_ONCE];
+  for (int i = 0; i < AT_ONCE; i++)
+    injectors[i] = injection_start(self, "/shared/");
+  for (int i = 0; i < AT_ONCE; i++)
+    injection_has_succeeded(injectors[i]);
+  assert_int_equal(injection_count(self, "root/shared"), 9);
+}
+
+static void is_refused(struct injection *self, const char *target, const char *where,
+                       const char *reason) {
+  struct agent_process *injector = injection_start(self, target);
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 3);
+  if (strstr(agent_process_log(injector), where) == NULL ||
+      strstr(agent_process_log(injector), reason) == NULL)
+    agent_process_fail(injector, "no word of %s, or of %s", where, reason);
+  agent_process_free(injector);
+}
+
+/* Room for the program, and not for all of the tools. */
+static void a_full_disk_leaves_neither(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  struct stat program = look(self, "root/agent");
+  char options[32];
+  snprintf(options, sizeof options, "size=%lld", (long long)program.st_size + 64 * 1024);
+  char big[128 * 1024];
+  memset(big, 'x', sizeof big - 1);
+  big[sizeof big - 1] = '\0';
+  injection_write(self, "root/python/bin/big", big, 0755);
+  injection_mount(self, "root/shared", options, 0);
+  is_refused(self, "/shared/deep/agent", "/shared/deep/python/bin/big", "No space left");
+  assert_int_equal(injection_count(self, "root/shared"), 0);
+}
+
+static void tools_that_cannot_be_read(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  injection_make_directory(self, "root/shared", 0755, 1000);
+  self->setup.uid = 1000;
+  is_refused(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
+  assert_int_equal(injection_count(self, "root/shared"), 0);
+}
+
+static void a_file_in_their_place(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  injection_make_directory(self, "root/shared", 0755, 0);
+  injection_write(self, "root/shared/python", "mine", 0644);
+  is_refused(self, "/shared", "/shared/python", "Not a directory");
+  assert_int_equal(injection_count(self, "root/shared"), 1);
+}
+
+/* The program is refused before the tools take their place. */
+static void a_directory_in_the_agents_place(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  injection_make_directory(self, "root/shared", 0755, 0);
+  injection_make_directory(self, "root/shared/agent", 0755, 0);
+  is_refused(self, "/shared", "/shared/agent", "Is a directory");
+  assert_int_equal(injection_count(self, "root/shared"), 1);
+}
+
+static struct job *start_job(struct injection *self, const char *const *environment) {
+  void *state;
+  job_setup_server(&state);
+  struct job *job = state;
+  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+  job->agent = agent_process_start(
+      &(struct agent_setup){.program = injection_path(self, "root/shared/agent"),
+                            .arguments = arguments,
+                            .environment = environment});
+  return job;
+}
+
+static const char *output_of(struct job *job, const cJSON *step) {
+  const cJSON *result = job_run(job, step);
+  if (cJSON_GetObjectItem(result, "exitCode")->valueint != 0)
+    job_fail(job, "the step failed: %s", job_text(result, "errorMessage"));
+  return job_text(result, "outputContent");
+}
+
+static void steps_find_them_first(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  inject(self, "/shared/");
+  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
+  assert_string_equal(output_of(job, job_step(job, "tool", NULL)), "the tool\n");
+  assert_string_equal(output_of(job, job_script(job, "echo \"$PATH\"")),
+                      job_format(job, "%s/root/shared/python/bin:/usr/bin:/bin\n", self->path));
+  job_shut_down(job);
+  job_free(job);
+}
+
+static void a_step_that_sets_path_has_its_own(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  inject(self, "/shared/");
+  struct job *job = start_job(self, NULL);
+  cJSON *step = job_script(job, "echo \"$PATH\"; tool || echo none");
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "PATH", "/usr/bin:/bin");
+  assert_string_equal(output_of(job, step), "/usr/bin:/bin\nnone\n");
+  job_shut_down(job);
+  job_free(job);
+}
+
+static void no_tools_leave_path_alone(void **state) {
+  struct injection *self = *state;
+  injection_succeeds(self, "root/shared/agent");
+  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
+  assert_string_equal(output_of(job, job_script(job, "echo \"$PATH\"")), "/usr/bin:/bin\n");
+  job_shut_down(job);
+  job_free(job);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(no_tools_leave_path_alone),
+  };
+  /* Only a program as it is shipped runs in a root of its own. */
+  const struct CMUnitTest shipped[] = {
+      TEST(tools_are_copied_as_they_are),
+      TEST(the_next_injection_replaces_them),
+      TEST(another_user_may_copy_them_twice),
+      TEST(many_at_once_leave_one),
+      TEST(a_full_disk_leaves_neither),
+      TEST(tools_that_cannot_be_read),
+      TEST(a_file_in_their_place),
+      TEST(a_directory_in_the_agents_place),
+      TEST(steps_find_them_first),
+      TEST(a_step_that_sets_path_has_its_own),
+  };
+  int failed = cmocka_run_group_tests_name("inject tools", tests, injection_begin_group, NULL);
+  if (agent_process_is_shipped())
+    failed += cmocka_run_group_tests_name("inject tools, shipped", shipped, NULL, NULL);
+  return failed;
+}

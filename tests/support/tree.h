@@ -1,0 +1,30 @@
+#ifndef TESTS_SUPPORT_TREE_H
+#define TESTS_SUPPORT_TREE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * A directory for files in directories, by descriptor; removed with all that is in it. Whatever can
+ * not be done fails the test.
+ */
+struct tree {
+  char path[40];
+  int fd;
+};
+
+/* For cmocka. */
+int tree_set_up(void **state);
+int tree_tear_down(void **state);
+
+/* Names are relative to the tree. */
+void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode);
+void tree_make_directory(const struct tree *self, const char *name, mode_t mode);
+void tree_expect(const struct tree *self, const char *name, const char *content, mode_t mode);
+int tree_open(const struct tree *self, const char *name); /* a directory */
+bool tree_has(const struct tree *self, const char *name);
+
+/* Entries of one directory, hidden ones too. */
+int tree_count(const struct tree *self, const char *name);
+
+#endif

@@ -1,0 +1,186 @@
+/* The running program is this test. */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "inject/copy_bytes.h"
+#include "inject/inject.h"
+#include "tests/support/proc.h"
+#include "tests/support/tree.h"
+
+/* Injects to a name in the tree; every descriptor is closed again. */
+static int inject(const struct tree *tree, const char *name, const char *tools, char *text,
+                  size_t size) {
+  char target[PATH_MAX];
+  char tools_path[PATH_MAX];
+  snprintf(target, sizeof target, "%s/%s", tree->path, name);
+  snprintf(tools_path, sizeof tools_path, "%s/%s", tree->path, tools);
+  int descriptors = proc_fd_count(getpid());
+  mode_t before = umask(027);
+  int result = inject_program(target, tools_path, text, size);
+  assert_int_equal(umask(before), 027); /* it is as it was */
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  return result;
+}
+
+static void succeeds(const struct tree *tree, const char *name, const char *made) {
+  char text[512];
+  char expected[512];
+  struct stat file;
+  if (inject(tree, name, "no tools", text, sizeof text) != 0)
+    fail_msg("%s", text);
+  int copy = openat(tree->fd, made, O_RDONLY | O_CLOEXEC);
+  int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  assert_true(copy >= 0 && self >= 0);
+  assert_int_equal(fstat(copy, &file), 0);
+  assert_int_equal(file.st_mode, S_IFREG | 0755);
+  assert_int_equal(copy_bytes_same(self, copy, file.st_size), 1);
+  snprintf(expected, sizeof expected, "injected %s/%s, %lld bytes", tree->path, made,
+           (long long)file.st_size);
+  assert_string_equal(text, expected);
+  close(copy);
+  close(self);
+}
+
+static void is_refused(const struct tree *tree, const char *name, const char *tools,
+                       const char *expected) {
+  char text[512];
+  assert_int_equal(inject(tree, name, tools, text, sizeof text), -1);
+  if (strstr(text, expected) == NULL || strchr(text, '\n') != NULL)
+    fail_msg("no word of `%s` in: %s", expected, text);
+}
+
+static void the_target_is_a_file_or_a_directory(void **state) {
+  const struct tree *tree = *state;
+  succeeds(tree, "runner", "runner");
+  succeeds(tree, "runner", "runner");
+  succeeds(tree, "", "agent");
+  tree_make_directory(tree, "there", 0755);
+  succeeds(tree, "there", "there/agent");
+  succeeds(tree, "there//", "there/agent");
+  succeeds(tree, "new/deep//file", "new/deep/file");
+  succeeds(tree, "newer/", "newer/agent");
+  assert_int_equal(tree_count(tree, "."), 5);
+}
+
+static void the_target_may_be_relative(void **state) {
+  const struct tree *tree = *state;
+  char text[512];
+  int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(fchdir(tree->fd), 0);
+  int bare = inject_program("bare", "no tools", text, sizeof text);
+  int below = inject_program("a/b", "no tools", text, sizeof text);
+  assert_int_equal(fchdir(before), 0);
+  close(before);
+  assert_int_equal(bare, 0);
+  assert_int_equal(below, 0);
+  assert_true(tree_has(tree, "bare"));
+  assert_true(tree_has(tree, "a/b"));
+}
+
+static void tools_come_along(void **state) {
+  const struct tree *tree = *state;
+  char text[512];
+  tree_make_directory(tree, "tools", 0755);
+  tree_write(tree, "tools/tool", "new", 0755);
+  tree_make_directory(tree, "shared", 0755);
+  tree_make_directory(tree, "shared/tools", 0755);
+  tree_write(tree, "shared/tools/older", "old", 0755);
+  assert_int_equal(inject(tree, "shared", "tools", text, sizeof text), 0);
+  tree_expect(tree, "shared/tools/tool", "new", 0755);
+  assert_int_equal(tree_count(tree, "shared/tools"), 1);
+  assert_int_equal(tree_count(tree, "shared"), 2);
+}
+
+static void tools_that_are_no_directory_are_none(void **state) {
+  const struct tree *tree = *state;
+  char text[512];
+  tree_write(tree, "tools", "a file", 0644);
+  assert_int_equal(inject(tree, "shared/", "tools", text, sizeof text), 0);
+  assert_int_equal(inject(tree, "shared/", "tools/below", text, sizeof text), 0);
+  assert_int_equal(tree_count(tree, "shared"), 1);
+}
+
+static void what_is_refused_leaves_nothing(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "file", "x", 0644);
+  tree_make_directory(tree, "shared", 0755);
+  tree_make_directory(tree, "shared/agent", 0755);
+  is_refused(tree, "file/agent", "none", "/file/agent: Not a directory; ");
+  is_refused(tree, "file/", "none", "/file/agent: Not a directory; ");
+  is_refused(tree, "new/../file/a/b", "none", "/file/a: Not a directory; ");
+  is_refused(tree, "shared", "none", "/shared/agent: Is a directory; ");
+  assert_int_equal(tree_count(tree, "."), 2);
+  assert_int_equal(tree_count(tree, "shared"), 1);
+}
+
+static void tools_without_a_place_leave_nothing(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "tools", 0755);
+  tree_make_directory(tree, "shared", 0755);
+  tree_write(tree, "shared/tools", "mine", 0644);
+  is_refused(tree, "shared", "tools", "/shared/tools: Not a directory; ");
+  tree_expect(tree, "shared/tools", "mine", 0644);
+  assert_int_equal(tree_count(tree, "shared"), 1);
+}
+
+static void only_what_was_made_is_removed(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "empty", 0755);
+  tree_write(tree, "file", "x", 0644);
+  is_refused(tree, "new/../empty/newer/../../file/agent", "none", "Not a directory");
+  assert_int_equal(tree_count(tree, "empty"), 0);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
+static void names_that_are_too_long_are_refused(void **state) {
+  const struct tree *tree = *state;
+  char name[PATH_MAX];
+  memset(name, 'n', sizeof name);
+  name[300] = '\0';
+  is_refused(tree, name, "none", "a shorter target");
+  name[300] = 'n';
+  name[PATH_MAX - 40] = '\0';
+  char text[2 * PATH_MAX];
+  assert_int_equal(inject(tree, name, "none", text, sizeof text), -1);
+  assert_non_null(strstr(text, "a shorter target"));
+  char longer[PATH_MAX + 10];
+  memset(longer, '/', sizeof longer);
+  longer[sizeof longer - 1] = '\0';
+  assert_int_equal(inject_program(longer, "none", text, sizeof text), -1);
+  assert_non_null(strstr(text, "a shorter target"));
+  assert_int_equal(tree_count(tree, "."), 0);
+}
+
+static void a_small_buffer_is_enough(void **state) {
+  char text[8];
+  assert_int_equal(inject(*state, "agent", "none", text, sizeof text), 0);
+  assert_string_equal(text, "injecte");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(the_target_is_a_file_or_a_directory),
+      TEST(the_target_may_be_relative),
+      TEST(tools_come_along),
+      TEST(tools_that_are_no_directory_are_none),
+      TEST(what_is_refused_leaves_nothing),
+      TEST(tools_without_a_place_leave_nothing),
+      TEST(only_what_was_made_is_removed),
+      TEST(names_that_are_too_long_are_refused),
+      TEST(a_small_buffer_is_enough),
+  };
+  return cmocka_run_group_tests_name("inject", tests, NULL, NULL);
+}
