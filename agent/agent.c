@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/loop_event.h"
 #include "agent/redis/intake.h"
 #include "agent/redis/outbox.h"
 #include "agent/step/kill_sequence.h"
@@ -62,11 +63,6 @@ struct agent {
 
 static void stop(struct agent *self, int exit_code, const char *reason);
 
-static struct timeval milliseconds(int64_t ms) {
-  return (struct timeval){.tv_sec = (time_t)(ms / 1000),
-                          .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-}
-
 static int64_t idle_limit_ms(const struct agent *self) {
   return (int64_t)self->options->idle_cycles * AGENT_IDLE_CYCLE_SECONDS * 1000;
 }
@@ -79,12 +75,12 @@ static void leave(struct agent *self) {
   (void)event_base_loopbreak(self->base);
 }
 
-/* Everything is ended; what remains is to be acknowledged, if there is somebody to do it. */
+/* Everything is ended; what remains is to be acknowledged, as long as there is somebody to do it. A
+   shutdown waits for Redis until the idle limit, everything else leaves without it. */
 static void drain(struct agent *self) {
   self->state = DRAINING;
-  bool wait = self->signal == 0 ? self->exit_code == AGENT_EXIT_SHUTDOWN
-                                : outbox_is_connected(self->outbox);
-  if (!wait || outbox_unacknowledged(self->outbox) == 0)
+  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN;
+  if (outbox_unacknowledged(self->outbox) == 0 || (!patient && outbox_is_gone(self->outbox)))
     leave(self);
 }
 
@@ -95,11 +91,15 @@ static void on_tree_gone(void *owner, size_t survivors) {
   drain(self);
 }
 
+/* The idle time goes on where it runs already. */
+static void start_idle_time(struct agent *self) {
+  if (!evtimer_pending(self->idle_limit, NULL))
+    loop_timer_start(self->idle_limit, idle_limit_ms(self));
+}
+
 /* Waits for the next step, unless Redis is behind: then the results would pile up. */
 static void next_step(struct agent *self) {
-  struct timeval limit = milliseconds(idle_limit_ms(self));
-  if (!evtimer_pending(self->idle_limit, NULL))
-    (void)evtimer_add(self->idle_limit, &limit);
+  start_idle_time(self);
   self->state = outbox_is_full(self->outbox) ? REPORTING : IDLE;
   if (self->state == IDLE)
     intake_take(self->intake);
@@ -137,6 +137,11 @@ static bool on_run_full(void *owner) {
   return outbox_is_full(self->outbox);
 }
 
+/* Without Redis there may never be room: from here on it is time without a step. */
+static void on_run_waits(void *owner) {
+  start_idle_time(owner);
+}
+
 static void refuse(struct agent *self, const char *step_id, const struct error *error,
                    const char *payload, size_t length) {
   step_log_refused(self->log, step_id, error, payload, length);
@@ -150,13 +155,18 @@ static void refuse(struct agent *self, const char *step_id, const struct error *
 }
 
 static void on_step(void *owner, const char *payload, size_t length, bool whole) {
-  static const struct step_run_handler handler = {
-      .event = on_run_event, .flush = on_run_flush, .full = on_run_full, .done = on_run_done};
+  static const struct step_run_handler handler = {.event = on_run_event,
+                                                  .flush = on_run_flush,
+                                                  .full = on_run_full,
+                                                  .waits = on_run_waits,
+                                                  .done = on_run_done};
   struct agent *self = owner;
   struct step step;
   struct error error;
   (void)evtimer_del(self->idle_limit);
   int parsed = step_parse(&step, payload, length, &error);
+  /* A large payload takes a while; what is timed from here on starts now. */
+  (void)event_base_update_cache_time(self->base);
   if (!whole)
     parsed = error_set(&error, "payload: expected at most %zu bytes", STEP_PAYLOAD_MAX);
   if (parsed != 0) {
@@ -191,13 +201,22 @@ static void on_outbox_empty(void *owner) {
     leave(self);
 }
 
+/* Nobody hears the end of the running step, which may even have to wait for room. */
+static void on_outbox_gone(void *owner) {
+  struct agent *self = owner;
+  if (self->state == STOPPING)
+    kill_sequence_start(&self->kill, STOP_GRACE_MS);
+  else if (self->state == DRAINING)
+    drain(self);
+}
+
 static void on_redis_failed(void *owner, const struct error *error) {
   struct agent *self = owner;
   log_line(self->log, LOG_ERROR, NULL, "%s", error->text);
-  if (self->state >= STOPPING)
-    leave(self);
+  if (self->state < STOPPING)
+    stop(self, AGENT_EXIT_ERROR, "an error of redis");
   else
-    stop(self, AGENT_EXIT_ERROR, "redis");
+    on_outbox_gone(self);
 }
 
 static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
@@ -211,8 +230,8 @@ static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
   }
   log_line(self->log, LOG_INFO, NULL, "no step for %lld s",
            (long long)(idle_limit_ms(self) / 1000));
-  bool undelivered = outbox_unacknowledged(self->outbox) > 0;
-  stop(self, undelivered ? AGENT_EXIT_ERROR : AGENT_EXIT_IDLE, "idle limit");
+  bool failed = self->state == STARTING || outbox_unacknowledged(self->outbox) > 0;
+  stop(self, failed ? AGENT_EXIT_ERROR : AGENT_EXIT_IDLE, "the idle limit");
 }
 
 static void on_stop_deadline(evutil_socket_t fd, short what, void *context) {
@@ -238,12 +257,13 @@ static void on_order(struct agent *self, int signal) {
     return;
   }
   self->signal = signal;
-  struct timeval deadline = milliseconds(STOP_DEADLINE_MS);
-  (void)evtimer_add(self->stop_deadline, &deadline);
+  loop_timer_start(self->stop_deadline, STOP_DEADLINE_MS);
   if (self->state < STOPPING)
     stop(self, AGENT_EXIT_SIGNAL + signal, order_name(signal));
   else
     self->exit_code = AGENT_EXIT_SIGNAL + signal;
+  if (self->state == DRAINING)
+    drain(self); /* a shutdown was more patient */
 }
 
 /* Strangers too: orphans come to this process, and in a container it is everybody's last parent. */
@@ -269,17 +289,15 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
   log_line(self->log, LOG_INFO, NULL, "stopping: %s", reason);
   self->state = STOPPING;
   self->exit_code = exit_code;
-  struct timeval limit = milliseconds(idle_limit_ms(self));
-  (void)evtimer_add(self->idle_limit, &limit);
+  loop_timer_start(self->idle_limit, idle_limit_ms(self));
   intake_stop(self->intake);
-  /* Without Redis nobody hears the end of the running step, which may even have to wait for room. */
-  if (self->run == NULL || !outbox_is_connected(self->outbox)) {
-    kill_sequence_start(&self->kill, STOP_GRACE_MS);
-    return;
+  if (self->run != NULL) {
+    char text[64];
+    (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
+    step_run_stop(self->run, STOP_GRACE_MS, text);
   }
-  char text[64];
-  (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-  step_run_stop(self->run, STOP_GRACE_MS, text);
+  if (self->run == NULL || outbox_is_gone(self->outbox))
+    kill_sequence_start(&self->kill, STOP_GRACE_MS);
 }
 
 /* libevent's own warnings are about what is reported here better, and in another form. */
@@ -288,16 +306,11 @@ static void ignore_message(int severity, const char *message) {
   (void)message;
 }
 
-static struct event *checked(struct event *event) {
-  if (event == NULL)
-    abort();
-  return event;
-}
-
 static void connect_rooms(struct agent *self) {
   static const struct outbox_handler outbox_handler = {.ready = on_outbox_ready,
                                                        .room = on_outbox_room,
                                                        .empty = on_outbox_empty,
+                                                       .gone = on_outbox_gone,
                                                        .failed = on_redis_failed};
   static const struct intake_handler intake_handler = {.step = on_step, .failed = on_redis_failed};
   const struct options *options = self->options;
@@ -317,9 +330,7 @@ static void connect_rooms(struct agent *self) {
 static void agent_init(struct agent *self, const struct options *options,
                        const struct self *process, const struct log *log) {
   event_set_log_callback(ignore_message);
-  *self = (struct agent){.options = options, .log = log, .base = event_base_new()};
-  if (self->base == NULL)
-    abort();
+  *self = (struct agent){.options = options, .log = log, .base = loop_event_base_new()};
   keys_init(&self->keys, options->job_id);
   (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
   self->step_context = (struct step_run_context){.process = {.base = self->base,
@@ -330,10 +341,9 @@ static void agent_init(struct agent *self, const struct options *options,
                                                  .agent_tag = self->tag};
   kill_sequence_init(&self->kill, self->base, &self->everything, on_tree_gone, self);
   self->signals =
-      checked(event_new(self->base, process->signal_fd, EV_READ | EV_PERSIST, on_signal, self));
-  (void)event_add(self->signals, NULL);
-  self->idle_limit = checked(evtimer_new(self->base, on_idle_limit, self));
-  self->stop_deadline = checked(evtimer_new(self->base, on_stop_deadline, self));
+      loop_event_new(self->base, process->signal_fd, EV_READ | EV_PERSIST, on_signal, self);
+  self->idle_limit = loop_timer_new(self->base, on_idle_limit, self);
+  self->stop_deadline = loop_timer_new(self->base, on_stop_deadline, self);
   connect_rooms(self);
 }
 
@@ -359,6 +369,10 @@ int agent_run(const struct options *options, const struct self *process, const s
   redis_url_name(&options->redis, server, sizeof server);
   log_line(log, LOG_INFO, NULL, "started: pid %d, redis %s, steps from %s", (int)getpid(), server,
            agent.keys.in);
+  if (!process_tree_is_known())
+    log_line(log, LOG_WARN, NULL,
+             "/proc cannot be read: a process that leaves its step's process group is not found");
+  start_idle_time(&agent);
   outbox_start(agent.outbox);
   (void)event_base_dispatch(agent.base);
   int exit_code = agent.exit_code;

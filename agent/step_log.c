@@ -1,7 +1,7 @@
 #include "agent/step_log.h"
 
+#include <ctype.h>
 #include <stdbool.h>
-#include <string.h>
 #include <strings.h>
 
 #include "agent/command_text.h"
@@ -28,12 +28,27 @@ void step_log_done(const struct log *log, const struct step *step,
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", report->survivors);
 }
 
+static bool is_word(char byte) {
+  return isalnum((unsigned char)byte) || byte == '_';
+}
+
+/* The word `env`, however it is quoted: what is refused need not be JSON. */
+static bool is_env(const char *payload, size_t length, size_t at) {
+  return length - at >= 3 && strncasecmp(payload + at, "env", 3) == 0 &&
+         (at == 0 || !is_word(payload[at - 1])) && (length - at == 3 || !is_word(payload[at + 3]));
+}
+
+/* A letter written as \u0065: nobody needs to, and it may spell `env`. */
+static bool is_escaped_letter(const char *payload, size_t length, size_t at) {
+  return length - at >= 6 && strncasecmp(payload + at, "\\u00", 4) == 0 && payload[at + 4] >= '4' &&
+         payload[at + 4] <= '7';
+}
+
 /* The values of a step's `env` may be secrets: what is shown ends before them. */
 static size_t shown_length(const char *payload, size_t length) {
-  static const char env[] = "\"env\"";
   size_t shown = length < PAYLOAD_SHOWN ? length : PAYLOAD_SHOWN;
-  for (size_t i = 0; i < shown && i + sizeof env - 1 <= length; i++)
-    if (strncasecmp(payload + i, env, sizeof env - 1) == 0)
+  for (size_t i = 0; i < shown; i++)
+    if (is_env(payload, length, i) || is_escaped_letter(payload, length, i))
       return i;
   return shown;
 }

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/loop_event.h"
 #include "agent/redis/resolver.h"
 #include "wire/memory.h"
 
@@ -89,15 +90,10 @@ static void on_connected(evutil_socket_t fd, short what, void *context) {
   connect_next(self);
 }
 
-static void start_timer(struct dialer *self, int milliseconds) {
-  struct timeval time = {.tv_sec = milliseconds / 1000, .tv_usec = (milliseconds % 1000) * 1000};
-  (void)evtimer_add(self->timer, &time);
-}
-
 /* Begins to connect; 0, or the errno that forbids it. */
 static int connect_to(struct dialer *self, const struct sockaddr *address, socklen_t length) {
   close_socket(self);
-  start_timer(self, DIALER_ADDRESS_MS);
+  loop_timer_start(self->timer, DIALER_ADDRESS_MS);
   self->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (self->fd < 0)
     return errno;
@@ -105,10 +101,7 @@ static int connect_to(struct dialer *self, const struct sockaddr *address, sockl
     set_tcp_options(self->fd);
   if (connect(self->fd, address, length) != 0 && errno != EINPROGRESS)
     return errno;
-  self->connected = event_new(self->base, self->fd, EV_WRITE, on_connected, self);
-  if (self->connected == NULL)
-    abort();
-  (void)event_add(self->connected, NULL);
+  self->connected = loop_event_new(self->base, self->fd, EV_WRITE, on_connected, self);
   return 0;
 }
 
@@ -171,14 +164,12 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_url *url
   struct dialer *self = memory_allocate(sizeof *self);
   *self = (struct dialer){.base = base, .done = done, .owner = owner, .fd = -1};
   self->path = url->path;
-  self->timer = evtimer_new(base, on_timer, self);
-  if (self->timer == NULL)
-    abort();
+  self->timer = loop_timer_new(base, on_timer, self);
   if (self->path != NULL) {
-    event_active(self->timer, EV_TIMEOUT, 0);
+    loop_timer_start_now(self->timer);
     return self;
   }
-  start_timer(self, DIALER_RESOLVE_MS);
+  loop_timer_start(self->timer, DIALER_RESOLVE_MS);
   self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
   return self;
 }

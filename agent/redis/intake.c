@@ -51,6 +51,10 @@ static void on_error(struct intake *self, const char *text) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct intake *self = owner;
+  if (!self->wanted) {
+    link_drop(self->link, "an answer nobody asked for");
+    return;
+  }
   if (reply->type == REDIS_REPLY_ERROR) {
     on_error(self, reply->str);
     return;
@@ -69,14 +73,6 @@ static void on_reply(void *owner, const redisReply *reply) {
   self->handler->step(self->owner, payload->str, payload->len, payload != reply);
 }
 
-static void on_writable(void *owner) {
-  (void)owner;
-}
-
-static void on_down(void *owner) {
-  (void)owner;
-}
-
 static void on_failed(void *owner, const struct error *error) {
   struct intake *self = owner;
   self->handler->failed(self->owner, error);
@@ -85,18 +81,15 @@ static void on_failed(void *owner, const struct error *error) {
 struct intake *intake_new(struct event_base *base, const struct log *log,
                           const struct redis_url *url, const char *key, const char *name,
                           const struct intake_handler *handler, void *owner) {
-  static const struct link_handler link_handler = {.up = on_up,
-                                                   .reply = on_reply,
-                                                   .writable = on_writable,
-                                                   .down = on_down,
-                                                   .failed = on_failed};
+  static const struct link_handler link_handler = {
+      .up = on_up, .reply = on_reply, .failed = on_failed};
   struct intake *self = memory_allocate(sizeof *self);
   *self = (struct intake){.handler = handler, .owner = owner, .key = key};
   const char *words[] = {"BRPOP", key, BLOCK_SECONDS};
   char *command;
   long long length = redisFormatCommandArgv(&command, 3, words, NULL);
   if (length < 0)
-    abort();
+    memory_exhausted("a command");
   self->command = command;
   self->command_length = (size_t)length;
   struct link_options options = {

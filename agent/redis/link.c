@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/loop_event.h"
 #include "agent/redis/dialer.h"
 #include "agent/redis/login.h"
 #include "agent/redis/reply_reader.h"
@@ -53,10 +54,6 @@ struct link {
   int64_t up_ms;   /* monotonic: when it came up last */
   int64_t lost_ms; /* monotonic: when it was lost last */
 };
-
-static struct timeval milliseconds(int ms) {
-  return (struct timeval){.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
-}
 
 static void close_socket(struct link *self) {
   if (self->dialer != NULL)
@@ -123,10 +120,10 @@ static void lost(struct link *self, const char *reason) {
   self->state = PAUSING;
   int pause_ms = next_pause(self);
   log_loss(self, was_up, why, pause_ms);
-  struct timeval pause = milliseconds(pause_ms);
-  (void)evtimer_add(self->pause, &pause);
-  if (was_up)
-    self->handler->down(self->owner);
+  loop_timer_start(self->pause, pause_ms);
+  void (*tell)(void *owner) = was_up ? self->handler->down : self->handler->unreachable;
+  if (tell != NULL)
+    tell(self->owner);
 }
 
 static size_t write_pieces(struct link *self, const struct iovec *pieces, int count) {
@@ -148,7 +145,7 @@ static void expect(struct link *self, int milliseconds_from_now) {
   if (milliseconds_from_now == self->expect_ms)
     return;
   self->expect_ms = milliseconds_from_now;
-  struct timeval time = milliseconds(milliseconds_from_now);
+  struct timeval time = loop_milliseconds(milliseconds_from_now);
   if (milliseconds_from_now == 0)
     (void)event_remove_timer(self->readable);
   else
@@ -174,9 +171,27 @@ static void logged_in(struct link *self) {
   self->handler->up(self->owner);
 }
 
+/* What the server says while there is a password about, without it: an unknown command, for one, is
+   said together with its arguments. */
+static void copy_server_text(const struct link *self, char *out, size_t size, const char *text) {
+  const char *secrets[] = {self->options.url->password, self->options.url->user};
+  const char *arguments = strstr(text, ", with args");
+  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
+  char *shown = memory_copy(text, (size_t)length);
+  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+    for (char *at = shown;
+         secrets[i] != NULL && secrets[i][0] != '\0' && (at = strstr(at, secrets[i])) != NULL;)
+      memset(at, '*', strlen(secrets[i]));
+  (void)snprintf(out, size, "%s", shown);
+  free(shown);
+}
+
 static void take_login_reply(struct link *self, const redisReply *reply) {
   const char *command;
+  char text[128] = "";
   struct error error;
+  if (reply->type == REDIS_REPLY_ERROR)
+    copy_server_text(self, text, sizeof text, reply->str);
   switch (login_take(&self->login, reply, &command)) {
   case LOGIN_GOES_ON:
     return;
@@ -184,11 +199,10 @@ static void take_login_reply(struct link *self, const redisReply *reply) {
     logged_in(self);
     return;
   case LOGIN_LATER:
-    lost(self, reply->str);
+    lost(self, text);
     return;
   case LOGIN_REFUSED:
-    (void)error_set(&error, "redis at %.100s refuses the login: %s: %.100s", self->server, command,
-                    reply->str);
+    (void)error_set(&error, "redis at %.60s refuses %.80s: %.80s", self->server, command, text);
     give_up(self, &error);
   }
 }
@@ -246,10 +260,10 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct link *self = context;
-  if (self->state == UP)
-    self->handler->writable(self->owner);
-  else
+  if (self->state != UP)
     send_login(self);
+  else if (self->handler->writable != NULL)
+    self->handler->writable(self->owner);
 }
 
 static void on_dialed(void *owner, int fd, const char *why) {
@@ -260,17 +274,14 @@ static void on_dialed(void *owner, int fd, const char *why) {
     return;
   }
   self->fd = fd;
-  self->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
-  self->writable = event_new(self->base, fd, EV_WRITE, on_writable, self);
-  if (self->readable == NULL || self->writable == NULL)
-    abort();
-  (void)event_add(self->readable, NULL);
+  self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
+  self->writable = loop_event_new(self->base, fd, EV_WRITE, on_writable, self);
   reply_reader_init(&self->reader, self->options.largest_string);
   login_init(&self->login, self->options.url, self->name);
+  login_add_probe(&self->login, &self->options.probe);
   self->login_sent = 0;
   self->state = LOGGING_IN;
   expect(self, LOGIN_MS);
-  send_login(self);
 }
 
 static void on_pause(evutil_socket_t fd, short what, void *context) {
@@ -294,9 +305,7 @@ struct link *link_new(struct event_base *base, const struct log *log,
                         .pause_ms = LINK_BOOT_PAUSE_MS};
   redis_url_name(options->url, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
-  self->pause = evtimer_new(base, on_pause, self);
-  if (self->pause == NULL)
-    abort();
+  self->pause = loop_timer_new(base, on_pause, self);
   return self;
 }
 
@@ -308,7 +317,7 @@ void link_free(struct link *self) {
 
 void link_start(struct link *self) {
   self->state = PAUSING;
-  event_active(self->pause, EV_TIMEOUT, 0);
+  loop_timer_start_now(self->pause);
 }
 
 void link_stop(struct link *self) {
@@ -319,6 +328,10 @@ void link_stop(struct link *self) {
 
 bool link_is_up(const struct link *self) {
   return self->state == UP;
+}
+
+bool link_is_gone(const struct link *self) {
+  return self->state == STOPPED || (self->state != UP && self->attempts > 0);
 }
 
 /* Before the login is answered the socket is not the owner's. */

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "agent/log.h"
+#include "agent/redis/login.h"
 #include "agent/redis/url.h"
 #include "wire/error.h"
 
@@ -19,8 +20,9 @@
  *   link_start
  *     up()            logged in: the owner sends from here on
  *     reply()         one for each command, in order
- *     writable()      after link_write took less than all
- *     down()          lost, and being made again: everything unanswered is unknown
+ *     writable()      after link_write took less than all; may be NULL
+ *     down()          lost, and being made again: everything unanswered is unknown; may be NULL
+ *     unreachable()   an attempt to make it again has failed; may be NULL
  *     failed()        given up: LINK_BOOT_ATTEMPTS before the first success, or an answer that
  *                     another attempt will not change (wrong password, no permission)
  *
@@ -42,15 +44,16 @@ struct link_handler {
   void (*reply)(void *owner, const redisReply *reply);
   void (*writable)(void *owner);
   void (*down)(void *owner);
+  void (*unreachable)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
 
 struct link_options {
   const struct redis_url *url;
-  const char *role; /* for the log: "intake" */
-  const char *name; /* shown by CLIENT LIST, where Redis takes it */
-  size_t
-      largest_string; /* a longer bulk string is read and thrown away, see link_reply_too_large */
+  const char *role;         /* for the log: "intake" */
+  const char *name;         /* shown by CLIENT LIST, where Redis takes it */
+  struct login_probe probe; /* ends every login */
+  size_t largest_string;    /* a longer one is thrown away, see link_reply_too_large */
 };
 
 struct link;
@@ -67,6 +70,9 @@ void link_start(struct link *self);
 void link_stop(struct link *self);
 
 bool link_is_up(const struct link *self);
+
+/* Stopped, or lost and not to be made again so far: at least one attempt since has failed. */
+bool link_is_gone(const struct link *self);
 
 /*
  * Writes what the socket takes now; returns the number of bytes, 0 also when the link is down. When

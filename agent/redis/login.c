@@ -10,17 +10,35 @@
 
 static const char set_name[] = "CLIENT SETNAME";
 
+/* A new text each time: growing it could leave a copy of the password behind. */
+static void append(struct login *self, const char *text, size_t length) {
+  char *longer = memory_allocate(self->length + length);
+  if (self->text != NULL) {
+    memcpy(longer, self->text, self->length);
+    explicit_bzero(self->text, self->length);
+    free(self->text);
+  }
+  memcpy(longer + self->length, text, length);
+  self->text = longer;
+  self->length += length;
+}
+
 static void add(struct login *self, const char *shown, int count, const char **words) {
   char *command;
   long long length = redisFormatCommandArgv(&command, count, words, NULL);
   if (length < 0)
-    abort();
-  self->text = memory_resize(self->text, self->length + (size_t)length);
-  memcpy(self->text + self->length, command, (size_t)length);
-  self->length += (size_t)length;
+    memory_exhausted("a command");
+  append(self, command, (size_t)length);
   explicit_bzero(command, (size_t)length);
   redisFreeCommand(command);
   self->commands[self->count++] = shown;
+}
+
+void login_add_probe(struct login *self, const struct login_probe *probe) {
+  if (probe->count > 0)
+    append(self, probe->text, probe->length);
+  for (int i = 0; i < probe->count; i++)
+    self->commands[self->count++] = probe->names[i];
 }
 
 void login_init(struct login *self, const struct redis_url *url, const char *name) {

@@ -10,10 +10,12 @@
  * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, as far as the url asks for
  * it, in one write; and whether the answers let it go on. Does no I/O.
  */
+#define LOGIN_COMMANDS_MAX 8
+
 struct login {
   char *text; /* the commands, to be sent as they are; holds the password */
   size_t length;
-  const char *commands[3]; /* their names, in order */
+  const char *commands[LOGIN_COMMANDS_MAX]; /* their names, in order */
   int count;
   int answered;
 };
@@ -27,6 +29,17 @@ enum login_verdict {
 
 /* `name` is what CLIENT LIST shows. */
 void login_init(struct login *self, const struct redis_url *url, const char *name);
+
+/* What the owner of a connection wants answered before it counts as usable. Borrowed. */
+struct login_probe {
+  const char *text; /* encoded commands */
+  size_t length;
+  const char *const *names; /* one for each, for people */
+  int count;
+};
+
+/* Appends it; an error in one of its answers refuses the login. */
+void login_add_probe(struct login *self, const struct login_probe *probe);
 
 /* Overwrites the text before it frees it. */
 void login_release(struct login *self);

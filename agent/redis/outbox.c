@@ -15,6 +15,11 @@
 
 #define PIECES 16
 
+#define PROBES 4
+
+/* Of an answer: ids and words; more than link reads at once (reply_reader.h). */
+#define LARGEST_STRING ((size_t)256 * 1024)
+
 struct outbox {
   const struct outbox_handler *handler;
   void *owner;
@@ -26,7 +31,8 @@ struct outbox {
   size_t event_head_length;
   size_t result_head_length;
   const struct keys *keys;
-  int probes; /* answers to the probe still to come */
+  char *probe_text;
+  char *probe_names[PROBES];
   bool ready;
   bool was_full;
 };
@@ -86,8 +92,6 @@ void outbox_result(struct outbox *self, const struct step_result *result) {
 
 static void pump(struct outbox *self) {
   struct iovec pieces[PIECES];
-  if (!self->ready)
-    return;
   for (;;) {
     int count = hold_unsent(&self->hold, pieces, PIECES);
     if (count == 0)
@@ -109,25 +113,25 @@ void outbox_flush(struct outbox *self) {
  * Before anything is done in its name the server is asked whether it would be allowed: a command is
  * checked for permission when it is queued, and a discarded transaction does nothing.
  */
-static void probe(struct outbox *self) {
-  char *text = memory_allocate(2 * strlen(self->event_head) + strlen(self->result_head) + 128);
-  char *out = text + sprintf(text, "*1\r\n$5\r\nMULTI\r\n");
-  out += sprintf(out, "%s0\r\n\r\n%s0\r\n\r\n", self->event_head, self->result_head);
-  out += sprintf(out, "*1\r\n$7\r\nDISCARD\r\n");
-  self->probes = 4;
-  struct iovec piece = {.iov_base = text, .iov_len = (size_t)(out - text)};
-  (void)link_write(self->link, &piece, 1);
-  link_expect(self->link, ANSWER_MS);
-  free(text);
+static void probe_init(struct outbox *self) {
+  const char *names[PROBES] = {"MULTI", "XADD", "LPUSH", "DISCARD"};
+  const char *keys[PROBES] = {NULL, self->keys->events, self->keys->results, NULL};
+  for (int i = 0; i < PROBES; i++)
+    if (asprintf(&self->probe_names[i], keys[i] != NULL ? "%s %s" : "%s", names[i], keys[i]) < 0)
+      memory_exhausted("a name");
+  if (asprintf(&self->probe_text,
+               "*1\r\n$5\r\nMULTI\r\n%s0\r\n\r\n%s0\r\n\r\n*1\r\n$7\r\nDISCARD\r\n",
+               self->event_head, self->result_head) < 0)
+    memory_exhausted("a command");
 }
 
 static void on_up(void *owner) {
   struct outbox *self = owner;
-  if (!self->ready) {
-    probe(self); /* the connection is new: its buffer is empty */
-    return;
-  }
   hold_rewind(&self->hold);
+  if (!self->ready) {
+    self->ready = true;
+    self->handler->ready(self->owner);
+  }
   pump(self);
 }
 
@@ -142,25 +146,8 @@ static void on_error(struct outbox *self, const char *command, const char *key, 
   self->handler->failed(self->owner, &error);
 }
 
-static void on_probe_reply(struct outbox *self, const redisReply *reply) {
-  static const char *const commands[] = {"DISCARD", "LPUSH", "XADD", "MULTI"};
-  const char *keys[] = {"", self->keys->results, self->keys->events, ""};
-  int which = --self->probes;
-  if (reply->type == REDIS_REPLY_ERROR) {
-    on_error(self, commands[which], keys[which], reply->str);
-  } else if (self->probes == 0) {
-    self->ready = true;
-    self->handler->ready(self->owner);
-    pump(self);
-  }
-}
-
 static void on_reply(void *owner, const redisReply *reply) {
   struct outbox *self = owner;
-  if (self->probes > 0) {
-    on_probe_reply(self, reply);
-    return;
-  }
   size_t length;
   const char *oldest = hold_oldest(&self->hold, &length);
   if (oldest == NULL) {
@@ -189,9 +176,9 @@ static void on_writable(void *owner) {
   pump(owner);
 }
 
-static void on_down(void *owner) {
+static void on_unreachable(void *owner) {
   struct outbox *self = owner;
-  self->probes = 0;
+  self->handler->gone(self->owner);
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -205,7 +192,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
   static const struct link_handler link_handler = {.up = on_up,
                                                    .reply = on_reply,
                                                    .writable = on_writable,
-                                                   .down = on_down,
+                                                   .unreachable = on_unreachable,
                                                    .failed = on_failed};
   struct outbox *self = memory_allocate(sizeof *self);
   *self =
@@ -218,8 +205,15 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
   self->event_head_length = strlen(self->event_head);
   self->result_head_length = strlen(self->result_head);
   hold_init(&self->hold);
-  struct link_options link_options = {
-      .url = options->url, .role = "outbox", .name = options->name, .largest_string = SIZE_MAX};
+  probe_init(self);
+  struct link_options link_options = {.url = options->url,
+                                      .role = "outbox",
+                                      .name = options->name,
+                                      .probe = {.text = self->probe_text,
+                                                .length = strlen(self->probe_text),
+                                                .names = (const char *const *)self->probe_names,
+                                                .count = PROBES},
+                                      .largest_string = LARGEST_STRING};
   self->link = link_new(base, log, &link_options, &link_handler, self);
   return self;
 }
@@ -227,6 +221,9 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
 void outbox_free(struct outbox *self) {
   link_free(self->link);
   hold_free(&self->hold);
+  for (int i = 0; i < PROBES; i++)
+    free(self->probe_names[i]);
+  free(self->probe_text);
   free(self->event_head);
   free(self->result_head);
   free(self);
@@ -244,6 +241,6 @@ size_t outbox_unacknowledged(const struct outbox *self) {
   return self->hold.records;
 }
 
-bool outbox_is_connected(const struct outbox *self) {
-  return link_is_up(self->link);
+bool outbox_is_gone(const struct outbox *self) {
+  return link_is_gone(self->link);
 }

@@ -23,6 +23,7 @@
  *   outbox_result, outbox_flush
  *     room()              after outbox_is_full: it no longer is
  *     empty()             everything was acknowledged
+ *     gone()              Redis was lost, and one more attempt to come back to it has failed
  *     failed()            an error that does not pass: nothing more will be sent
  */
 struct outbox;
@@ -39,6 +40,7 @@ struct outbox_handler {
   void (*ready)(void *owner);
   void (*room)(void *owner);
   void (*empty)(void *owner);
+  void (*gone)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
 
@@ -61,6 +63,7 @@ bool outbox_is_full(const struct outbox *self);
 /* Records that Redis has not acknowledged. */
 size_t outbox_unacknowledged(const struct outbox *self);
 
-bool outbox_is_connected(const struct outbox *self);
+/* Redis was lost, and an attempt to come back to it has failed; or the outbox has failed. */
+bool outbox_is_gone(const struct outbox *self);
 
 #endif

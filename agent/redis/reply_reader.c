@@ -1,4 +1,5 @@
 #include "agent/redis/reply_reader.h"
+#include "wire/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +7,8 @@
 void reply_reader_init(struct reply_reader *self, size_t largest_string) {
   *self = (struct reply_reader){.reader = redisReaderCreate(), .largest_string = largest_string};
   if (self->reader == NULL)
-    abort();
+    memory_exhausted("a buffer");
+  self->reader->maxelements = REPLY_READER_ELEMENTS_MAX;
 }
 
 void reply_reader_release(struct reply_reader *self) {
@@ -19,18 +21,18 @@ void reply_reader_feed(struct reply_reader *self, const char *bytes, size_t leng
   size_t eaten = length < self->discard ? length : (size_t)self->discard;
   self->discard -= eaten;
   if (length > eaten && redisReaderFeed(self->reader, bytes + eaten, length - eaten) != REDIS_OK)
-    abort();
+    memory_exhausted("a buffer");
 }
 
 /* A new reader, which will find the beginning of the string as if that were all. */
-static void keep_beginning(struct reply_reader *self, const char *text, size_t length) {
+static void keep_beginning(struct reply_reader *self, const char *text) {
   redisReader *reader = redisReaderCreate();
   char head[32];
-  int head_length = snprintf(head, sizeof head, "$%zu\r\n", length);
-  if (reader == NULL || redisReaderFeed(reader, head, (size_t)head_length) != REDIS_OK ||
-      redisReaderFeed(reader, text, length) != REDIS_OK ||
+  int length = snprintf(head, sizeof head, "$%zu\r\n", REPLY_READER_BEGINNING);
+  if (reader == NULL || redisReaderFeed(reader, head, (size_t)length) != REDIS_OK ||
+      redisReaderFeed(reader, text, REPLY_READER_BEGINNING) != REDIS_OK ||
       redisReaderFeed(reader, "\r\n", 2) != REDIS_OK)
-    abort();
+    memory_exhausted("a buffer");
   redisReaderFree(self->reader);
   self->reader = reader;
 }
@@ -43,14 +45,16 @@ static void refuse_large_string(struct reply_reader *self) {
   const char *text = reader->buf + reader->pos;
   const char *end = reader->buf + reader->len;
   unsigned long long length = 0;
-  while (text < end && *text >= '0' && *text <= '9' && length < (1ULL << 50))
+  while (text < end && *text >= '0' && *text <= '9')
     length = length * 10 + (unsigned long long)(*text++ - '0');
   if (end - text < 2 || *text != '\r' || length <= self->largest_string)
-    return;
+    return; /* a whole line that hiredis has passed: it is the number it seems to be */
   size_t there = (size_t)(end - text) - 2;
+  if (there < REPLY_READER_BEGINNING)
+    return; /* Redis may send the length and the string in packets of their own */
   self->discard = length + 2 - there; /* it ends with \r\n */
   self->too_large = true;
-  keep_beginning(self, text + 2, there < REPLY_READER_BEGINNING ? there : REPLY_READER_BEGINNING);
+  keep_beginning(self, text + 2);
 }
 
 /* hiredis gives a large buffer back when more is fed; that may be a whole step later. */

@@ -7,13 +7,18 @@
 
 /*
  * Bytes from Redis -> replies. A string longer than `largest_string` is not collected: it is thrown
- * away as it arrives, and its whole answer becomes REPLY_READER_TOO_LARGE, with its beginning.
+ * away as it arrives, and its whole answer becomes REPLY_READER_TOO_LARGE, with its beginning. It
+ * has to be the last string of that answer, and `largest_string` at least REPLY_READER_BEGINNING
+ * more than what is fed at once: what arrives whole is a reply.
  *
  *   reply_reader_feed(&reader, bytes, n)
  *   while ((what = reply_reader_next(&reader, &reply)) != REPLY_READER_MORE)
  *     …                                      freeReplyObject(reply)
  */
 #define REPLY_READER_BEGINNING ((size_t)4096)
+
+/* An array that claims more is not the protocol: no answer to what is asked here has as many. */
+#define REPLY_READER_ELEMENTS_MAX 1024
 
 struct reply_reader {
   redisReader *reader;
@@ -25,7 +30,7 @@ struct reply_reader {
 enum reply_reader_result {
   REPLY_READER_MORE, /* bytes are needed */
   REPLY_READER_REPLY,
-  REPLY_READER_TOO_LARGE, /* *reply is a string: at most REPLY_READER_BEGINNING bytes of it */
+  REPLY_READER_TOO_LARGE, /* *reply is a string: the first REPLY_READER_BEGINNING bytes of it */
   REPLY_READER_BROKEN     /* what came is not the protocol; reply_reader_error says more */
 };
 

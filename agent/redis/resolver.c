@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "agent/loop_event.h"
 #include "wire/memory.h"
 
 struct resolver {
@@ -39,7 +40,7 @@ static void on_answer(int error, struct evutil_addrinfo *addresses, void *contex
   self->request = NULL;
   self->error = error;
   self->addresses = addresses;
-  event_active(self->finish, EV_TIMEOUT, 0);
+  loop_timer_start_now(self->finish);
 }
 
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
@@ -48,10 +49,10 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
                                 void *owner) {
   struct resolver *self = memory_allocate(sizeof *self);
   *self = (struct resolver){.base = base, .done = done, .owner = owner};
-  self->finish = evtimer_new(base, on_finish, self);
+  self->finish = loop_timer_new(base, on_finish, self);
   self->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-  if (self->dns == NULL || self->finish == NULL)
-    abort();
+  if (self->dns == NULL)
+    memory_exhausted("a resolver");
   /* A missing file (a scratch image) leaves the defaults; mixed-case queries, which evdns sends
      against forged answers, are refused by some servers. */
   (void)evdns_base_resolv_conf_parse(self->dns, DNS_OPTIONS_ALL, "/etc/resolv.conf");

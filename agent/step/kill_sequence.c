@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/clock.h"
+#include "agent/loop_event.h"
 
 /* How often a scan looks whether the tree is gone: a scan costs some milliseconds where there are
    hundreds of processes. */
@@ -16,8 +17,7 @@
 #define CHASE_MS 20
 
 static void look_again(struct kill_sequence *self, int64_t ms) {
-  struct timeval pause = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
-  (void)evtimer_add(self->timer, &pause);
+  loop_timer_start(self->timer, ms);
 }
 
 static void look(evutil_socket_t fd, short what, void *context) {
@@ -47,9 +47,7 @@ void kill_sequence_init(struct kill_sequence *self, struct event_base *base,
                         const struct process_tree *tree,
                         void (*gone)(void *owner, size_t survivors), void *owner) {
   *self = (struct kill_sequence){.tree = tree, .gone = gone, .owner = owner};
-  self->timer = evtimer_new(base, look, self);
-  if (self->timer == NULL)
-    abort();
+  self->timer = loop_timer_new(base, look, self);
 }
 
 void kill_sequence_release(struct kill_sequence *self) {
@@ -68,9 +66,12 @@ void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
     self->kill_at_ms = kill_at_ms;
   } else {
     self->running = true;
+    self->quiet_scans = 0;
     self->kill_at_ms = kill_at_ms;
-    if (grace_ms > 0)
+    if (grace_ms > 0) {
       (void)process_tree_signal(self->tree, SIGTERM);
+      (void)process_tree_signal(self->tree, SIGCONT); /* a stopped process cannot obey */
+    }
   }
   look_again(self, 0);
 }

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/loop_event.h"
+#include "wire/memory.h"
+
 struct pipe_drain {
   struct event *readable;
   struct leftovers *owner;
@@ -17,10 +20,8 @@ struct leftovers {
 };
 
 struct leftovers *leftovers_new(struct event_base *base) {
-  struct leftovers *self = calloc(1, sizeof *self);
-  if (self == NULL)
-    abort();
-  self->base = base;
+  struct leftovers *self = memory_allocate(sizeof *self);
+  *self = (struct leftovers){.base = base};
   return self;
 }
 
@@ -54,13 +55,8 @@ static void throw_away(evutil_socket_t fd, short what, void *context) {
 }
 
 void leftovers_adopt(struct leftovers *self, int fd) {
-  struct pipe_drain *drain = calloc(1, sizeof *drain);
-  if (drain == NULL)
-    abort();
+  struct pipe_drain *drain = memory_allocate(sizeof *drain);
   *drain = (struct pipe_drain){.owner = self, .fd = fd, .next = self->drains};
-  drain->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, throw_away, drain);
-  if (drain->readable == NULL)
-    abort();
-  (void)event_add(drain->readable, NULL);
+  drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, throw_away, drain);
   self->drains = drain;
 }

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/loop_event.h"
 #include "agent/step/kill_sequence.h"
 #include "agent/step/process_tree.h"
+#include "wire/memory.h"
 
 struct stream {
   struct process *process;
@@ -51,7 +53,7 @@ static void maybe_end(struct process *self) {
   self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
   (void)event_del(self->drain);
-  event_active(self->end, EV_TIMEOUT, 0);
+  loop_timer_start_now(self->end);
 }
 
 static void stream_end(struct stream *stream, bool held) {
@@ -80,6 +82,8 @@ static void limit_streams(struct process *self) {
     if (waiting == 0)
       stream_end(stream, true);
   }
+  if (!self->over && self->handler->remains != NULL)
+    self->handler->remains(self->owner);
 }
 
 static void on_drain(evutil_socket_t fd, short what, void *context) {
@@ -132,33 +136,25 @@ static void on_end(evutil_socket_t fd, short what, void *context) {
   self->handler->ended(self->owner, &self->outcome);
 }
 
-static struct event *checked(struct event *event) {
-  if (event == NULL)
-    abort();
-  return event;
-}
-
 static void stream_open(struct process *self, struct event_base *base, int i, int fd) {
   struct stream *stream = &self->streams[i];
   *stream = (struct stream){.process = self, .fd = fd};
-  stream->readable = checked(event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream));
-  (void)event_add(stream->readable, NULL);
+  stream->readable = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream);
 }
 
 static struct process *process_new(const struct process_context *context,
                                    const struct process_spec *spec,
                                    const struct process_handler *handler, void *owner) {
-  struct process *self = calloc(1, sizeof *self);
-  if (self == NULL || (self->tag = strdup(spec->tag)) == NULL)
-    abort();
+  struct process *self = memory_allocate(sizeof *self);
+  *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag))};
   self->handler = handler;
   self->owner = owner;
   self->leftovers = context->leftovers;
   self->outcome.status = -1;
   self->tree.tag = self->tag;
-  self->deadline = checked(evtimer_new(context->base, on_deadline, self));
-  self->drain = checked(evtimer_new(context->base, on_drain, self));
-  self->end = checked(evtimer_new(context->base, on_end, self));
+  self->deadline = loop_timer_new(context->base, on_deadline, self);
+  self->drain = loop_timer_new(context->base, on_drain, self);
+  self->end = loop_timer_new(context->base, on_end, self);
   kill_sequence_init(&self->kill, context->base, &self->tree, on_tree_gone, self);
   return self;
 }
@@ -209,8 +205,7 @@ struct process *process_start(const struct process_context *context,
   self->started_ms = started_ms;
   stream_open(self, context->base, PROCESS_STDOUT, out[0]);
   stream_open(self, context->base, PROCESS_STDERR, err[0]);
-  struct timeval timeout = {.tv_sec = (time_t)spec->timeout_seconds};
-  (void)evtimer_add(self->deadline, &timeout);
+  loop_timer_start(self->deadline, (int64_t)spec->timeout_seconds * 1000);
   return self;
 }
 
@@ -273,9 +268,7 @@ bool process_reaped(struct process *self, pid_t pid, int status) {
   self->reaped = true;
   (void)event_del(self->deadline);
   if (!self->killing) {
-    struct timeval bound = {.tv_sec = PROCESS_DRAIN_MS / 1000,
-                            .tv_usec = (PROCESS_DRAIN_MS % 1000) * 1000};
-    (void)evtimer_add(self->drain, &bound);
+    loop_timer_start(self->drain, PROCESS_DRAIN_MS);
   }
   maybe_end(self);
   return true;

@@ -43,6 +43,9 @@ struct process_outcome {
 
 struct process_handler {
   void (*readable)(void *owner, enum process_stream stream);
+  /* The command is over, and so is its tree if it had to be killed: nothing is left but what its
+     pipes hold now. Not called where `ended` follows at once; may be NULL. */
+  void (*remains)(void *owner);
   void (*ended)(void *owner, const struct process_outcome *outcome);
 };
 

@@ -85,6 +85,11 @@ static bool read_stat(pid_t pid, struct member *member) {
   return true;
 }
 
+bool process_tree_is_known(void) {
+  struct member self;
+  return read_stat(getpid(), &self);
+}
+
 /* The tag in a process's environment: 1 with its value, 0 when it has none or may not be asked. */
 static int read_tag(pid_t pid, char *value, size_t size) {
   char path[64];
@@ -230,6 +235,8 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
     living = signal_members(self, &snapshot, signal);
   } else if (self->leader != 0) {
     living = kill(-self->leader, signal) == 0;
+  } else if (getpid() == 1) {
+    living = kill(-1, signal) == 0; /* all there are but this one */
   }
   free(snapshot.members);
   return living;
@@ -266,13 +273,14 @@ void process_tree_chase(const struct process_tree *self, int milliseconds) {
 }
 
 struct holder_search {
-  struct stat pipe;
+  char link[64]; /* what a descriptor of that pipe links to in /proc */
   size_t found;
   char *name;
   size_t size;
 };
 
-static bool process_has_pipe(pid_t pid, const struct stat *pipe) {
+/* The links are read, not followed: behind another one there may be a dead network mount. */
+static bool process_has_pipe(pid_t pid, const char *link) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
   DIR *fds = opendir(path);
@@ -280,9 +288,10 @@ static bool process_has_pipe(pid_t pid, const struct stat *pipe) {
     return false;
   bool found = false;
   for (const struct dirent *entry; !found && (entry = readdir(fds)) != NULL;) {
-    struct stat stat;
-    found = fstatat(dirfd(fds), entry->d_name, &stat, 0) == 0 && stat.st_dev == pipe->st_dev &&
-            stat.st_ino == pipe->st_ino;
+    char target[64];
+    ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    found = strcmp(target, link) == 0;
   }
   closedir(fds);
   return found;
@@ -290,7 +299,7 @@ static bool process_has_pipe(pid_t pid, const struct stat *pipe) {
 
 static void visit_holder(void *context, pid_t pid) {
   struct holder_search *search = context;
-  if (pid == getpid() || !process_has_pipe(pid, &search->pipe))
+  if (pid == getpid() || !process_has_pipe(pid, search->link))
     return;
   if (search->found++ == 0) {
     char comm[32] = "?";
@@ -303,7 +312,10 @@ static void visit_holder(void *context, pid_t pid) {
 size_t process_tree_pipe_holder(int fd, char *name, size_t size) {
   struct holder_search search = {.name = name, .size = size};
   name[0] = '\0';
-  if (fstat(fd, &search.pipe) == 0)
-    (void)for_each_process(visit_holder, &search);
+  struct stat pipe;
+  if (fstat(fd, &pipe) != 0)
+    return 0;
+  (void)snprintf(search.link, sizeof search.link, "pipe:[%llu]", (unsigned long long)pipe.st_ino);
+  (void)for_each_process(visit_holder, &search);
   return search.found;
 }

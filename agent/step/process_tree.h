@@ -1,6 +1,7 @@
 #ifndef AGENT_STEP_PROCESS_TREE_H
 #define AGENT_STEP_PROCESS_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,9 +13,11 @@
  * belongs to a step when
  *   - its environment holds the step's tag, or
  *   - it has no tag of this agent, and its nearest ancestor with a known answer belongs; where
- * there is none up to the agent's own child, that child was started after the step was. The last
- * rule is for what cleared its environment and lost its parent: only one step runs at a time, so it
- * is either the running step's or older than it.
+ * there is none up to the agent's own child, that child was started after the step was.
+ *
+ * The last rule is for what cleared its environment and lost its parent. It errs where a process
+ * that an earlier step left behind does the same while a later step runs; and a step that puts an
+ * earlier step's tag on an orphan hides it.
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
@@ -24,6 +27,10 @@ struct process_tree {
   pid_t leader;    /* the command itself, also leader of its process group; 0 when tag is NULL */
   uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
 };
+
+/* Whether /proc can be read. Without it only a command's process group is known, and, to the first
+   process of a container, everybody. */
+bool process_tree_is_known(void);
 
 /* The kernel's clock for start times: ticks since boot. */
 uint64_t process_tree_now(void);

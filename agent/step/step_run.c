@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "agent/clock.h"
+#include "agent/loop_event.h"
 #include "agent/step/batcher.h"
 #include "agent/step/kinds/run.h"
 #include "agent/step/lines.h"
@@ -30,6 +31,7 @@ struct step_run {
   int64_t now_ms; /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   bool paused;
+  bool remains;       /* the command is over, its pipes are not */
   bool ended;         /* the process is over; lines may still wait in the splitters */
   struct error error; /* why it was not started, stopped or ended by a signal */
 };
@@ -65,8 +67,7 @@ static void flush_when_due(struct step_run *self) {
   if (wait_ms == 0) {
     flush(self);
   } else if (wait_ms > 0 && !evtimer_pending(self->flush_timer, NULL)) {
-    struct timeval wait = {.tv_usec = (suseconds_t)wait_ms * 1000};
-    (void)evtimer_add(self->flush_timer, &wait);
+    loop_timer_start(self->flush_timer, wait_ms);
   }
 }
 
@@ -105,6 +106,15 @@ static void on_readable(void *owner, enum process_stream stream) {
   self->paused = true;
   process_pause(self->process);
   flush(self); /* room only comes from what has left */
+  if (self->remains)
+    self->handler->waits(self->owner);
+}
+
+static void on_remains(void *owner) {
+  struct step_run *self = owner;
+  self->remains = true;
+  if (self->paused)
+    self->handler->waits(self->owner);
 }
 
 static const char *signal_name(int signal) {
@@ -165,10 +175,12 @@ static void finish(struct step_run *self) {
 
 /* The process is over: what is left is in the splitters. */
 static void finish_or_wait(struct step_run *self) {
-  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR))
+  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
     finish(self);
-  else
+  } else {
     flush(self);
+    self->handler->waits(self->owner);
+  }
 }
 
 static void on_ended(void *owner, const struct process_outcome *outcome) {
@@ -189,21 +201,14 @@ static void on_finishing(evutil_socket_t fd, short what, void *context) {
   finish_or_wait(self);
 }
 
-static struct event *timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
-  struct event *timer = evtimer_new(base, callback, owner);
-  if (timer == NULL)
-    abort();
-  return timer;
-}
-
 static struct step_run *step_run_new(const struct step_run_context *context, struct step *step,
                                      const struct step_run_handler *handler, void *owner) {
   struct step_run *self = memory_allocate(sizeof *self);
   *self = (struct step_run){.handler = handler, .owner = owner, .step = *step};
   *step = (struct step){0};
   self->outcome.status = -1;
-  self->flush_timer = timer_new(context->process.base, on_flush_timer, self);
-  self->finishing = timer_new(context->process.base, on_finishing, self);
+  self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
+  self->finishing = loop_timer_new(context->process.base, on_finishing, self);
   line_splitter_init(&self->splitters[PROCESS_STDOUT]);
   line_splitter_init(&self->splitters[PROCESS_STDERR]);
   transcript_init(&self->transcript);
@@ -219,8 +224,8 @@ static struct step_run *step_run_new(const struct step_run_context *context, str
 struct step_run *step_run_start(const struct step_run_context *context, struct step *step,
                                 uint64_t number, const struct step_run_handler *handler,
                                 void *owner) {
-  static const struct process_handler process_handler = {.readable = on_readable,
-                                                         .ended = on_ended};
+  static const struct process_handler process_handler = {
+      .readable = on_readable, .remains = on_remains, .ended = on_ended};
   struct step_run *self = step_run_new(context, step, handler, owner);
   char tag[128];
   (void)snprintf(tag, sizeof tag, "%s-%llu", context->agent_tag, (unsigned long long)number);
@@ -229,7 +234,7 @@ struct step_run *step_run_start(const struct step_run_context *context, struct s
   self->process = run_start(context, &self->step, tag, &process_handler, self, &self->error);
   self->ended = self->process == NULL;
   if (self->ended)
-    event_active(self->finishing, EV_TIMEOUT, 0);
+    loop_timer_start_now(self->finishing);
   flush_when_due(self);
   return self;
 }
@@ -259,7 +264,7 @@ void step_run_resume(struct step_run *self) {
   if (!self->paused && !self->ended)
     return;
   if (self->ended) {
-    event_active(self->finishing, EV_TIMEOUT, 0);
+    loop_timer_start_now(self->finishing);
     return;
   }
   read_clock(self);

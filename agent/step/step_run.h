@@ -18,6 +18,7 @@
  *     step_run_reaped(…)                for every child that was reaped
  *     event(…) …, flush()               while the command prints
  *     step_run_resume(…)                when the owner is no longer full
+ *   waits()                           the command is over, its lines are not: the owner is full
  *   event(completed), flush(), done()   once, never inside another call of the owner
  *   step_run_free(run)                  from done(), or to give up
  */
@@ -33,6 +34,7 @@ struct step_run_handler {
   void (*event)(void *owner, const struct step_event *event);
   void (*flush)(void *owner);
   bool (*full)(void *owner);
+  void (*waits)(void *owner);
   void (*done)(void *owner, const struct step_run_report *report);
 };
 

@@ -9,13 +9,24 @@
 
 #include <cmocka.h>
 
+#include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/proc.h"
 #include "tests/support/wait.h"
 
 /* One cycle, less what clocks may differ, and more what a busy machine may add. */
 enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000 };
 
-enum { BY_FLAG, BY_VARIABLE, FLAG_WINS, AFTER_A_STEP, WITHOUT_REDIS, STEP_COUNTS, CASES };
+enum {
+  BY_FLAG,
+  BY_VARIABLE,
+  FLAG_WINS,
+  AFTER_A_STEP,
+  WITHOUT_REDIS,
+  OUTPUT_WAITS,
+  STEP_COUNTS,
+  CASES
+};
 
 struct agents {
   struct job *jobs[CASES];
@@ -70,6 +81,7 @@ static int start_all(void **state) {
   agents->jobs[FLAG_WINS] = start("1", "5");
   agents->jobs[AFTER_A_STEP] = start("1", NULL);
   agents->jobs[WITHOUT_REDIS] = start("1", NULL);
+  agents->jobs[OUTPUT_WAITS] = start("1", NULL);
   agents->jobs[STEP_COUNTS] = start("1", NULL);
   for (int i = 0; i < CASES; i++)
     agents->idle_since[i] = wait_now_ms();
@@ -82,12 +94,23 @@ static int start_all(void **state) {
   redis_server_kill(job->server);
   agents->idle_since[WITHOUT_REDIS] = wait_now_ms();
 
+  job = agents->jobs[OUTPUT_WAITS];
+  cJSON *step = job_step(job, "yes", job->id, NULL);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 10);
+  job_push(job, step);
+  events_wait(job, step, "stdout", job->id);
+  redis_server_kill(job->server);
+
   job = agents->jobs[AFTER_A_STEP];
   job_run(job, job_step(job, "sleep", "4", NULL));
   agents->idle_since[AFTER_A_STEP] = wait_now_ms();
 
   job_result(agents->jobs[STEP_COUNTS]);
   agents->idle_since[STEP_COUNTS] = wait_now_ms();
+
+  job = agents->jobs[OUTPUT_WAITS];
+  assert_true(proc_wait_gone(job_format(job, "yes %s", job->id), WAIT_BOUND_MS));
+  agents->idle_since[OUTPUT_WAITS] = wait_now_ms();
   wait_until(all_have_left, agents, CYCLE_MS + LATE_MS);
   return 0;
 }
@@ -100,40 +123,45 @@ static int stop_all(void **state) {
   return 0;
 }
 
-static void expect_left_in_time(struct agents *agents, int which) {
+static void expect_left_in_time(struct agents *agents, int which, int expected) {
   struct job *job = agents->jobs[which];
   if (agents->left_at[which] == 0)
     job_fail(job, "it still runs");
   int code = agent_process_wait(job->agent, 0);
-  if (code != 2)
-    job_fail(job, "exit code %d, not 2", code);
+  if (code != expected)
+    job_fail(job, "exit code %d, not %d", code, expected);
   int64_t idle = agents->left_at[which] - agents->idle_since[which];
   if (idle < CYCLE_MS - EARLY_MS || idle > CYCLE_MS + LATE_MS)
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
 static void a_flag_sets_the_limit(void **state) {
-  expect_left_in_time(*state, BY_FLAG);
+  expect_left_in_time(*state, BY_FLAG, 2);
 }
 
 static void a_variable_sets_the_limit(void **state) {
-  expect_left_in_time(*state, BY_VARIABLE);
+  expect_left_in_time(*state, BY_VARIABLE, 2);
 }
 
 static void the_flag_wins_over_the_variable(void **state) {
-  expect_left_in_time(*state, FLAG_WINS);
+  expect_left_in_time(*state, FLAG_WINS, 2);
 }
 
 static void a_step_starts_the_count_again(void **state) {
-  expect_left_in_time(*state, AFTER_A_STEP);
+  expect_left_in_time(*state, AFTER_A_STEP, 2);
 }
 
 static void time_without_redis_counts(void **state) {
-  expect_left_in_time(*state, WITHOUT_REDIS);
+  expect_left_in_time(*state, WITHOUT_REDIS, 2);
+}
+
+/* The command is over, its output is not: that is time without a step, too. */
+static void output_that_waits_for_redis_does_not_keep_it(void **state) {
+  expect_left_in_time(*state, OUTPUT_WAITS, 3);
 }
 
 static void a_running_step_is_not_idle(void **state) {
-  expect_left_in_time(*state, STEP_COUNTS);
+  expect_left_in_time(*state, STEP_COUNTS, 2);
 }
 
 int main(void) {
@@ -143,6 +171,7 @@ int main(void) {
       cmocka_unit_test(the_flag_wins_over_the_variable),
       cmocka_unit_test(a_step_starts_the_count_again),
       cmocka_unit_test(time_without_redis_counts),
+      cmocka_unit_test(output_that_waits_for_redis_does_not_keep_it),
       cmocka_unit_test(a_running_step_is_not_idle),
   };
   return cmocka_run_group_tests_name("idle", tests, start_all, stop_all);

@@ -170,6 +170,19 @@ static void without_redis_nobody_waits_for_it(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
+/* A connection that was cut a moment ago is no reason to lose the answer. */
+static void a_cut_connection_is_waited_for(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = start_willing(job, sleep);
+  freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
+  send_signal(job, SIGTERM);
+  expect_exit(job, 143, AT_ONCE_MS);
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  expect_cancelled(job, result, "SIGTERM");
+}
+
 static bool holds_all_it_may(void *context) {
   const struct job *job = context;
   return proc_status_kib(agent_process_pid(job->agent), "VmRSS") > 4096;
@@ -197,6 +210,32 @@ static void a_redis_that_does_not_answer_is_not_waited_for(void **state) {
   send_signal(job, SIGTERM);
   expect_exit(job, 143, IN_TIME_MS);
   assert_int_equal(proc_find(sleep), 0);
+}
+
+static void a_redis_that_answers_late_hears_the_end(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 60);
+  const cJSON *step = start_willing(job, sleep);
+  redis_server_freeze(job->server);
+  send_signal(job, SIGTERM);
+  agent_process_wait_log(job->agent, "exit=-1"); /* the step is over, and nobody knows */
+  assert_true(agent_process_is_running(job->agent));
+  redis_server_thaw(job->server);
+  expect_exit(job, 143, AT_ONCE_MS);
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  expect_cancelled(job, result, "SIGTERM");
+  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+}
+
+static void a_redis_that_dies_on_the_way_is_not_waited_for(void **state) {
+  struct job *job = *state;
+  start_willing(job, job_unique_sleep(job, 60));
+  redis_server_freeze(job->server);
+  send_signal(job, SIGTERM);
+  agent_process_wait_log(job->agent, "exit=-1");
+  redis_server_kill(job->server);
+  expect_exit(job, 143, AT_ONCE_MS);
 }
 
 /* Caught, or blocked to be read from a descriptor. */
@@ -236,9 +275,14 @@ int main(void) {
       cmocka_unit_test_setup_teardown(without_redis_an_idle_agent_leaves_at_once, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(without_redis_nobody_waits_for_it, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_cut_connection_is_waited_for, job_setup, job_teardown),
       cmocka_unit_test_setup_teardown(without_redis_a_waiting_command_is_ended, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(a_redis_that_does_not_answer_is_not_waited_for, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_redis_that_answers_late_hears_the_end, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(sigterm_during_the_first_connection, job_setup_server,
                                       job_teardown),

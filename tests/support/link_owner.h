@@ -20,7 +20,7 @@ struct link_owner {
   int failed;
   int replies;
   int too_large;
-  char text[256]; /* the replies, one space behind each; of an array its second element */
+  char text[8192]; /* the replies, one space behind each; of an array its second element */
   char error[256];
   const char *drop_at; /* a reply at which the owner drops, or stops, the link */
   const char *stop_at;

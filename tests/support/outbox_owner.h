@@ -24,6 +24,7 @@ struct outbox_owner {
   int ready;
   int room;
   int empty;
+  int gone;
   int failed;
   char error[256];
 };

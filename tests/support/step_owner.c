@@ -36,6 +36,10 @@ static bool on_full(void *owner) {
   return self->full;
 }
 
+static void on_waits(void *owner) {
+  ((struct step_owner *)owner)->waits++;
+}
+
 static void on_done(void *owner, const struct step_run_report *report) {
   struct step_owner *self = owner;
   self->done++;
@@ -98,7 +102,7 @@ int step_owner_tear_down(void **state) {
 
 void step_owner_start(struct step_owner *self, const char *json) {
   static const struct step_run_handler handler = {
-      .event = on_event, .flush = on_flush, .full = on_full, .done = on_done};
+      .event = on_event, .flush = on_flush, .full = on_full, .waits = on_waits, .done = on_done};
   struct step step;
   struct error error;
   if (step_parse(&step, json, strlen(json), &error) != 0)

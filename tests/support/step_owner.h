@@ -30,7 +30,8 @@ struct step_owner {
   char step_id[64];   /* of the last event, as it goes into JSON */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   int timestamps_back; /* events that were older than the one before */
-  int done;            /* calls */
+  int done;
+  int waits; /* calls */
   struct step_result result;
   char *output_content; /* NULL when there was none */
   char *error_message;  /* NULL when there was none */

@@ -32,6 +32,29 @@ static void logs_in_with_all_that_the_url_has(void **state) {
   assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
 }
 
+/* A server that does not know AUTH (renamed, say) repeats its arguments. */
+static void a_password_that_the_server_repeats_is_not_told(void **state) {
+  static const char *const answers[] = {
+      "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n",
+      "-ERR what is this hunter2 of me\r\n", "-WRONGPASS 'hunter2' is wrong\r\n"};
+  struct link_owner *owner = *state;
+  char user[] = "me";
+  char password[] = "hunter2";
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    owner->failed = 0;
+    owner->answered = 0;
+    owner->url.user = user;
+    owner->url.password = password;
+    owner->login_answers[0] = answers[i];
+    link_owner_start(owner, SIZE_MAX);
+    assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
+    assert_non_null(strstr(owner->error, "AUTH: "));
+    assert_null(strstr(owner->error, "hunter2"));
+    link_free(owner->link);
+    owner->link = NULL;
+  }
+}
+
 static void is_up_only_behind_the_last_answer(void **state) {
   struct link_owner *owner = *state;
   char password[] = "secret";
@@ -50,6 +73,18 @@ static void is_up_only_behind_the_last_answer(void **state) {
   assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");
   fake_redis_send_slowly(owner->server, "+OK\r\n");
   link_owner_comes_up(owner);
+}
+
+static void a_login_may_be_more_than_the_socket_takes(void **state) {
+  struct link_owner *owner = *state;
+  enum { LONG = 2000000 };
+  static char password[LONG + 1];
+  memset(password, 'x', LONG);
+  owner->url.password = password;
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+  assert_int_equal(strlen(fake_redis_command(owner->server, 0)), strlen("AUTH ") + LONG);
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
 
 static void finds_a_server_by_address_and_by_name(void **state) {
@@ -166,7 +201,11 @@ int main(void) {
                                       link_owner_tear_down),
       cmocka_unit_test_setup_teardown(logs_in_with_all_that_the_url_has, link_owner_set_up,
                                       link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_password_that_the_server_repeats_is_not_told,
+                                      link_owner_set_up, link_owner_tear_down),
       cmocka_unit_test_setup_teardown(is_up_only_behind_the_last_answer, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_login_may_be_more_than_the_socket_takes, link_owner_set_up,
                                       link_owner_tear_down),
       cmocka_unit_test_setup_teardown(finds_a_server_by_address_and_by_name, link_owner_set_up,
                                       link_owner_tear_down),

@@ -81,10 +81,11 @@ static void what_was_not_acknowledged_is_sent_again(void **state) {
   loop_settle(&owner->loop);
   fake_redis_close_connection(owner->server);
   assert_true(loop_until(&owner->loop, outbox_owner_is_empty, owner));
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 3 + 1 + 2);
-  outbox_owner_got(owner, OUTBOX_OPENING + 3, "CLIENT", "its-name");
-  outbox_owner_got(owner, OUTBOX_OPENING + 4, "XADD", "<2>");
-  outbox_owner_got(owner, OUTBOX_OPENING + 5, "XADD", "<3>");
+  size_t again = OUTBOX_OPENING + 3;
+  outbox_owner_awaits(owner, again + OUTBOX_OPENING + 2);
+  outbox_owner_got(owner, again, "CLIENT", "its-name");
+  outbox_owner_got(owner, again + OUTBOX_OPENING, "XADD", "<2>");
+  outbox_owner_got(owner, again + OUTBOX_OPENING + 1, "XADD", "<3>");
   assert_int_equal(owner->ready, 1);
   assert_int_equal(owner->failed, 0);
 }
@@ -101,13 +102,13 @@ static void half_written_records_are_sent_again_whole(void **state) {
   outbox_owner_put_result(owner); /* while it is away */
   outbox_flush(owner->outbox);
   assert_true(loop_until(&owner->loop, outbox_owner_is_empty, owner));
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 1 + 301);
+  outbox_owner_awaits(owner, 2 * OUTBOX_OPENING + 301);
   for (int i = 0; i < 300; i++) {
     char expected[16];
     snprintf(expected, sizeof expected, "\"<%d>", i);
-    outbox_owner_got(owner, OUTBOX_OPENING + 1 + (size_t)i, "XADD", expected);
+    outbox_owner_got(owner, 2 * OUTBOX_OPENING + (size_t)i, "XADD", expected);
   }
-  outbox_owner_got(owner, OUTBOX_OPENING + 1 + 300, "LPUSH", "exitCode");
+  outbox_owner_got(owner, 2 * OUTBOX_OPENING + 300, "LPUSH", "exitCode");
 }
 
 /* The command goes on printing while the link logs in: the socket is not ours yet. */
@@ -119,17 +120,19 @@ static void nothing_is_sent_into_a_login(void **state) {
   outbox_flush(owner->outbox);
   outbox_owner_awaits(owner, OUTBOX_OPENING + 1);
   fake_redis_close_connection(owner->server);
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 2);
+  size_t opened = OUTBOX_OPENING + 1 + OUTBOX_OPENING;
+  outbox_owner_awaits(owner, opened);
   outbox_owner_put_event(owner, 2, 0);
   outbox_flush(owner->outbox);
   loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_commands(owner->server), OUTBOX_OPENING + 2);
+  assert_int_equal(fake_redis_commands(owner->server), opened);
   owner->silent = false;
-  fake_redis_send(owner->server, "+OK\r\n");
+  for (int i = 0; i < OUTBOX_OPENING; i++)
+    fake_redis_send(owner->server, "+OK\r\n");
   assert_true(loop_until(&owner->loop, outbox_owner_is_empty, owner));
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 4);
-  outbox_owner_got(owner, OUTBOX_OPENING + 2, "XADD", "<1>");
-  outbox_owner_got(owner, OUTBOX_OPENING + 3, "XADD", "<2>");
+  outbox_owner_awaits(owner, opened + 2);
+  outbox_owner_got(owner, opened, "XADD", "<1>");
+  outbox_owner_got(owner, opened + 1, "XADD", "<2>");
 }
 
 static void it_says_when_there_is_room_again(void **state) {
@@ -177,7 +180,7 @@ static void what_passes_is_sent_again(void **state) {
     owner->acknowledged = SIZE_MAX;
     fake_redis_send(owner->server, errors[i]);
     assert_true(loop_until(&owner->loop, outbox_owner_is_empty, owner));
-    outbox_owner_awaits(owner, commands += 2); /* login, and the same again */
+    outbox_owner_awaits(owner, commands += OUTBOX_OPENING + 1); /* and the same again */
     outbox_owner_got(owner, commands - 1, "XADD", "<7>");
   }
   assert_int_equal(owner->failed, 0);
@@ -199,18 +202,42 @@ static void what_does_not_pass_is_told(void **state) {
   assert_int_equal(owner->failed, 1);
   assert_non_null(strstr(owner->error, "LPUSH sandbox:j:results: WRONGTYPE"));
   assert_int_equal(outbox_unacknowledged(owner->outbox), 3);
-  assert_false(outbox_is_connected(owner->outbox));
+  assert_true(outbox_is_gone(owner->outbox));
+}
+
+static void it_is_gone_when_it_could_not_come_back(void **state) {
+  struct outbox_owner *owner = *state;
+  outbox_owner_start(owner, 0, 1000000);
+  fake_redis_refuse(owner->server);
+  fake_redis_close_connection(owner->server);
+  loop_settle(&owner->loop);
+  assert_false(outbox_is_gone(owner->outbox)); /* that is still to be seen */
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->gone));
+  assert_true(outbox_is_gone(owner->outbox));
+}
+
+/* A replica, say: to be logged in is not enough. */
+static void what_can_not_write_is_not_ready(void **state) {
+  struct outbox_owner *owner = *state;
+  owner->refuse = "XADD";
+  owner->error_reply = "-READONLY You can't write against a read only replica.\r\n";
+  outbox_owner_make(owner, 10000, 1000000);
+  outbox_start(owner->outbox);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
+  assert_int_equal(owner->ready, 0);
+  assert_int_equal(fake_redis_connections(owner->server), 5);
+  assert_non_null(strstr(owner->error, "READONLY"));
 }
 
 static void an_answer_nobody_asked_for_is_no_acknowledgement(void **state) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   fake_redis_send(owner->server, "+OK\r\n");
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 1); /* a new connection */
+  outbox_owner_awaits(owner, 2 * OUTBOX_OPENING); /* a new connection */
   outbox_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
   assert_true(loop_until(&owner->loop, outbox_owner_is_empty, owner));
-  outbox_owner_awaits(owner, OUTBOX_OPENING + 2);
+  outbox_owner_awaits(owner, 2 * OUTBOX_OPENING + 1);
 }
 
 int main(void) {
@@ -236,6 +263,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_passes_is_sent_again, outbox_owner_set_up,
                                       outbox_owner_tear_down),
       cmocka_unit_test_setup_teardown(what_does_not_pass_is_told, outbox_owner_set_up,
+                                      outbox_owner_tear_down),
+      cmocka_unit_test_setup_teardown(it_is_gone_when_it_could_not_come_back, outbox_owner_set_up,
+                                      outbox_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_can_not_write_is_not_ready, outbox_owner_set_up,
                                       outbox_owner_tear_down),
       cmocka_unit_test_setup_teardown(an_answer_nobody_asked_for_is_no_acknowledgement,
                                       outbox_owner_set_up, outbox_owner_tear_down),

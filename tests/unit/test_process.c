@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,35 @@ static void what_cannot_start_is_told(void **state) {
   struct error error;
   assert_null(process_start(&owner->context, &spec, &handler, NULL, &error));
   assert_non_null(strstr(error.text, "/no/such/command"));
+}
+
+/* One more descriptor at a time, until it can start: on the way nothing is lost. */
+static void without_descriptors_it_says_so(void **state) {
+  struct process_owner *owner = *state;
+  char *argv[] = {"true", NULL};
+  char *envp[] = {"PATH=/usr/bin:/bin", NULL};
+  const struct process_spec spec = {.argv = argv, .envp = envp, .tag = "t", .timeout_seconds = 60};
+  static const struct process_handler handler = {0};
+  int descriptors = proc_fd_count(getpid());
+  int next = dup(STDIN_FILENO);
+  close(next);
+  struct rlimit usual;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  int failures = 0;
+  for (;; failures++) {
+    struct rlimit few = {.rlim_cur = (rlim_t)(next + failures), .rlim_max = usual.rlim_max};
+    struct error error = {""};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct process *process = process_start(&owner->context, &spec, &handler, owner, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    if (process != NULL) {
+      process_free(process);
+      break;
+    }
+    assert_string_equal(error.text, "cannot make a pipe: Too many open files");
+    assert_int_equal(proc_fd_count(getpid()), descriptors);
+  }
+  assert_true(failures >= 6); /* three pipes */
 }
 
 static void much_output_arrives_whole(void **state) {
@@ -212,6 +242,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_signal_is_in_the_status, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(what_cannot_start_is_told, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(without_descriptors_it_says_so, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(much_output_arrives_whole, process_owner_set_up,
                                       process_owner_tear_down),

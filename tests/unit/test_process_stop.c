@@ -51,7 +51,7 @@ static void an_exit_before_the_deadline_disarms_it(void **state) {
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
   process_owner_wait(owner);
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_true(proc_find("sleep 3103") > 0);
+  assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
 }
 
 static void a_stop_is_polite_first(void **state) {
@@ -164,7 +164,7 @@ static void a_stop_while_a_holder_is_waited_for_ends_the_waiting(void **state) {
   assert_true(wait_now_ms() - start_ms < PROCESS_DRAIN_MS / 2);
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 2);
-  assert_true(proc_find("sleep 3112") > 0);
+  assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }
 
 static void a_stop_after_the_end_does_nothing(void **state) {

@@ -135,7 +135,7 @@ static void a_stop_that_comes_too_late_changes_nothing(void **state) {
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
   ended_with(owner, 0, NULL, "hi\n");
   assert_int_equal(strncmp(owner->holder, "pid ", 4), 0);
-  assert_true(proc_find("sleep 4002") > 0);
+  assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
 }
 
 static void a_full_owner_gets_nothing_until_it_says_so(void **state) {

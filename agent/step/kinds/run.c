@@ -37,7 +37,7 @@ static size_t count(char *const *entries) {
 static char *variable(const char *name, const char *value) {
   char *text;
   if (asprintf(&text, "%s=%s", name, value) < 0)
-    abort();
+    memory_exhausted("a buffer");
   return text;
 }
 

@@ -1,0 +1,43 @@
+#include "agent/loop_event.h"
+
+#include "wire/memory.h"
+
+struct event_base *loop_event_base_new(void) {
+  struct event_base *base = event_base_new();
+  if (base == NULL)
+    memory_exhausted("an event loop");
+  return base;
+}
+
+static struct event *checked(struct event *event) {
+  if (event == NULL)
+    memory_exhausted("an event");
+  return event;
+}
+
+struct event *loop_event_new(struct event_base *base, int fd, short what,
+                             event_callback_fn callback, void *owner) {
+  struct event *event = checked(event_new(base, fd, what, callback, owner));
+  if (event_add(event, NULL) != 0)
+    memory_exhausted("an event");
+  return event;
+}
+
+struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  return checked(evtimer_new(base, callback, owner));
+}
+
+struct timeval loop_milliseconds(int64_t milliseconds) {
+  return (struct timeval){.tv_sec = (time_t)(milliseconds / 1000),
+                          .tv_usec = (suseconds_t)(milliseconds % 1000) * 1000};
+}
+
+void loop_timer_start(struct event *timer, int64_t milliseconds) {
+  struct timeval time = loop_milliseconds(milliseconds);
+  if (evtimer_add(timer, &time) != 0)
+    memory_exhausted("a timer");
+}
+
+void loop_timer_start_now(struct event *timer) {
+  event_active(timer, EV_TIMEOUT, 0);
+}

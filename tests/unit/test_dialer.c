@@ -1,0 +1,369 @@
+/* The resolver is the test's own: it answers with the addresses that the test wants, or never.
+   Timers of the loop may be some milliseconds early: its clock is a coarse one. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/dialer.h"
+#include "agent/redis/resolver.h"
+#include "tests/support/directory.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+struct resolver {
+  struct event *answer;
+  char host[64];
+  unsigned port;
+  void (*done)(void *owner, struct evutil_addrinfo *addresses, const char *why);
+  void *owner;
+};
+
+struct scene {
+  struct loop loop;
+  struct fake_redis *server;
+  char host[64]; /* for the resolver: addresses with a space between them, "never" or "nobody" */
+  struct redis_url url;
+  int done; /* calls */
+  int fd;
+  char why[128];
+  int full_fd; /* a port that swallows packets, -1 for none, and who fills it */
+  int fill_fd[2];
+};
+
+/* `host` are addresses, each with a port of its own or the url's. */
+static struct evutil_addrinfo *addresses_of(const char *host, unsigned port) {
+  struct evutil_addrinfo *first = NULL;
+  struct evutil_addrinfo **end = &first;
+  struct evutil_addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+  char words[64];
+  char *rest = strcpy(words, host);
+  for (const char *word; (word = strsep(&rest, " ")) != NULL; end = &(*end)->ai_next) {
+    char service[16];
+    const char *colon = strchr(word, ':');
+    (void)snprintf(service, sizeof service, "%u",
+                   colon == NULL ? port : (unsigned)strtoul(colon + 1, NULL, 10));
+    char address[64];
+    (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(word, ":"), word);
+    assert_int_equal(evutil_getaddrinfo(address, service, &hints, end), 0);
+  }
+  return first;
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct resolver *self = context;
+  if (strcmp(self->host, "nobody") == 0)
+    self->done(self->owner, NULL, "nobody has this name");
+  else
+    self->done(self->owner, addresses_of(self->host, self->port), NULL);
+  event_free(self->answer);
+  free(self);
+}
+
+struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
+                                void (*done)(void *owner, struct evutil_addrinfo *addresses,
+                                             const char *why),
+                                void *owner) {
+  struct resolver *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  strcpy(self->host, host);
+  self->port = port;
+  self->done = done;
+  self->owner = owner;
+  self->answer = evtimer_new(base, on_answer, self);
+  assert_non_null(self->answer);
+  if (strcmp(host, "never") != 0)
+    event_active(self->answer, EV_TIMEOUT, 0);
+  return self;
+}
+
+void resolver_cancel(struct resolver *self) {
+  event_free(self->answer);
+  free(self);
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  scene->fd = scene->full_fd = scene->fill_fd[0] = scene->fill_fd[1] = -1;
+  *state = scene;
+  return 0;
+}
+
+static void close_it(int fd) {
+  if (fd >= 0)
+    close(fd);
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  close_it(scene->fd);
+  close_it(scene->full_fd);
+  close_it(scene->fill_fd[0]);
+  close_it(scene->fill_fd[1]);
+  if (scene->server != NULL)
+    fake_redis_free(scene->server);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void on_done(void *owner, int fd, const char *why) {
+  struct scene *scene = owner;
+  scene->done++;
+  scene->fd = fd;
+  assert_true((why == NULL) == (fd >= 0));
+  if (why != NULL)
+    strncpy(scene->why, why, sizeof scene->why - 1);
+}
+
+static void serve(struct scene *scene, bool tcp) {
+  scene->server = fake_redis_new(scene->loop.base, tcp);
+  scene->url = fake_redis_url(scene->server);
+}
+
+/* The url's host; of a server that listens, its port. */
+static void at(struct scene *scene, const char *host) {
+  strcpy(scene->host, host);
+  scene->url.host = scene->host;
+}
+
+static struct dialer *start(struct scene *scene) {
+  struct dialer *dialer = dialer_start(scene->loop.base, &scene->url, on_done, scene);
+  assert_int_equal(scene->done, 0); /* never from inside */
+  return dialer;
+}
+
+static void dial(struct scene *scene) {
+  (void)start(scene);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 1);
+}
+
+static void expect_connected(struct scene *scene) {
+  assert_string_equal(scene->why, "");
+  assert_true(scene->fd >= 0);
+  assert_true(fcntl(scene->fd, F_GETFL) & O_NONBLOCK);
+  assert_true(fcntl(scene->fd, F_GETFD) & FD_CLOEXEC);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  assert_int_equal(send(scene->fd, "*1\r\n$4\r\nPING\r\n", 14, MSG_NOSIGNAL), 14);
+  while (fake_redis_commands(scene->server) == 0)
+    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+}
+
+static int option(int fd, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  assert_int_equal(getsockopt(fd, level, name, &value, &size), 0);
+  return value;
+}
+
+static void a_port_is_reached(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  dial(scene);
+  expect_connected(scene);
+  assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_NODELAY), 1);
+}
+
+/* What is idle is known to be dead within 15 s, and so is what is not acknowledged. */
+static void a_dead_peer_is_noticed_by_the_kernel(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  dial(scene);
+  assert_int_equal(option(scene->fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+  assert_true(option(scene->fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(scene->fd, IPPROTO_TCP, TCP_KEEPINTVL) *
+                      option(scene->fd, IPPROTO_TCP, TCP_KEEPCNT) <=
+              15);
+  assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
+}
+
+static void a_local_socket_is_reached(void **state) {
+  struct scene *scene = *state;
+  serve(scene, false);
+  dial(scene);
+  expect_connected(scene);
+}
+
+static void fails(struct scene *scene, const char *why) {
+  dial(scene);
+  assert_int_equal(scene->fd, -1);
+  assert_string_equal(scene->why, why);
+}
+
+static void a_port_that_refuses(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  fake_redis_refuse(scene->server);
+  fails(scene, "Connection refused");
+}
+
+static void a_socket_that_is_missing(void **state) {
+  struct scene *scene = *state;
+  serve(scene, false);
+  fake_redis_refuse(scene->server);
+  fails(scene, "No such file or directory");
+}
+
+static void a_socket_that_nobody_listens_to(void **state) {
+  struct scene *scene = *state;
+  struct directory directory;
+  directory_init(&directory);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", directory.path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+  close(fd);
+  scene->url.path = address.sun_path;
+  fails(scene, "Connection refused");
+  directory_release(&directory);
+}
+
+static void a_path_that_is_too_long(void **state) {
+  struct scene *scene = *state;
+  struct sockaddr_un address;
+  char path[sizeof address.sun_path + 1];
+  memset(path, 'x', sizeof path);
+  path[sizeof address.sun_path] = '\0';
+  scene->url.path = path;
+  fails(scene, "the path is too long for a socket");
+  path[sizeof address.sun_path - 1] = '\0'; /* and one that just fits */
+  scene->done = 0;
+  fails(scene, "No such file or directory");
+}
+
+static void a_name_that_nobody_has(void **state) {
+  struct scene *scene = *state;
+  at(scene, "nobody");
+  fails(scene, "cannot resolve the name: nobody has this name");
+}
+
+static void the_next_address_is_tried_until_one_answers(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  /* Nobody listens there; the second cannot even be begun: a connection needs one peer. */
+  at(scene, "127.0.0.2 255.255.255.255 127.0.0.1 127.0.0.3");
+  dial(scene);
+  expect_connected(scene);
+}
+
+static void the_last_refusal_is_told(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  fake_redis_refuse(scene->server);
+  at(scene, "255.255.255.255 127.0.0.1");
+  fails(scene, "Connection refused");
+  scene->done = 0;
+  at(scene, "127.0.0.1 255.255.255.255");
+  dial(scene);
+  assert_string_not_equal(scene->why, "Connection refused");
+}
+
+/* A port whose queue is full: to whoever connects it is as a host that is switched off. */
+static const char *silent_address(struct scene *scene, char *text, size_t size) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof address;
+  scene->full_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(scene->full_fd, (struct sockaddr *)&address, length), 0);
+  assert_int_equal(listen(scene->full_fd, 0), 0);
+  assert_int_equal(getsockname(scene->full_fd, (struct sockaddr *)&address, &length), 0);
+  for (int i = 0; i < 2; i++) {
+    scene->fill_fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)connect(scene->fill_fd[i], (struct sockaddr *)&address, length);
+  }
+  (void)snprintf(text, size, "127.0.0.1:%u", ntohs(address.sin_port));
+  return text;
+}
+
+static void an_address_that_is_silent_hides_no_other(void **state) {
+  struct scene *scene = *state;
+  serve(scene, true);
+  char hosts[64];
+  silent_address(scene, hosts, sizeof hosts);
+  at(scene, strcat(hosts, " 127.0.0.1"));
+  int64_t start_ms = wait_now_ms();
+  dial(scene);
+  expect_connected(scene);
+  assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
+}
+
+static void silence_is_told(void **state) {
+  struct scene *scene = *state;
+  char host[64];
+  at(scene, silent_address(scene, host, sizeof host));
+  fails(scene, "no answer in time");
+}
+
+static void so_is_that_of_the_name_servers(void **state) {
+  struct scene *scene = *state;
+  at(scene, "never");
+  int64_t start_ms = wait_now_ms();
+  fails(scene, "the name servers do not answer");
+  assert_true(wait_now_ms() - start_ms >= DIALER_RESOLVE_MS - 10);
+}
+
+/* Before the first turn, while the name is looked up, while an address is awaited. */
+static void what_is_cancelled_is_not_reported(void **state) {
+  struct scene *scene = *state;
+  char silent[64];
+  silent_address(scene, silent, sizeof silent);
+  serve(scene, false);
+  dialer_cancel(start(scene));
+  scene->url.path = NULL;
+  at(scene, silent);
+  dialer_cancel(start(scene));
+  at(scene, "never");
+  struct dialer *dialer = start(scene);
+  loop_settle(&scene->loop);
+  dialer_cancel(dialer);
+  at(scene, silent);
+  dialer = start(scene);
+  int open = proc_fd_count(getpid());
+  loop_settle(&scene->loop);
+  assert_int_equal(proc_fd_count(getpid()), open + 1);
+  dialer_cancel(dialer);
+  assert_int_equal(proc_fd_count(getpid()), open);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 0);
+  assert_int_equal(fake_redis_connections(scene->server), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_port_is_reached, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_local_socket_is_reached, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_port_that_refuses, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_socket_that_is_missing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_socket_that_nobody_listens_to, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_path_that_is_too_long, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_name_that_nobody_has, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_next_address_is_tried_until_one_answers, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(the_last_refusal_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_address_that_is_silent_hides_no_other, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(silence_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_is_that_of_the_name_servers, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_cancelled_is_not_reported, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("dialer", tests, NULL, NULL);
+}

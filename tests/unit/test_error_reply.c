@@ -1,0 +1,71 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/error_reply.h"
+
+static void what_redis_gets_over_passes(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      "LOADING Redis is loading the dataset in memory",
+      "READONLY You can't write against a read only replica.",
+      "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist.",
+      "CLUSTERDOWN The cluster is down",
+      "BUSY Redis is busy running a script.",
+      "TRYAGAIN Multiple keys request during rehashing of slot",
+      "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+      "NOREPLICAS Not enough good replicas to write.",
+      "UNBLOCKED force unblock from blocking operation, instance state changed",
+      "ERR max number of clients reached",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    assert_true(error_reply_passes(texts[i]));
+}
+
+static void what_a_person_has_to_mend_does_not(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "WRONGPASS invalid username-password pair or user is disabled.",
+      "NOAUTH Authentication required.",
+      "NOPERM this user has no permissions to run the 'brpop' command",
+      "DENIED Redis is running in protected mode",
+      "WRONGTYPE Operation against a key holding the wrong kind of value",
+      "MOVED 3999 127.0.0.1:6381",
+      "ERR unknown command 'XADD'",
+      "ERR DB index is out of range",
+      "ERR",
+      "",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    assert_false(error_reply_passes(texts[i]));
+}
+
+/* The first word decides, all of it and nothing behind it. */
+static void a_word_that_begins_alike_is_another_one(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "BUSYGROUP Consumer Group name already exists",
+      "BUSYKEY Target key name already exists.",
+      "LOAD",
+      "OOM",
+      "loading is what it says",
+      " LOADING Redis",
+      "ERR LOADING is not a command",
+      "ERR max number of arguments",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    assert_false(error_reply_passes(texts[i]));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_redis_gets_over_passes),
+      cmocka_unit_test(what_a_person_has_to_mend_does_not),
+      cmocka_unit_test(a_word_that_begins_alike_is_another_one),
+  };
+  return cmocka_run_group_tests_name("error_reply", tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* What a kill sequence makes of its scans: the process tree is the test's own. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/step/kill_sequence.h"
+#include "tests/support/loop.h"
+#include "tests/support/wait.h"
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+struct scene {
+  struct loop loop;
+  struct process_tree tree;
+  struct kill_sequence kill;
+  const char *living;  /* a digit for each scan to come; behind the last: 0 */
+  const char *orphans; /* the same: how many were reaped since the scan before */
+  int terms;
+  int scans; /* SIGKILL and 0 */
+  int kills;
+  int chases;
+  int gone;
+  size_t survivors;
+};
+
+static struct scene *scene_of(const struct process_tree *tree) {
+  return (struct scene *)((uintptr_t)tree - offsetof(struct scene, tree));
+}
+
+static int next(const char **digits) {
+  return *digits == NULL || **digits == '\0' ? 0 : *(*digits)++ - '0';
+}
+
+size_t process_tree_signal(const struct process_tree *tree, int signal) {
+  struct scene *scene = scene_of(tree);
+  if (signal == SIGTERM) {
+    scene->terms++;
+    return 1;
+  }
+  scene->scans++;
+  scene->kills += signal == SIGKILL;
+  for (int orphans = next(&scene->orphans); orphans > 0; orphans--)
+    kill_sequence_orphan_reaped(&scene->kill);
+  return (size_t)next(&scene->living);
+}
+
+void process_tree_chase(const struct process_tree *tree, int milliseconds) {
+  assert_true(milliseconds > 0);
+  scene_of(tree)->chases++;
+}
+
+static void on_gone(void *owner, size_t survivors) {
+  struct scene *scene = owner;
+  scene->gone++;
+  scene->survivors = survivors;
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  kill_sequence_init(&scene->kill, scene->loop.base, &scene->tree, on_gone, scene);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  kill_sequence_release(&scene->kill);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+/* Runs it to its end; so many scans it takes. */
+static void takes(struct scene *scene, int64_t grace_ms, int scans) {
+  scene->gone = scene->scans = 0;
+  kill_sequence_start(&scene->kill, grace_ms);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->gone, 1);
+  assert_int_equal(scene->scans, scans);
+}
+
+static void one_scan_that_finds_nobody_is_not_enough(void **state) {
+  struct scene *scene = *state;
+  takes(scene, 0, 2);
+  assert_int_equal(scene->survivors, 0);
+  assert_int_equal(scene->kills, 2);
+  assert_int_equal(scene->terms, 0);
+}
+
+static void the_two_follow_each_other(void **state) {
+  struct scene *scene = *state;
+  scene->living = "3010";
+  takes(scene, 0, 5);
+  assert_int_equal(scene->survivors, 0);
+}
+
+static void the_grace_ends_when_nobody_is_there(void **state) {
+  struct scene *scene = *state;
+  scene->living = "1101";
+  takes(scene, FOREVER_MS, 6);
+  assert_int_equal(scene->terms, 1);
+  assert_int_equal(scene->kills, 0);
+}
+
+/* What was reaped although nobody was seen has children that the scan did not see either. */
+static void orphans_mean_that_somebody_is_there(void **state) {
+  struct scene *scene = *state;
+  scene->orphans = "0102";
+  takes(scene, 0, 6);
+  assert_int_equal(scene->survivors, 0);
+  assert_int_equal(scene->chases, 2);
+}
+
+static void during_the_grace_they_are_not_chased(void **state) {
+  struct scene *scene = *state;
+  scene->orphans = "11";
+  takes(scene, FOREVER_MS, 4);
+  assert_int_equal(scene->chases, 0);
+}
+
+static void with_somebody_in_sight_they_are_not_chased(void **state) {
+  struct scene *scene = *state;
+  scene->living = "2";
+  scene->orphans = "2";
+  takes(scene, 0, 3);
+  assert_int_equal(scene->chases, 0);
+}
+
+static void a_second_run_counts_from_the_beginning(void **state) {
+  struct scene *scene = *state;
+  takes(scene, 0, 2);
+  takes(scene, 0, 2);
+  scene->orphans = "01";
+  takes(scene, FOREVER_MS, 4);
+}
+
+static void orphans_without_an_end_are_given_up(void **state) {
+  struct scene *scene = *state;
+  static char always[4096];
+  for (size_t i = 0; i < sizeof always - 1; i++)
+    always[i] = '1';
+  scene->orphans = always;
+  int64_t start_ms = wait_now_ms();
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  assert_true(wait_now_ms() - start_ms >= KILL_SEQUENCE_GIVE_UP_MS);
+  assert_int_equal(scene->gone, 1);
+  assert_int_equal(scene->survivors, 1);
+  assert_true(scene->chases >= 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(one_scan_that_finds_nobody_is_not_enough, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_two_follow_each_other, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_grace_ends_when_nobody_is_there, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(orphans_mean_that_somebody_is_there, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(during_the_grace_they_are_not_chased, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(with_somebody_in_sight_they_are_not_chased, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(a_second_run_counts_from_the_beginning, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(orphans_without_an_end_are_given_up, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("kill_sequence_scans", tests, NULL, NULL);
+}
