@@ -109,6 +109,7 @@ unit_sources := $(wildcard tests/unit/test_*.c)
 integration_sources := $(wildcard tests/integration/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources)
+scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
 c_files := $(shell find wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
@@ -174,6 +175,19 @@ $(agent): $(out)/agent $(agent).origin
 	@mv $@.new $@
 	@echo "  DONE    $@, $$(wc -c <$@) bytes"
 
+prefix ?= /usr/local
+bindir ?= $(prefix)/bin
+.PHONY: install
+install: $(agent)
+	install -D --mode=755 $< $(DESTDIR)$(bindir)/agent
+
+# The carrier image compiles the program again, in a stage of its own.
+version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
+IMAGE ?= sandbox-agent:$(version)
+.PHONY: image
+image:
+	@IMAGE='$(IMAGE)' ARCH='$(ARCH)' VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" deploy/build-image
+
 # --- tests ---------------------------------------------------------------------------------------
 
 # Unit tests run under sanitizers; the tested program is the one this make was asked for.
@@ -206,6 +220,25 @@ $(out)/tests/integration/%: $(out)/obj/tests/integration/%.o $(out)/libsupport.a
 .PHONY: smoke
 smoke: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/redis-cli
+
+# deploy/pod.yaml by podman.
+.PHONY: smoke-pod
+smoke-pod: $(agent)
+	@deps/install pod
+	@AGENT='$(abspath $(agent))' smoke/pod
+
+# The program for arm64, emulated.
+.PHONY: smoke-arm64
+smoke-arm64:
+	@deps/install test qemu
+	+@$(MAKE) --no-print-directory ARCH=arm64 agent
+	@AGENT=build/arm64/agent smoke/arm64
+
+# The carrier image and three kinds of main image, by docker.
+.PHONY: smoke-docker
+smoke-docker:
+	@deps/install build test
+	+@smoke/docker-volume
 
 .PHONY: fuzz run-fuzz
 fuzz:
@@ -255,6 +288,8 @@ lint: tools
 	@echo "  LINT    cppcheck"
 	@cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
 	  $(cppcheck_off) --error-exitcode=1 -D_GNU_SOURCE -I. $(filter %.c,$(c_files))
+	@echo "  LINT    shellcheck"
+	@shellcheck -x $(scripts)
 	+@for cc in gcc clang; do for libc in musl glibc; do \
 	  $(MAKE) --no-print-directory CC=$$cc LIBC=$$libc SANITIZE= COVERAGE= lint-compile || exit 1; \
 	done; done
@@ -280,6 +315,11 @@ fmt:
 	@deps/install lint
 	@clang-format -i $(c_files)
 
+.PHONY: deploy-check
+deploy-check:
+	@deps/install manifests
+	@deploy/check
+
 .PHONY: clean distclean help
 clean: # what was compiled; the fetched sources stay
 	@find build -mindepth 1 -maxdepth 1 ! -name src -exec rm -rf {} + 2>/dev/null || true
@@ -290,9 +330,14 @@ help:
 	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
 	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
+	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
+	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'
+	@echo 'make smoke-pod        deploy/pod.yaml, run by podman (as root)'
+	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
 	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
 	@echo 'make coverage         line coverage of wire/, inject/ and agent/ by all tests'
-	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck'
+	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck, shellcheck'
+	@echo 'make deploy-check     the manifests in deploy/ against the schemas of Kubernetes'
 	@echo 'make fmt              formats every C file'
 	@echo 'make clean            removes what was compiled; distclean: the fetched sources too'
 

@@ -1,0 +1,33 @@
+# The carrier image: one program that copies itself to where the main container finds it.
+#
+#   make image   builds it, hands this machine's apt mirror and proxy to the first stage, checks it
+#
+# The first stage always runs on the building machine and compiles for the wanted one. BuildKit knows
+# both by itself; other builders have to be told BUILDER and TARGETARCH.
+ARG BUILDER=linux/amd64
+FROM --platform=${BUILDPLATFORM:-$BUILDER} debian:trixie-slim AS build
+ARG APT_URI=
+ARG APT_CONF=
+RUN printf '%s\n' "$APT_CONF" >/etc/apt/apt.conf.d/99-building-machine && \
+  if [ -n "$APT_URI" ]; then \
+    rm -f /etc/apt/sources.list.d/* && \
+    echo "deb $APT_URI trixie main" >/etc/apt/sources.list; \
+  fi
+WORKDIR /source
+COPY deps deps
+ARG TARGETARCH
+RUN deps/install build $(test "$TARGETARCH" = "$(dpkg --print-architecture)" || echo "build-$TARGETARCH")
+COPY . .
+RUN make ARCH="$TARGETARCH" && make ARCH="$TARGETARCH" install DESTDIR=/image bindir=/
+
+FROM scratch
+ARG VERSION=
+ARG REVISION=
+LABEL org.opencontainers.image.title="sandbox agent" \
+  org.opencontainers.image.description="Copies the sandbox agent into a volume, for a main container of any image" \
+  org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.version="$VERSION" \
+  org.opencontainers.image.revision="$REVISION"
+COPY --from=build /image/agent /agent
+ENTRYPOINT ["/agent"]
+CMD ["--inject", "/shared/agent"]

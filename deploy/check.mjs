@@ -1,0 +1,124 @@
+// Checks Kubernetes manifests without a cluster:
+//
+//   node deploy/check.mjs DIRECTORY_WITH_NODE_MODULES MANIFEST…
+//
+// Each document becomes a TypeScript literal of the type that kubernetes-models generates from
+// Kubernetes' OpenAPI, one line of it per line of YAML that matters, so that the compiler finds
+// unknown and missing fields, wrong types and unknown words, and what it finds has a line in the
+// manifest. Pods, and the pods of Jobs, are held to the "restricted" Pod Security Standard too.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+
+const [room, ...manifests] = process.argv.slice(2);
+const require = createRequire(resolve(room, "package.json"));
+const ts = require("typescript");
+const yaml = require("yaml");
+
+let complaints = 0;
+function complain(file, line, text) {
+  console.error(`${file}:${line}: ${text}`);
+  complaints++;
+}
+
+// The literal's lines, each with the position in the YAML that it comes from.
+function literal(document, node, lines, before, after) {
+  if (yaml.isAlias(node)) node = node.resolve(document);
+  const at = (text, position) => lines.push({ text, position });
+  const start = node?.range[0];
+  if (yaml.isMap(node)) {
+    at(`${before}{`, start);
+    for (const { key, value } of node.items) {
+      // The key has a line of its own: the compiler points at it.
+      at(JSON.stringify(String(key)), key.range[0]);
+      literal(document, value, lines, ": ", ",");
+    }
+    at(`}${after}`, start);
+  } else if (yaml.isSeq(node)) {
+    at(`${before}[`, start);
+    for (const item of node.items) literal(document, item, lines, "", ",");
+    at(`]${after}`, start);
+  } else {
+    at(before + JSON.stringify(node?.toJSON() ?? null) + after, start);
+  }
+}
+
+function checkSchema(file, document, lineOf) {
+  const { apiVersion, kind } = document.toJS() ?? {};
+  const lines = [];
+  literal(document, document.contents, lines, "export const manifest: Kind = ", ";");
+  const source = [
+    `import type { I${kind} as Kind } from "kubernetes-models/${apiVersion}/${kind}";`,
+    ...lines.map(({ text }) => text),
+  ].join("\n");
+
+  const name = resolve(room, "manifest.ts");
+  const options = {
+    strict: true, noEmit: true, skipLibCheck: true, types: [],
+    target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+  };
+  const host = ts.createCompilerHost(options);
+  const { getSourceFile, fileExists } = host;
+  host.fileExists = (path) => path === name || fileExists(path);
+  host.getSourceFile = (path, ...rest) => path === name
+    ? ts.createSourceFile(path, source, options.target) : getSourceFile(path, ...rest);
+  for (const found of ts.getPreEmitDiagnostics(ts.createProgram([name], options, host))) {
+    const row = found.file?.fileName === name
+      ? found.file.getLineAndCharacterOfPosition(found.start).line : 0;
+    // Row 0 is the import: there is no such apiVersion or kind.
+    const text = row ? ts.flattenDiagnosticMessageText(found.messageText, "\n  ")
+      : `no kind ${kind} in apiVersion ${apiVersion}: ${ts.flattenDiagnosticMessageText(found.messageText, " ")}`;
+    complain(file, lineOf(row ? lines[row - 1].position : 0), text);
+  }
+}
+
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/, as far as these pods go:
+// fields that are absent and have a safe default are not asked for.
+function checkRestricted(file, line, pod) {
+  const want = (fact, text) => fact || complain(file, line, `not restricted: ${text}`);
+  const whole = pod.securityContext ?? {};
+  want(!pod.hostNetwork && !pod.hostPID && !pod.hostIPC, "shares a namespace with the host");
+  for (const volume of pod.volumes ?? []) {
+    want(volume.emptyDir || volume.configMap || volume.secret || volume.projected
+      || volume.persistentVolumeClaim || volume.ephemeral, `volume ${volume.name}`);
+  }
+  for (const container of [...(pod.initContainers ?? []), ...pod.containers]) {
+    const own = { ...whole, ...container.securityContext };
+    const { drop = [], add = [] } = own.capabilities ?? {};
+    const of = `of container ${container.name}`;
+    want(own.runAsNonRoot === true && own.runAsUser !== 0, `runAsNonRoot ${of}`);
+    want(own.allowPrivilegeEscalation === false && !own.privileged, `privileges ${of}`);
+    want(drop.includes("ALL") && add.length === 0, `capabilities ${of}`);
+    want(own.seccompProfile?.type === "RuntimeDefault", `seccompProfile ${of}`);
+    want(own.readOnlyRootFilesystem === true, `readOnlyRootFilesystem ${of} (ours, beyond the standard)`);
+  }
+  want(pod.automountServiceAccountToken === false, "automountServiceAccountToken (ours, beyond the standard)");
+}
+
+const pods = [];
+for (const file of manifests) {
+  const counter = new yaml.LineCounter();
+  const lineOf = (position) => counter.linePos(position ?? 0).line;
+  const documents = yaml.parseAllDocuments(readFileSync(file, "utf8"), { lineCounter: counter });
+  if (!documents.length) complain(file, 1, "holds no document");
+  for (const document of documents) {
+    const unreadable = [...document.errors, ...document.warnings];
+    for (const error of unreadable) complain(file, lineOf(error.pos[0]), error.message);
+    if (unreadable.length) continue;
+    const before = complaints;
+    checkSchema(file, document, lineOf);
+    if (complaints > before) continue;
+    const { kind, spec } = document.toJS();
+    const pod = { Pod: spec, Job: spec.template?.spec }[kind];
+    if (!pod) continue;
+    checkRestricted(file, lineOf(document.contents.range[0]), pod);
+    pods.push({ file, text: JSON.stringify(pod) });
+  }
+}
+// One pod is run by smoke/pod; the others are worth what it is as long as they are the same.
+for (const { file, text } of pods.slice(1)) {
+  if (text !== pods[0].text) complain(file, 1, `its pod differs from the pod of ${pods[0].file}`);
+}
+if (complaints) process.exit(1);
+console.log(`${manifests.length} manifests, nothing to complain about`);
