@@ -158,9 +158,12 @@ void self_offer_tools(void) {
   (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
   if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
     return;
+  if (strchr(directory, ':') != NULL)
+    return; /* PATH has no way to say it */
   const char *path = getenv("PATH");
   char *extended;
-  if (asprintf(&extended, "%s:%s", tools, path != NULL ? path : SPAWN_DEFAULT_PATH) < 0)
+  if (asprintf(&extended, "%s:%s", tools,
+               path != NULL && path[0] != '\0' ? path : SPAWN_DEFAULT_PATH) < 0)
     memory_exhausted("a buffer");
   (void)setenv("PATH", extended, 1);
   free(extended);

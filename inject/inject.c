@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct injection {
   char directory[PATH_MAX];
   char name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
+  char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
   bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
   char *text;
   size_t text_size;
@@ -46,6 +48,10 @@ static const char *advice(int error) {
     return "a part of the path is a link that leads nowhere: name another target";
   case ENAMETOOLONG:
     return "name a shorter target";
+  case EFBIG:
+    return "raise the limit on the size of files";
+  case EBUSY:
+    return "something is mounted or in use there: name another target";
   case EISDIR:
     return "there is a directory of that name: name another target";
   default:
@@ -105,10 +111,8 @@ static int find_place(struct injection *self, const char *target) {
 static int make_one(struct injection *self, size_t end) {
   char kept = self->directory[end];
   self->directory[end] = '\0';
-  mode_t before = umask(0); /* no chmod behind it: a kill between the two would keep others out */
   int result = mkdir(self->directory, DIRECTORY_MODE);
   int error = errno;
-  umask(before);
   self->made[end] = result == 0;
   if (result != 0 && (error == EEXIST || is_directory(self->directory)))
     result = 0;
@@ -156,7 +160,7 @@ static int fill(struct injection *self, struct place *place, int program, off_t 
     return failed(self, "read back", self->path, errno);
   if (same == 0)
     return failed(self, "trust what was read back from", self->path, EIO);
-  if (faccessat(place->parent_fd, place->hidden, X_OK, AT_EACCESS) != 0)
+  if (faccessat(place->parent_fd, place->hidden, X_OK, 0) != 0)
     return failed(self, "execute what would be", self->path, errno);
   return 0;
 }
@@ -172,33 +176,71 @@ static int begin(struct injection *self, struct place *place) {
   return result == 0 ? 0 : failed(self, "make a file beside", self->path, error);
 }
 
-/* Copies the directory `tools` beside the program, under its own name; 0 too when there is none. */
-static int inject_tools(struct injection *self, const char *tools) {
+/* Whether the directory is `inner` or lies above it: a copy into itself would have no end. */
+static bool contains(int outer, const char *inner) {
+  struct stat wanted;
+  struct stat here;
+  struct stat below = {0};
+  int fd = open(inner, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool found = false;
+  while (fd >= 0 && fstat(outer, &wanted) == 0 && fstat(fd, &here) == 0) {
+    found = here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino;
+    bool is_root = here.st_dev == below.st_dev && here.st_ino == below.st_ino;
+    int up = found || is_root ? -1 : openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    close(fd);
+    fd = up;
+    below = here;
+  }
+  if (fd >= 0)
+    close(fd);
+  return found;
+}
+
+/* Copies the directory `tools` into a hidden one beside the program; nothing when there is none. */
+static int prepare_tools(struct injection *self, struct place *place, const char *tools) {
+  *place = (struct place){.parent_fd = -1, .fd = -1};
   int from = open(tools, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (from < 0)
     return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", tools, errno);
   const char *slash = strrchr(tools, '/');
   const char *name = slash != NULL ? slash + 1 : tools;
-  char where[2 * PATH_MAX];
-  (void)snprintf(where, sizeof where, "%s/%s", self->directory, name);
-  struct place place;
-  int result = place_begin(&place, self->directory, name, true);
-  if (result == 0)
-    result = copy_tree(from, place.fd, where, sizeof where);
-  if (result == 0)
-    result = place_seal(&place, DIRECTORY_MODE);
-  if (result == 0)
-    result = place_commit(&place);
-  if (result != 0)
-    result = failed(self, "copy to", where, errno);
-  place_release(&place);
+  char *where = self->tools_path;
+  (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
+  int result;
+  if (strcmp(name, self->name) == 0 || contains(from, self->directory)) {
+    (void)snprintf(self->text, self->text_size,
+                   "cannot inject into %s: that is where the tools of %s are; name another target",
+                   self->path, tools);
+    result = -1;
+  } else {
+    result = place_begin(place, self->directory, name, true);
+    if (result == 0)
+      result = copy_tree(from, place->fd, where, sizeof self->tools_path);
+    if (result == 0)
+      result = place_seal(place, DIRECTORY_MODE);
+    if (result != 0)
+      result = failed(self, "copy to", where, errno);
+  }
   close(from);
   return result;
 }
 
 /* The program takes its place last: who waits for it finds the tools already there. */
+static int commit(struct injection *self, struct place *program, struct place *tools) {
+  bool has_tools = tools->pending;
+  if (has_tools && place_commit(tools) != 0)
+    return failed(self, "copy to", self->tools_path, errno);
+  if (place_commit(program) == 0)
+    return 0;
+  int error = errno;
+  if (has_tools)
+    place_revert(tools);
+  return failed(self, "rename a file to", self->path, error);
+}
+
 static int inject(struct injection *self, int program, const char *tools) {
   struct place place;
+  struct place tools_place = {.parent_fd = -1, .fd = -1};
   struct stat stat_buffer;
   if (fstat(program, &stat_buffer) != 0)
     return failed(self, "read the program for", self->path, errno);
@@ -206,9 +248,10 @@ static int inject(struct injection *self, int program, const char *tools) {
   if (result == 0)
     result = fill(self, &place, program, stat_buffer.st_size);
   if (result == 0)
-    result = inject_tools(self, tools);
-  if (result == 0 && place_commit(&place) != 0)
-    result = failed(self, "rename a file to", self->path, errno);
+    result = prepare_tools(self, &tools_place, tools);
+  if (result == 0)
+    result = commit(self, &place, &tools_place);
+  place_release(&tools_place);
   place_release(&place);
   if (result == 0)
     (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes", self->path,
@@ -226,6 +269,10 @@ int inject_program(const char *target, const char *tools, char *text, size_t siz
                    target, strerror(errno));
     return -1;
   }
+  /* Modes are as they are given from the beginning: a chmod behind would keep others out when it is
+     not reached. A file that may not grow is an error, not the end. */
+  mode_t mask = umask(0);
+  (void)signal(SIGXFSZ, SIG_IGN);
   int result = find_place(&self, target);
   if (result == 0)
     result = make_parents(&self);
@@ -233,6 +280,7 @@ int inject_program(const char *target, const char *tools, char *text, size_t siz
     result = inject(&self, program, tools);
   if (result != 0)
     remove_parents(&self);
+  umask(mask);
   close(program);
   return result;
 }

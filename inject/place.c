@@ -15,6 +15,9 @@
 /* As often as another process may take our hidden file for a dead one's before it is locked. */
 #define ATTEMPTS 100
 
+/* Of the 64 bits that make a hidden name. */
+#define RANDOM_DIGITS 16
+
 #ifndef RENAME_EXCHANGE
 #define RENAME_EXCHANGE (1U << 1) /* linux/fs.h */
 #endif
@@ -47,6 +50,13 @@ int place_remove(int parent_fd, const char *name) {
   return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
 }
 
+/* The prefix and RANDOM_DIGITS: what else begins like that is somebody's own. */
+static bool is_hidden_name(const char *name, const char *prefix) {
+  size_t length = strlen(prefix);
+  return strncmp(name, prefix, length) == 0 && strlen(name + length) == RANDOM_DIGITS &&
+         strspn(name + length, "0123456789abcdef") == RANDOM_DIGITS;
+}
+
 /* Removes what processes that are gone left under hidden names; that it fails is no reason to fail.
  */
 static void remove_stale(int parent_fd, const char *prefix) {
@@ -55,7 +65,7 @@ static void remove_stale(int parent_fd, const char *prefix) {
   if (directory == NULL)
     return;
   for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-    if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+    if (!is_hidden_name(entry->d_name, prefix))
       continue;
     int fd = openat(parent_fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -73,7 +83,12 @@ static int make_hidden(struct place *self) {
                   0700);
   if (mkdirat(self->parent_fd, self->hidden, 0700) != 0)
     return -1;
-  return openat(self->parent_fd, self->hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int fd = openat(self->parent_fd, self->hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int error = errno;
+  if (fd < 0)
+    (void)unlinkat(self->parent_fd, self->hidden, AT_REMOVEDIR);
+  errno = error;
+  return fd;
 }
 
 /* Between its making and its locking the hidden file looks like a dead one's, and may be removed.
@@ -98,9 +113,9 @@ static int make_and_lock(struct place *self, const char *prefix) {
     }
     close(self->fd);
     self->fd = -1;
+    errno = EBUSY;
   }
-  errno = EBUSY;
-  return -1;
+  return -1; /* as the last attempt said */
 }
 
 int place_begin(struct place *self, const char *parent, const char *name, bool is_directory) {
@@ -135,31 +150,53 @@ int place_seal(struct place *self, unsigned mode) {
   return closed;
 }
 
-/* A directory cannot be renamed over one that is not empty: they change places, and the old one is
-   removed. */
+static int exchange(struct place *self) {
+  return (int)syscall(SYS_renameat2, self->parent_fd, self->hidden, self->parent_fd, self->name,
+                      RENAME_EXCHANGE);
+}
+
+/* A directory cannot be renamed over one that is not empty: they change places. The old one then
+   lies under the hidden name, until the release. */
 static int replace_directory(struct place *self) {
-  if (renameat(self->parent_fd, self->hidden, self->parent_fd, self->name) == 0)
-    return 0;
-  if (errno != ENOTEMPTY && errno != EEXIST)
-    return -1;
-  if (syscall(SYS_renameat2, self->parent_fd, self->hidden, self->parent_fd, self->name,
-              RENAME_EXCHANGE) == 0)
-    return place_remove(self->parent_fd, self->hidden);
-  if (errno != EINVAL && errno != ENOSYS)
-    return -1;
-  if (place_remove(self->parent_fd, self->name) != 0)
-    return -1;
-  return renameat(self->parent_fd, self->hidden, self->parent_fd, self->name);
+  for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    self->pending = false;
+    if (renameat(self->parent_fd, self->hidden, self->parent_fd, self->name) == 0)
+      return 0;
+    self->pending = true;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+      return -1;
+    self->exchanged = exchange(self) == 0;
+    if (self->exchanged)
+      return 0;
+    /* Not known here: an old kernel, a network or overlay file system. */
+    if (errno != EINVAL && errno != ENOSYS && errno != EXDEV)
+      return -1;
+    if (place_remove(self->parent_fd, self->name) != 0)
+      return -1;
+  }
+  return -1; /* others put theirs there as often */
 }
 
 int place_commit(struct place *self) {
-  int renamed = self->is_directory
-                    ? replace_directory(self)
-                    : renameat(self->parent_fd, self->hidden, self->parent_fd, self->name);
-  if (renamed != 0)
-    return -1;
-  self->pending = false;
+  if (self->is_directory) {
+    if (replace_directory(self) != 0)
+      return -1;
+  } else {
+    if (renameat(self->parent_fd, self->hidden, self->parent_fd, self->name) != 0)
+      return -1;
+    self->pending = false;
+  }
   return fsync(self->parent_fd);
+}
+
+void place_revert(struct place *self) {
+  if (self->exchanged) {
+    (void)exchange(self);
+  } else if (!self->pending) {
+    (void)renameat(self->parent_fd, self->name, self->parent_fd, self->hidden);
+    self->pending = true;
+  }
+  self->exchanged = false;
 }
 
 void place_release(struct place *self) {

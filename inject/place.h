@@ -22,7 +22,8 @@ struct place {
   int parent_fd;
   int fd; /* of a file open for reading and writing; of a directory */
   bool is_directory;
-  bool pending; /* there is something under the hidden name */
+  bool pending;   /* there is something under the hidden name */
+  bool exchanged; /* it is what was there before */
   char name[256];
   char hidden[256];
 };
@@ -35,6 +36,9 @@ int place_begin(struct place *self, const char *parent, const char *name, bool i
 int place_seal(struct place *self, unsigned mode);
 
 int place_commit(struct place *self);
+
+/* After a commit, before the release: puts back what was there. */
+void place_revert(struct place *self);
 
 void place_release(struct place *self);
 

@@ -211,19 +211,21 @@ static void killed_in_every_system_call(void **state) {
 /* Whether somebody else's hidden file is a dead one's tells its lock. */
 static void hidden_files_of_the_living_stay(void **state) {
   struct injection *self = *state;
-  injection_write(self, ".agent.inject-dead", "half", 0700);
-  injection_write(self, ".agent.inject-alive", "half", 0700);
+  injection_write(self, ".agent.inject-00000000000dead0", "half", 0700);
+  injection_write(self, ".agent.inject-00000000000a1ce0", "half", 0700);
+  injection_write(self, ".agent.inject-notes", "somebody's own", 0700);
   injection_write(self, ".agent.inject", "not one", 0700);
-  int alive = open(injection_path(self, ".agent.inject-alive"), O_RDONLY | O_CLOEXEC);
+  int alive = open(injection_path(self, ".agent.inject-00000000000a1ce0"), O_RDONLY | O_CLOEXEC);
   assert_true(alive >= 0);
   assert_int_equal(flock(alive, LOCK_SH), 0);
   injection_succeeds(self, "agent");
-  assert_int_equal(access(injection_path(self, ".agent.inject-alive"), F_OK), 0);
+  assert_int_equal(access(injection_path(self, ".agent.inject-notes"), F_OK), 0);
+  assert_int_equal(access(injection_path(self, ".agent.inject-00000000000a1ce0"), F_OK), 0);
   assert_int_equal(access(injection_path(self, ".agent.inject"), F_OK), 0);
-  assert_int_not_equal(access(injection_path(self, ".agent.inject-dead"), F_OK), 0);
+  assert_int_not_equal(access(injection_path(self, ".agent.inject-00000000000dead0"), F_OK), 0);
   close(alive);
   injection_succeeds(self, "agent");
-  assert_int_equal(injection_count(self, ""), 2);
+  assert_int_equal(injection_count(self, ""), 3);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)

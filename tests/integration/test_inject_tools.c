@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,6 +180,59 @@ static void a_directory_in_the_agents_place(void **state) {
   assert_int_equal(injection_count(self, "root/shared"), 1);
 }
 
+/* The program's rename fails behind that of the tools: nothing can take a mount's place. */
+static void what_was_there_comes_back(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  inject(self, "/shared/");
+  injection_write(self, "root/python/bin/new", "", 0755);
+  const char *target = injection_path(self, "root/shared/agent");
+  assert_int_equal(mount(injection_path(self, "root/agent"), target, NULL, MS_BIND, NULL), 0);
+  is_refused(self, "/shared", "/shared/agent", "busy");
+  assert_int_equal(umount(target), 0);
+  assert_int_equal(injection_count(self, "root/shared/python/bin"), 3);
+  assert_int_equal(injection_count(self, "root/shared"), 9);
+  assert_int_equal(injection_count(self, "root"), 9 + 10 + 2);
+}
+
+static void they_are_not_copied_into_themselves(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  is_refused(self, "/python", "/python/agent", "tools");
+  is_refused(self, "/python/lib/deep/", "/python/lib/deep/agent", "tools");
+  is_refused(self, "/shared/python", "/shared/python", "tools");
+  assert_int_equal(injection_count(self, "root/python"), 8);
+  assert_int_equal(injection_count(self, "root"), 10);
+}
+
+static void a_tight_umask_keeps_nobody_out(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
+  injection_make_directory(self, "root/shared", 0755, 1000);
+  self->setup.uid = 1000;
+  mode_t before = umask(0777);
+  inject(self, "/shared/a/b/");
+  umask(before);
+  injection_expect_copy(self, "root/shared/a/b/agent");
+  assert_int_equal(injection_count(self, "root/shared/a/b"), 9);
+}
+
+static void limit_file_size(const void *context) {
+  (void)context;
+  const struct rlimit limit = {1000, 1000};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static void a_limit_on_files_is_an_error(void **state) {
+  struct injection *self = *state;
+  make_carrier(self);
+  self->setup.prepare = limit_file_size;
+  is_refused(self, "/new/agent", "/new/agent", "File too large");
+  assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
+}
+
 static struct job *start_job(struct injection *self, const char *const *environment) {
   void *state;
   job_setup_server(&state);
@@ -247,6 +301,10 @@ int main(void) {
       TEST(tools_that_cannot_be_read),
       TEST(a_file_in_their_place),
       TEST(a_directory_in_the_agents_place),
+      TEST(what_was_there_comes_back),
+      TEST(they_are_not_copied_into_themselves),
+      TEST(a_tight_umask_keeps_nobody_out),
+      TEST(a_limit_on_files_is_an_error),
       TEST(steps_find_them_first),
       TEST(a_step_that_sets_path_has_its_own),
   };

@@ -164,10 +164,10 @@ static void kinds_do_not_replace_each_other(void **state) {
 
 static void what_the_dead_left_is_removed(void **state) {
   const struct tree *tree = *state;
-  tree_write(tree, ".agent.inject-1", "half", 0700);
-  tree_make_directory(tree, ".agent.inject-2", 0700);
-  tree_write(tree, ".agent.inject-2/file", "x", 0400);
-  tree_write(tree, ".other.inject-1", "another's", 0700);
+  tree_write(tree, ".agent.inject-0000000000000001", "half", 0700);
+  tree_make_directory(tree, ".agent.inject-0000000000000002", 0700);
+  tree_write(tree, ".agent.inject-0000000000000002/file", "x", 0400);
+  tree_write(tree, ".other.inject-0000000000000001", "another's", 0700);
   tree_write(tree, ".agent", "a file like others", 0700);
   put_file(tree, "agent", "new");
   assert_int_equal(tree_count(tree, "."), 3);
