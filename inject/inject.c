@@ -238,6 +238,18 @@ static int commit(struct injection *self, struct place *program, struct place *t
   return failed(self, "rename a file to", self->path, error);
 }
 
+/* A main container often runs as another user than the one that injects. */
+static void say_success(const struct injection *self, const struct place *place, off_t size) {
+  struct stat directory;
+  bool closed = fstat(place->parent_fd, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
+  char mode[80] = "";
+  if (closed)
+    (void)snprintf(mode, sizeof mode, "; its directory has mode %04o: not every user can reach it",
+                   (unsigned)directory.st_mode & 07777);
+  (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes%s", self->path,
+                 (long long)size, mode);
+}
+
 static int inject(struct injection *self, int program, const char *tools) {
   struct place place;
   struct place tools_place = {.parent_fd = -1, .fd = -1};
@@ -251,11 +263,10 @@ static int inject(struct injection *self, int program, const char *tools) {
     result = prepare_tools(self, &tools_place, tools);
   if (result == 0)
     result = commit(self, &place, &tools_place);
+  if (result == 0)
+    say_success(self, &place, stat_buffer.st_size);
   place_release(&tools_place);
   place_release(&place);
-  if (result == 0)
-    (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes", self->path,
-                   (long long)stat_buffer.st_size);
   return result;
 }
 

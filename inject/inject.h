@@ -15,8 +15,9 @@
  * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
  * under its own name, in the same way.
  *
- * Returns 0, with `text` saying what was made, or -1 with one line: the path, the reason, and what
- * to do. What was made on the way is then removed again.
+ * Returns 0, with `text` saying what was made (and whether its directory is closed to other users),
+ * or -1 with one line: the path, the reason, and what to do. What was made on the way is then
+ * removed again.
  */
 int inject_program(const char *target, const char *tools, char *text, size_t size);
 

@@ -60,6 +60,15 @@ static void one_line_says_what_was_made(void **state) {
   agent_process_free(injector);
 }
 
+static void a_closed_directory_is_said(void **state) {
+  struct injection *self = *state;
+  injection_make_directory(self, "private", 0700, 0);
+  struct agent_process *injector = injection_start(self, injection_path(self, "private"));
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
+  assert_non_null(strstr(agent_process_output(injector), "mode 0700: not every user"));
+  agent_process_free(injector);
+}
+
 static void a_directory_gets_the_file_agent(void **state) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 0);
@@ -296,6 +305,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_file_is_made),
       TEST(one_line_says_what_was_made),
+      TEST(a_closed_directory_is_said),
       TEST(a_directory_gets_the_file_agent),
       TEST(a_slash_at_the_end_makes_a_directory),
       TEST(missing_parents_are_made),
