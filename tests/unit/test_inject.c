@@ -62,6 +62,7 @@ static void is_refused(const struct tree *tree, const char *name, const char *to
 
 static void the_target_is_a_file_or_a_directory(void **state) {
   const struct tree *tree = *state;
+  assert_int_equal(fchmod(tree->fd, 0755), 0); /* a closed one would be told */
   succeeds(tree, "runner", "runner");
   succeeds(tree, "runner", "runner");
   succeeds(tree, "", "agent");
