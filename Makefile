@@ -9,7 +9,9 @@
 #   make SANITIZE=address,undefined   build/sanitize/agent: glibc, for tests
 #
 # Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
-# FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time).
+# FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
+# the smoke run against: redis-7, redis-8 or valkey-8, which are fetched, or a program; without it
+# the machine's redis-server), ACL=1 (the agents of the tests log in as the user of README.md).
 
 .DEFAULT_GOAL := agent
 .DELETE_ON_ERROR:
@@ -108,7 +110,8 @@ support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 integration_sources := $(wildcard tests/integration/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
-test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources)
+fault_sources := $(wildcard tests/fault/*.c)
+test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources) $(fault_sources)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
 c_files := $(shell find wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
@@ -127,7 +130,7 @@ include deps/libraries.mk
 
 # What apt has to bring for the goals of this run; before anything else, in one go.
 groups := build $(if $(is_clang),clang $(if $(SANITIZE),fuzz)) $(if $(cross),build-$(ARCH)) \
-  $(if $(filter test% run-% smoke coverage%,$(MAKECMDGOALS)),test) \
+  $(if $(filter test% run-% smoke coverage% fault,$(MAKECMDGOALS)),test) \
   $(if $(filter fuzz%,$(MAKECMDGOALS)),fuzz) $(if $(filter lint% tidy,$(MAKECMDGOALS)),lint)
 tools:
 	@deps/install $(groups)
@@ -190,6 +193,20 @@ image:
 
 # --- tests ---------------------------------------------------------------------------------------
 
+# A name stands for a server that deps/server fetches; anything else is a program.
+servers := redis-7 redis-8 valkey-8
+server := $(filter $(servers),$(REDIS_SERVER))
+ifneq ($(server),)
+override REDIS_SERVER := $(abspath build/servers/$(server)/redis-server)
+endif
+export REDIS_SERVER
+# The agents of the tests log in as the user of README.md.
+export TEST_REDIS_ACL := $(ACL)
+.PHONY: $(servers)
+$(servers): | tools
+	@program=$$(deps/server $@) && echo "  SERVER  $$("$$program" --version)"
+test test-integration coverage smoke: | $(server)
+
 # Unit tests run under sanitizers; the tested program is the one this make was asked for.
 in_tests = +@$(MAKE) --no-print-directory SANITIZE=$(TEST_SANITIZE) COVERAGE= LIBC=glibc AGENT=$(abspath $(agent))
 
@@ -213,6 +230,18 @@ $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libage
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
 $(out)/tests/integration/%: $(out)/obj/tests/integration/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
+
+# Everything that can break between the agent and Redis, broken: tests/fault/main.c.
+.PHONY: fault run-fault
+fault: $(agent) | $(server)
+	+@$(MAKE) --no-print-directory SANITIZE= COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) run-fault
+run-fault: $(out)/tests/fault/fault
+	@AGENT='$(AGENT)' $< $(if $(filter short,$(FAULT)),--short,$(FAULT))
+
+$(out)/tests/fault/fault: $(call object,$(fault_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
@@ -321,14 +350,18 @@ deploy-check:
 	@deploy/check
 
 .PHONY: clean distclean help
-clean: # what was compiled; the fetched sources stay
-	@find build -mindepth 1 -maxdepth 1 ! -name src -exec rm -rf {} + 2>/dev/null || true
+clean: # what was compiled; what was fetched stays
+	@find build -mindepth 1 -maxdepth 1 ! -name src ! -name servers -exec rm -rf {} + 2>/dev/null || true
 distclean:
 	@rm -rf build
 
 help:
 	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
 	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
+	@echo '                      (REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
+	@echo '                      ACL=1: as the Redis user of README.md)'
+	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
+	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'
@@ -339,7 +372,7 @@ help:
 	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck, shellcheck'
 	@echo 'make deploy-check     the manifests in deploy/ against the schemas of Kubernetes'
 	@echo 'make fmt              formats every C file'
-	@echo 'make clean            removes what was compiled; distclean: the fetched sources too'
+	@echo 'make clean            removes what was compiled; distclean: what was fetched too'
 
 FORCE:
 

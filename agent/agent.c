@@ -1,17 +1,14 @@
 /*
- * The state machine that joins the two rooms: what arrives through the intake is run by a step_run,
- * and what that says leaves through the outbox.
+ * The agent's life:
  *
- *   STARTING --outbox ready--> IDLE --step--> RUNNING --done--> REPORTING --room--> IDLE …
- *   any of them --shutdown, signal, idle limit, error--> STOPPING --tree gone--> DRAINING -->
- * STOPPED
+ *   STARTING --outbox ready--> WORKING --shutdown, signal, idle limit, error--> STOPPING
+ *   STOPPING --tree gone--> DRAINING --everything delivered--> STOPPED
  *
  * Stopping has an order: no more steps, the running step ends and is answered, what earlier steps
- * left in the background ends, everything is acknowledged.
+ * left in the background ends, everything is delivered.
  */
 #include "agent/agent.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,13 +20,10 @@
 
 #include "agent/clock.h"
 #include "agent/loop_event.h"
-#include "agent/redis/intake.h"
 #include "agent/redis/outbox.h"
 #include "agent/step/kill_sequence.h"
-#include "agent/step/step_run.h"
-#include "agent/step_log.h"
+#include "agent/worker.h"
 #include "wire/keys.h"
-#include "wire/step.h"
 
 /* From SIGTERM to SIGKILL when the agent is stopped, and for what is left in the background when
    the running step has used that up; and when it leaves whatever happens. An orchestrator gives it
@@ -38,7 +32,10 @@
 #define STOP_LEFTOVERS_GRACE_MS 1000
 #define STOP_DEADLINE_MS 7500
 
-enum state { STARTING, IDLE, RUNNING, REPORTING, STOPPING, DRAINING, STOPPED };
+/* How long the log's reader may take for a result that nobody else will ever see. */
+#define LAST_WORDS_MS 2000
+
+enum state { STARTING, WORKING, STOPPING, DRAINING, STOPPED };
 
 struct agent {
   const struct options *options;
@@ -46,10 +43,8 @@ struct agent {
   struct event_base *base;
   struct keys keys;
   struct outbox *outbox;
-  struct intake *intake;
-  struct step_run_context step_context;
-  struct step_run *run; /* NULL when none is in flight */
-  uint64_t steps;       /* runs so far */
+  struct worker *worker;
+  struct leftovers *leftovers;
   char tag[64];
   struct process_tree everything; /* all descendants of this process */
   struct kill_sequence kill;
@@ -57,6 +52,7 @@ struct agent {
   struct event *idle_limit;
   struct event *stop_deadline;
   enum state state;
+  bool owns_job;
   int exit_code;
   int signal; /* the first one that ordered a stop; 0 for none */
 };
@@ -67,138 +63,95 @@ static int64_t idle_limit_ms(const struct agent *self) {
   return (int64_t)self->options->idle_cycles * AGENT_IDLE_CYCLE_SECONDS * 1000;
 }
 
+static void log_result(void *owner, const char *json, size_t length) {
+  const struct log *log = owner;
+  log_line(log, LOG_ERROR, NULL, "undelivered result: %.*s", (int)length, json);
+}
+
 static void leave(struct agent *self) {
-  size_t undelivered = outbox_unacknowledged(self->outbox);
-  if (undelivered > 0)
-    log_line(self->log, LOG_ERROR, NULL, "%zu events and results did not reach redis", undelivered);
+  if (!outbox_is_empty(self->outbox)) {
+    struct log patient = *self->log;
+    patient.patience_ms = LAST_WORDS_MS;
+    log_line(&patient, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
+    outbox_each_result(self->outbox, log_result, &patient);
+  }
   self->state = STOPPED;
   (void)event_base_loopbreak(self->base);
 }
 
-/* Everything is ended; what remains is to be acknowledged, as long as there is somebody to do it. A
+/* Everything is ended; what remains is to be delivered, as long as there is somebody to do it. A
    shutdown waits for Redis until the idle limit, everything else leaves without it. */
 static void drain(struct agent *self) {
   self->state = DRAINING;
-  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN;
-  if (outbox_unacknowledged(self->outbox) == 0 || (!patient && outbox_is_gone(self->outbox)))
+  bool empty = outbox_is_empty(self->outbox);
+  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN && !empty;
+  if (!self->owns_job || (outbox_is_gone(self->outbox) && !patient))
     leave(self);
+  else if (empty)
+    outbox_close(self->outbox);
 }
 
+static void on_closed(void *owner) {
+  leave(owner);
+}
+
+/* The running step may have been waited for without Redis, which has come back since. */
 static void on_tree_gone(void *owner, size_t survivors) {
   struct agent *self = owner;
   if (survivors > 0)
     log_line(self->log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
-  drain(self);
+  if (!worker_is_running(self->worker) || outbox_is_gone(self->outbox))
+    drain(self);
+}
+
+static void on_worker_busy(void *owner) {
+  struct agent *self = owner;
+  if (self->state == WORKING)
+    (void)evtimer_del(self->idle_limit);
 }
 
 /* The idle time goes on where it runs already. */
-static void start_idle_time(struct agent *self) {
+static void on_worker_idle(void *owner) {
+  struct agent *self = owner;
   if (!evtimer_pending(self->idle_limit, NULL))
     loop_timer_start(self->idle_limit, idle_limit_ms(self));
 }
 
-/* Waits for the next step, unless Redis is behind: then the results would pile up. */
-static void next_step(struct agent *self) {
-  start_idle_time(self);
-  self->state = outbox_is_full(self->outbox) ? REPORTING : IDLE;
-  if (self->state == IDLE)
-    intake_take(self->intake);
+static void on_worker_shutdown(void *owner) {
+  stop(owner, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }
 
-static void on_run_done(void *owner, const struct step_run_report *report) {
+static void on_worker_stopped(void *owner) {
   struct agent *self = owner;
-  step_log_done(self->log, step_run_step(self->run), report);
-  outbox_result(self->outbox, &report->result);
-  outbox_flush(self->outbox);
-  step_run_free(self->run);
-  self->run = NULL;
   if (self->state == STOPPING)
     kill_sequence_start(&self->kill, STOP_LEFTOVERS_GRACE_MS);
-  else
-    next_step(self);
-}
-
-static void on_run_event(void *owner, const struct step_event *event) {
-  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  struct agent *self = owner;
-  outbox_event(self->outbox, event);
-  if (self->log->least <= LOG_DEBUG && self->run != NULL)
-    log_line(self->log, LOG_DEBUG, step_run_step(self->run)->step_id, "%s: %.*s",
-             names[event->kind], (int)event->line_length, event->line);
-}
-
-static void on_run_flush(void *owner) {
-  struct agent *self = owner;
-  outbox_flush(self->outbox);
-}
-
-static bool on_run_full(void *owner) {
-  const struct agent *self = owner;
-  return outbox_is_full(self->outbox);
-}
-
-/* Without Redis there may never be room: from here on it is time without a step. */
-static void on_run_waits(void *owner) {
-  start_idle_time(owner);
-}
-
-static void refuse(struct agent *self, const char *step_id, const struct error *error,
-                   const char *payload, size_t length) {
-  step_log_refused(self->log, step_id, error, payload, length);
-  struct step_result result = {.step_id = step_id,
-                               .exit_code = -1,
-                               .error_message = error->text,
-                               .error_message_length = strlen(error->text)};
-  outbox_result(self->outbox, &result);
-  outbox_flush(self->outbox);
-  next_step(self);
-}
-
-static void on_step(void *owner, const char *payload, size_t length, bool whole) {
-  static const struct step_run_handler handler = {.event = on_run_event,
-                                                  .flush = on_run_flush,
-                                                  .full = on_run_full,
-                                                  .waits = on_run_waits,
-                                                  .done = on_run_done};
-  struct agent *self = owner;
-  struct step step;
-  struct error error;
-  (void)evtimer_del(self->idle_limit);
-  int parsed = step_parse(&step, payload, length, &error);
-  /* A large payload takes a while; what is timed from here on starts now. */
-  (void)event_base_update_cache_time(self->base);
-  if (!whole)
-    parsed = error_set(&error, "payload: expected at most %zu bytes", STEP_PAYLOAD_MAX);
-  if (parsed != 0) {
-    refuse(self, step.step_id, &error, payload, length);
-  } else if (step.kind == STEP_SHUTDOWN) {
-    stop(self, AGENT_EXIT_SHUTDOWN, "shutdown step");
-  } else {
-    self->state = RUNNING;
-    self->run = step_run_start(&self->step_context, &step, ++self->steps, &handler, self);
-    return;
-  }
-  step_release(&step);
 }
 
 static void on_outbox_ready(void *owner) {
   struct agent *self = owner;
-  if (self->state == STARTING)
-    next_step(self);
+  self->owns_job = true;
+  if (self->state != STARTING)
+    return;
+  self->state = WORKING;
+  worker_begin(self->worker);
 }
 
 static void on_outbox_room(void *owner) {
   struct agent *self = owner;
-  if (self->run != NULL)
-    step_run_resume(self->run);
-  else if (self->state == REPORTING)
-    next_step(self);
+  worker_room(self->worker);
 }
 
 static void on_outbox_empty(void *owner) {
   struct agent *self = owner;
   if (self->state == DRAINING)
-    leave(self);
+    drain(self);
+  else
+    worker_delivered(self->worker);
+}
+
+static void on_outbox_forgotten(void *owner) {
+  struct agent *self = owner;
+  worker_forgotten(self->worker);
 }
 
 /* Nobody hears the end of the running step, which may even have to wait for room. */
@@ -230,7 +183,7 @@ static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
   }
   log_line(self->log, LOG_INFO, NULL, "no step for %lld s",
            (long long)(idle_limit_ms(self) / 1000));
-  bool failed = self->state == STARTING || outbox_unacknowledged(self->outbox) > 0;
+  bool failed = self->state == STARTING || !outbox_is_empty(self->outbox);
   stop(self, failed ? AGENT_EXIT_ERROR : AGENT_EXIT_IDLE, "the idle limit");
 }
 
@@ -270,7 +223,7 @@ static void on_order(struct agent *self, int signal) {
 static void reap(struct agent *self) {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-    if (self->run == NULL || !step_run_reaped(self->run, pid, status))
+    if (!worker_reaped(self->worker, pid, status))
       kill_sequence_orphan_reaped(&self->kill);
 }
 
@@ -290,13 +243,10 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
   self->state = STOPPING;
   self->exit_code = exit_code;
   loop_timer_start(self->idle_limit, idle_limit_ms(self));
-  intake_stop(self->intake);
-  if (self->run != NULL) {
-    char text[64];
-    (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-    step_run_stop(self->run, STOP_GRACE_MS, text);
-  }
-  if (self->run == NULL || outbox_is_gone(self->outbox))
+  char text[64];
+  (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
+  worker_stop(self->worker, STOP_GRACE_MS, text);
+  if (!worker_is_running(self->worker) || outbox_is_gone(self->outbox))
     kill_sequence_start(&self->kill, STOP_GRACE_MS);
 }
 
@@ -306,13 +256,14 @@ static void ignore_message(int severity, const char *message) {
   (void)message;
 }
 
-static void connect_rooms(struct agent *self) {
-  static const struct outbox_handler outbox_handler = {.ready = on_outbox_ready,
-                                                       .room = on_outbox_room,
-                                                       .empty = on_outbox_empty,
-                                                       .gone = on_outbox_gone,
-                                                       .failed = on_redis_failed};
-  static const struct intake_handler intake_handler = {.step = on_step, .failed = on_redis_failed};
+static void make_outbox(struct agent *self) {
+  static const struct outbox_handler handler = {.ready = on_outbox_ready,
+                                                .room = on_outbox_room,
+                                                .empty = on_outbox_empty,
+                                                .closed = on_closed,
+                                                .forgotten = on_outbox_forgotten,
+                                                .gone = on_outbox_gone,
+                                                .failed = on_redis_failed};
   const struct options *options = self->options;
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:out", options->job_id);
@@ -320,11 +271,31 @@ static void connect_rooms(struct agent *self) {
                                           .keys = &self->keys,
                                           .name = name,
                                           .events_maxlen = options->events_maxlen,
+                                          .key_ttl_seconds = options->key_ttl_seconds,
                                           .hold_bytes = options->hold_bytes};
-  self->outbox = outbox_new(self->base, self->log, &outbox_options, &outbox_handler, self);
-  (void)snprintf(name, sizeof name, "sandbox:%.100s:in", options->job_id);
-  self->intake = intake_new(self->base, self->log, &options->redis, self->keys.in, name,
-                            &intake_handler, self);
+  self->outbox = outbox_new(self->base, self->log, &outbox_options, &handler, self);
+}
+
+static void make_worker(struct agent *self, const struct self *process) {
+  static const struct worker_handler handler = {.busy = on_worker_busy,
+                                                .idle = on_worker_idle,
+                                                .shutdown = on_worker_shutdown,
+                                                .stopped = on_worker_stopped,
+                                                .failed = on_redis_failed};
+  (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
+  self->leftovers = leftovers_new(self->base);
+  struct worker_context context = {
+      .base = self->base,
+      .log = self->log,
+      .options = self->options,
+      .keys = &self->keys,
+      .outbox = self->outbox,
+      .run = {
+          .process = {.base = self->base, .leftovers = self->leftovers, .spawn = process->spawn},
+          .job_id = self->options->job_id,
+          .environment = environ,
+          .agent_tag = self->tag}};
+  self->worker = worker_new(&context, &handler, self);
 }
 
 static void agent_init(struct agent *self, const struct options *options,
@@ -332,27 +303,19 @@ static void agent_init(struct agent *self, const struct options *options,
   event_set_log_callback(ignore_message);
   *self = (struct agent){.options = options, .log = log, .base = loop_event_base_new()};
   keys_init(&self->keys, options->job_id);
-  (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
-  self->step_context = (struct step_run_context){.process = {.base = self->base,
-                                                             .leftovers = leftovers_new(self->base),
-                                                             .spawn = process->spawn},
-                                                 .job_id = options->job_id,
-                                                 .environment = environ,
-                                                 .agent_tag = self->tag};
   kill_sequence_init(&self->kill, self->base, &self->everything, on_tree_gone, self);
   self->signals =
       loop_event_new(self->base, process->signal_fd, EV_READ | EV_PERSIST, on_signal, self);
   self->idle_limit = loop_timer_new(self->base, on_idle_limit, self);
   self->stop_deadline = loop_timer_new(self->base, on_stop_deadline, self);
-  connect_rooms(self);
+  make_outbox(self);
+  make_worker(self, process);
 }
 
 static void agent_release(struct agent *self) {
-  if (self->run != NULL)
-    step_run_free(self->run);
-  intake_free(self->intake);
+  worker_free(self->worker);
   outbox_free(self->outbox);
-  leftovers_free(self->step_context.process.leftovers);
+  leftovers_free(self->leftovers);
   kill_sequence_release(&self->kill);
   event_free(self->signals);
   event_free(self->idle_limit);
@@ -372,7 +335,7 @@ int agent_run(const struct options *options, const struct self *process, const s
   if (!process_tree_is_known())
     log_line(log, LOG_WARN, NULL,
              "/proc cannot be read: a process that leaves its step's process group is not found");
-  start_idle_time(&agent);
+  on_worker_idle(&agent);
   outbox_start(agent.outbox);
   (void)event_base_dispatch(agent.base);
   int exit_code = agent.exit_code;

@@ -77,17 +77,17 @@ static size_t put_time(char *out, size_t size) {
 }
 
 /* Whether a write of up to PIPE_BUF bytes would not block. */
-static bool has_room(int fd) {
+static bool has_room(int fd, int patience_ms) {
   struct pollfd descriptor = {.fd = fd, .events = POLLOUT};
-  return poll(&descriptor, 1, 0) > 0;
+  return poll(&descriptor, 1, patience_ms) > 0;
 }
 
 /* The descriptor may be shared with others, so that it must not be made non-blocking. */
-static bool write_all(int fd, const char *text, size_t length) {
+static bool write_all(const struct log *self, const char *text, size_t length) {
   while (length > 0) {
-    if (!has_room(fd))
+    if (!has_room(self->fd, self->patience_ms))
       return false;
-    ssize_t written = write(fd, text, length < PIPE_BUF ? length : PIPE_BUF);
+    ssize_t written = write(self->fd, text, length < PIPE_BUF ? length : PIPE_BUF);
     if (written <= 0)
       return true; /* nowhere to complain */
     text += written;
@@ -100,7 +100,7 @@ static bool write_note(const struct log *self) {
   char note[64];
   int length =
       snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", *self->dropped);
-  if (!write_all(self->fd, note, (size_t)length))
+  if (!write_all(self, note, (size_t)length))
     return false;
   *self->dropped = 0;
   return true;
@@ -108,7 +108,7 @@ static bool write_note(const struct log *self) {
 
 static void write_line(const struct log *self, const char *line, size_t length) {
   bool noted = self->dropped == NULL || *self->dropped == 0 || write_note(self);
-  if ((!noted || !write_all(self->fd, line, length)) && self->dropped != NULL)
+  if ((!noted || !write_all(self, line, length)) && self->dropped != NULL)
     ++*self->dropped;
 }
 

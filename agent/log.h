@@ -18,6 +18,7 @@ struct log {
   enum log_level least; /* lines below are not written */
   const char *job;      /* NULL before it is known */
   int fd;
+  int patience_ms;        /* how long a line waits for a reader; 0: not at all */
   unsigned long *dropped; /* lines, since the last one that was not; NULL: not counted */
 };
 

@@ -16,6 +16,7 @@ const char options_help[] =
     "sandbox:ID:events and sandbox:ID:results, until it is told to shut down.\n"
     "\n"
     "  --redis-url URL       redis://[user:password@]host[:port][/db], unix:///path/to/socket,\n"
+    "                        redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
     "                        or host[:port][,password=...,user=...,defaultDatabase=n]\n"
     "                        [REDIS_URL]\n"
     "  --job-id ID           the job whose steps are run [JOB_ID]\n"
@@ -24,6 +25,8 @@ const char options_help[] =
     "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0 keeps all\n"
     "  --hold-bytes N        hold so much output that Redis has not acknowledged, then let the\n"
     "                        command wait; default 4194304\n"
+    "  --key-ttl SECONDS     seconds after which the job's keys expire when no agent is left to\n"
+    "                        refresh them, default 604800; 0 keeps them\n"
     "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
     "  --verbose             log at debug level, every line of output included\n"
     "  --help                show this and exit\n"
@@ -40,6 +43,7 @@ enum flag {
   IDLE_CYCLES,
   EVENTS_MAXLEN,
   HOLD_BYTES,
+  KEY_TTL,
   INJECT,
   VERBOSE,
   HELP,
@@ -51,11 +55,14 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, HOLD_BYTES},
+                                      {"key-ttl", required_argument, NULL, KEY_TTL},
                                       {"inject", required_argument, NULL, INJECT},
                                       {"verbose", no_argument, NULL, VERBOSE},
                                       {"help", no_argument, NULL, HELP},
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
+
+#define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
 /* The texts as they were given; NULL where they were not. */
 struct raw {
@@ -64,6 +71,7 @@ struct raw {
   const char *idle_cycles;
   const char *events_maxlen;
   const char *hold_bytes;
+  const char *key_ttl;
   const char *inject;
 };
 
@@ -122,6 +130,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case HOLD_BYTES:
       raw->hold_bytes = optarg;
       break;
+    case KEY_TTL:
+      raw->key_ttl = optarg;
+      break;
     case INJECT:
       raw->inject = optarg;
       self->action = OPTIONS_INJECT;
@@ -160,12 +171,16 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   unsigned long long cycles = 5;
   unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
   self->events_maxlen = 10000;
-  /* A thousand years of idle time, and more memory than a container has. */
+  self->key_ttl_seconds = 604800;
+  /* A thousand years of idle time, more memory than a container has, and a hundred years, which
+     Redis can add to its clock in milliseconds. */
   if (read_number("--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)", raw->idle_cycles, 1,
                   525600000, &cycles, error) != 0 ||
       read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
                   error) != 0 ||
-      read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0)
+      read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0 ||
+      read_number("--key-ttl", raw->key_ttl, 0, KEY_TTL_MAX_SECONDS, &self->key_ttl_seconds,
+                  error) != 0)
     return -1;
   self->idle_cycles = (unsigned)cycles;
   self->hold_bytes = (size_t)hold_bytes;

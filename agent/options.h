@@ -18,6 +18,7 @@ struct options {
   unsigned idle_cycles;
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */
   size_t hold_bytes;
+  unsigned long long key_ttl_seconds; /* 0: the job's keys stay */
 };
 
 /* What --help prints. */

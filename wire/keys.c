@@ -21,11 +21,17 @@ void keys_init(struct keys *self, const char *job_id) {
   self->in = name(job_id, ":in");
   self->events = name(job_id, ":events");
   self->results = name(job_id, ":results");
+  self->inflight = name(job_id, ":inflight");
+  self->started = name(job_id, ":started");
+  self->committed = name(job_id, ":committed");
 }
 
 void keys_release(struct keys *self) {
   free(self->in);
   free(self->events);
   free(self->results);
+  free(self->inflight);
+  free(self->started);
+  free(self->committed);
   *self = (struct keys){0};
 }

@@ -6,9 +6,12 @@
  * all in one Redis Cluster slot.
  */
 struct keys {
-  char *in;      /* LIST: Steps, taken from the tail */
-  char *events;  /* STREAM: StepEvents */
-  char *results; /* LIST: StepResults, pushed at the head */
+  char *in;        /* LIST: Steps, taken from the tail */
+  char *events;    /* STREAM: StepEvents */
+  char *results;   /* LIST: StepResults, pushed at the head */
+  char *inflight;  /* LIST: Steps taken and not answered, the newest at the head */
+  char *started;   /* STRING: stepId of the step that was started and is not answered */
+  char *committed; /* STRING: who owns the job, and what it delivered last */
 };
 
 /* Makes the names; release them with keys_release. Aborts when out of memory. */

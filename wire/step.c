@@ -15,6 +15,7 @@
 static const char *const kind_names[] = {
     [STEP_RUN] = "run",
     [STEP_SHUTDOWN] = "shutdown",
+    [STEP_CANCEL] = "cancel",
 };
 
 enum { KIND_COUNT = sizeof kind_names / sizeof kind_names[0] };

@@ -11,7 +11,7 @@
 /* The largest payload that is taken, in bytes; a larger one is refused. */
 #define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024)
 
-enum step_kind { STEP_RUN, STEP_SHUTDOWN };
+enum step_kind { STEP_RUN, STEP_SHUTDOWN, STEP_CANCEL };
 
 /* The longest stepId, in bytes; it goes into every event. */
 #define STEP_ID_MAX 1024
@@ -23,7 +23,7 @@ enum step_kind { STEP_RUN, STEP_SHUTDOWN };
 /* One Step as it was sent, checked. All strings are UTF-8 without NUL, owned by the step. */
 struct step {
   unsigned schema_version; /* always 1 */
-  char *step_id;           /* never NULL after step_parse, refused or not */
+  char *step_id;           /* never NULL after step_parse, refused or not; cancel: whom to stop */
   enum step_kind kind;
   char *command;           /* run: not empty; else NULL */
   char **args;             /* what follows the command, NULL-terminated; never NULL in a run */

@@ -1,16 +1,21 @@
 #include "wire/step_event.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include <cjson/cJSON.h>
+
 #include "wire/json_string.h"
+#include "wire/memory.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_kind[] = "\",\"kind\":\"";
 static const char before_line[] = "\",\"line\":\"";
 static const char before_timestamp[] = "\",\"timestamp\":\"";
-static const char behind_timestamp[] = "\"}";
-static const char behind_timestamp_partial[] = "\",\"partial\":true}";
+static const char before_seq[] = "\",\"seq\":";
+static const char behind_seq[] = "}";
+static const char behind_seq_partial[] = ",\"partial\":true}";
 
 #define TIMESTAMP_LENGTH ((size_t)STEP_EVENT_TIMESTAMP_SIZE - 1)
 
@@ -31,8 +36,15 @@ static const char *kind_name(enum step_event_kind kind) {
   return "completed";
 }
 
+static size_t count_digits(uint64_t number) {
+  size_t digits = 1;
+  for (; number >= 10; number /= 10)
+    digits++;
+  return digits;
+}
+
 /* `number` with leading zeros, so many digits. */
-static char *write_digits(char *out, int number, size_t digits) {
+static char *write_digits(char *out, uint64_t number, size_t digits) {
   for (size_t i = digits; i-- > 0; number /= 10)
     out[i] = (char)('0' + number % 10);
   return out + digits;
@@ -48,19 +60,19 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
   (void)gmtime_r(&seconds, &utc);
 
   /* Called for each line: snprintf would cost more than all the rest of an event. */
-  out = write_digits(out, utc.tm_year + 1900, 4);
+  out = write_digits(out, (uint64_t)utc.tm_year + 1900, 4);
   *out++ = '-';
-  out = write_digits(out, utc.tm_mon + 1, 2);
+  out = write_digits(out, (uint64_t)utc.tm_mon + 1, 2);
   *out++ = '-';
-  out = write_digits(out, utc.tm_mday, 2);
+  out = write_digits(out, (uint64_t)utc.tm_mday, 2);
   *out++ = 'T';
-  out = write_digits(out, utc.tm_hour, 2);
+  out = write_digits(out, (uint64_t)utc.tm_hour, 2);
   *out++ = ':';
-  out = write_digits(out, utc.tm_min, 2);
+  out = write_digits(out, (uint64_t)utc.tm_min, 2);
   *out++ = ':';
-  out = write_digits(out, utc.tm_sec, 2);
+  out = write_digits(out, (uint64_t)utc.tm_sec, 2);
   *out++ = '.';
-  out = write_digits(out, (int)(unix_ms % 1000), 3);
+  out = write_digits(out, (uint64_t)(unix_ms % 1000), 3);
   memcpy(out, "+00:00", sizeof "+00:00");
 }
 
@@ -71,10 +83,10 @@ static char *put(char *out, const char *text, size_t length) {
 
 size_t step_event_length(const struct step_event *self) {
   size_t fixed = sizeof before_id + sizeof before_kind + sizeof before_line +
-                 sizeof before_timestamp - 4 + TIMESTAMP_LENGTH;
-  size_t behind = self->partial ? sizeof behind_timestamp_partial : sizeof behind_timestamp;
+                 sizeof before_timestamp + sizeof before_seq - 5 + TIMESTAMP_LENGTH;
+  size_t behind = self->partial ? sizeof behind_seq_partial : sizeof behind_seq;
   return fixed + behind - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
-         json_string_length(self->line, self->line_length);
+         json_string_length(self->line, self->line_length) + count_digits(self->seq);
 }
 
 char *step_event_write(const struct step_event *self, char *out) {
@@ -87,7 +99,23 @@ char *step_event_write(const struct step_event *self, char *out) {
   out = json_string_write(out, self->line, self->line_length);
   out = put(out, before_timestamp, sizeof before_timestamp - 1);
   out = put(out, self->timestamp, TIMESTAMP_LENGTH);
+  out = put(out, before_seq, sizeof before_seq - 1);
+  out = write_digits(out, self->seq, count_digits(self->seq));
   if (self->partial)
-    return put(out, behind_timestamp_partial, sizeof behind_timestamp_partial - 1);
-  return put(out, behind_timestamp, sizeof behind_timestamp - 1);
+    return put(out, behind_seq_partial, sizeof behind_seq_partial - 1);
+  return put(out, behind_seq, sizeof behind_seq - 1);
+}
+
+int64_t step_event_read_seq(const char *json, size_t length, const char *step_id) {
+  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
+  cJSON *event = cJSON_ParseWithLength(json, length);
+  const cJSON *id = cJSON_GetObjectItemCaseSensitive(event, "stepId");
+  const cJSON *seq = cJSON_GetObjectItemCaseSensitive(event, "seq");
+  int64_t number = -1;
+  /* Up to 2^53 a double is exact. */
+  if (cJSON_IsString(id) && strcmp(id->valuestring, step_id) == 0 && cJSON_IsNumber(seq) &&
+      seq->valuedouble >= 1 && seq->valuedouble < 9e15)
+    number = (int64_t)seq->valuedouble;
+  cJSON_Delete(event);
+  return number;
 }

@@ -24,6 +24,7 @@ struct step_event {
   size_t line_length;
   bool partial;          /* the line goes on in this stream's next event: "partial":true */
   const char *timestamp; /* from step_event_timestamp */
+  uint64_t seq;          /* 1, 2, 3… within the step: a reader sees a gap */
 };
 
 /* Formats a time (milliseconds since 1970, UTC), years 1970 to 9999. */
@@ -34,5 +35,9 @@ size_t step_event_length(const struct step_event *self);
 
 /* Writes the event's JSON, no NUL after it; returns the end. */
 char *step_event_write(const struct step_event *self, char *out);
+
+/* The seq of an event that is read back, JSON of `length` bytes; -1 when it is not an event of this
+   step (`step_id` as it is, not escaped). */
+int64_t step_event_read_seq(const char *json, size_t length, const char *step_id);
 
 #endif

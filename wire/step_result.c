@@ -9,6 +9,7 @@
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";
 static const char before_output[] = ",\"outputContent\":";
+static const char before_count[] = ",\"eventCount\":";
 
 /* Room for everything between the id and the error message, its numbers at their longest. */
 #define NUMBERS_SIZE 128
@@ -34,6 +35,15 @@ static size_t format_numbers(char out[NUMBERS_SIZE], const struct step_result *s
                           self->exit_code, self->timed_out ? "true" : "false", seconds);
 }
 
+/* An int64_t at its longest, or null. */
+#define COUNT_SIZE 32
+
+static size_t format_count(char out[COUNT_SIZE], int64_t count) {
+  if (count < 0)
+    return (size_t)snprintf(out, COUNT_SIZE, "null");
+  return (size_t)snprintf(out, COUNT_SIZE, "%" PRId64, count);
+}
+
 static size_t nullable_length(const char *text, size_t length) {
   return text == NULL ? sizeof "null" - 1 : json_string_length(text, length) + 2;
 }
@@ -54,10 +64,12 @@ static char *write_nullable(char *out, const char *text, size_t length) {
 
 size_t step_result_length(const struct step_result *self) {
   char numbers[NUMBERS_SIZE];
+  char count[COUNT_SIZE];
   return sizeof before_id - 1 + json_string_length(self->step_id, strlen(self->step_id)) +
          format_numbers(numbers, self) + sizeof before_error - 1 +
          nullable_length(self->error_message, self->error_message_length) + sizeof before_output -
-         1 + nullable_length(self->output_content, self->output_content_length) + sizeof "}" - 1;
+         1 + nullable_length(self->output_content, self->output_content_length) +
+         sizeof before_count - 1 + format_count(count, self->event_count) + sizeof "}" - 1;
 }
 
 char *step_result_write(const struct step_result *self, char *out) {
@@ -70,6 +82,10 @@ char *step_result_write(const struct step_result *self, char *out) {
   out = write_nullable(out, self->error_message, self->error_message_length);
   out = put(out, before_output, sizeof before_output - 1);
   out = write_nullable(out, self->output_content, self->output_content_length);
+  out = put(out, before_count, sizeof before_count - 1);
+  char count[COUNT_SIZE];
+  size_t count_length = format_count(count, self->event_count);
+  out = put(out, count, count_length);
   *out++ = '}';
   return out;
 }

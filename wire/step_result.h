@@ -15,6 +15,7 @@ struct step_result {
   size_t error_message_length;
   const char *output_content;
   size_t output_content_length;
+  int64_t event_count; /* events of the step, `completed` included; -1, JSON's null: not known */
 };
 
 /* The exact number of bytes that step_result_write writes. */

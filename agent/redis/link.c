@@ -16,9 +16,10 @@
 
 #include "agent/clock.h"
 #include "agent/loop_event.h"
-#include "agent/redis/dialer.h"
+#include "agent/redis/error_reply.h"
 #include "agent/redis/login.h"
 #include "agent/redis/reply_reader.h"
+#include "agent/redis/route.h"
 #include "wire/memory.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
@@ -38,8 +39,8 @@ struct link {
   char name[128];   /* for CLIENT LIST */
   enum state state;
   struct event *pause;
-  struct dialer *dialer; /* while DIALING */
-  int fd;                /* -1 for none; with it the two events, the reader and the login */
+  struct route *route; /* busy while DIALING */
+  int fd;              /* -1 for none; with it the two events, the reader and the login */
   unsigned connection;
   struct event *readable;
   struct event *writable;
@@ -51,14 +52,13 @@ struct link {
   int pause_ms;
   bool was_up;
   bool too_large;
-  int64_t up_ms;   /* monotonic: when it came up last */
-  int64_t lost_ms; /* monotonic: when it was lost last */
+  bool troubled;     /* lost, and no answer of use since */
+  char trouble[160]; /* what was said about it last */
+  int64_t lost_ms;   /* monotonic: since when it is troubled */
 };
 
 static void close_socket(struct link *self) {
-  if (self->dialer != NULL)
-    dialer_cancel(self->dialer);
-  self->dialer = NULL;
+  route_cancel(self->route);
   if (self->fd < 0)
     return;
   event_free(self->readable);
@@ -89,14 +89,16 @@ static int next_pause(struct link *self) {
   return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
 }
 
-static void log_loss(const struct link *self, bool was_up, const char *why, int pause_ms) {
-  if (was_up)
-    log_line(self->log, LOG_WARN, NULL, "redis %s: lost the connection to %s: %s; trying again",
-             self->options.role, self->server, why);
-  else
-    log_line(self->log, self->was_up ? LOG_DEBUG : LOG_WARN, NULL,
-             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
-             self->options.role, self->attempts, self->server, why, pause_ms);
+/* The same trouble is told once, however often it comes back before an answer is of use. */
+static void log_loss(struct link *self, const char *why) {
+  bool news = !self->troubled || strcmp(self->trouble, why) != 0;
+  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+           "redis %s: lost the connection to %s: %s; trying again", self->options.role,
+           self->server, why);
+  (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
+  if (!self->troubled)
+    self->lost_ms = clock_monotonic_ms();
+  self->troubled = true;
 }
 
 static void lost(struct link *self, const char *reason) {
@@ -107,9 +109,7 @@ static void lost(struct link *self, const char *reason) {
   self->attempts++;
   if (was_up) {
     self->attempts = 0;
-    self->lost_ms = clock_monotonic_ms();
-    if (self->lost_ms - self->up_ms > LINK_PAUSE_MAX_MS)
-      self->pause_ms = LINK_PAUSE_MIN_MS;
+    log_loss(self, why);
   } else if (!self->was_up && self->attempts >= LINK_BOOT_ATTEMPTS) {
     struct error error;
     (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
@@ -119,11 +119,30 @@ static void lost(struct link *self, const char *reason) {
   }
   self->state = PAUSING;
   int pause_ms = next_pause(self);
-  log_loss(self, was_up, why, pause_ms);
+  if (!was_up)
+    log_line(self->log, self->was_up ? LOG_DEBUG : LOG_WARN, NULL,
+             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
+             self->options.role, self->attempts, self->server, why, pause_ms);
   loop_timer_start(self->pause, pause_ms);
   void (*tell)(void *owner) = was_up ? self->handler->down : self->handler->unreachable;
   if (tell != NULL)
     tell(self->owner);
+}
+
+/* Where a node of a cluster says that the keys are: at once, unless they are said to be in a
+ * circle. */
+static bool follow(struct link *self, const char *text) {
+  const char *target = error_reply_moved_to(text);
+  if (target == NULL || !route_redirect(self->route, target))
+    return false;
+  bool was_up = self->state == UP;
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: moved to %s", self->options.role, target);
+  close_socket(self);
+  self->state = PAUSING;
+  loop_timer_start_now(self->pause);
+  if (was_up && self->handler->down != NULL)
+    self->handler->down(self->owner);
+  return true;
 }
 
 static size_t write_pieces(struct link *self, const struct iovec *pieces, int count) {
@@ -141,29 +160,29 @@ static size_t write_pieces(struct link *self, const struct iovec *pieces, int co
   return done;
 }
 
-static void expect(struct link *self, int milliseconds_from_now) {
-  if (milliseconds_from_now == self->expect_ms)
-    return;
-  self->expect_ms = milliseconds_from_now;
-  struct timeval time = loop_milliseconds(milliseconds_from_now);
-  if (milliseconds_from_now == 0)
+static void rearm(struct link *self) {
+  struct timeval time = loop_milliseconds(self->expect_ms);
+  if (self->expect_ms == 0)
     (void)event_remove_timer(self->readable);
   else
     (void)event_add(self->readable, &time);
 }
 
+static void expect(struct link *self, int milliseconds_from_now) {
+  if (milliseconds_from_now == self->expect_ms)
+    return;
+  self->expect_ms = milliseconds_from_now;
+  rearm(self);
+}
+
 static void logged_in(struct link *self) {
-  if (self->was_up)
-    log_line(self->log, LOG_INFO, NULL, "redis %s: connected to %s again after %.1f s",
-             self->options.role, self->server,
-             (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
-  else
-    log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
-             self->server);
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
+           self->server);
   login_release(&self->login);
   expect(self, 0);
+  if (self->options.terse)
+    reply_reader_be_terse(&self->reader);
   self->state = UP;
-  self->up_ms = clock_monotonic_ms();
   self->attempts = 0;
   if (!self->was_up)
     self->pause_ms = LINK_PAUSE_MIN_MS;
@@ -171,38 +190,22 @@ static void logged_in(struct link *self) {
   self->handler->up(self->owner);
 }
 
-/* What the server says while there is a password about, without it: an unknown command, for one, is
-   said together with its arguments. */
-static void copy_server_text(const struct link *self, char *out, size_t size, const char *text) {
-  const char *secrets[] = {self->options.url->password, self->options.url->user};
-  const char *arguments = strstr(text, ", with args");
-  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
-  char *shown = memory_copy(text, (size_t)length);
-  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
-    for (char *at = shown;
-         secrets[i] != NULL && secrets[i][0] != '\0' && (at = strstr(at, secrets[i])) != NULL;)
-      memset(at, '*', strlen(secrets[i]));
-  (void)snprintf(out, size, "%s", shown);
-  free(shown);
-}
-
 static void take_login_reply(struct link *self, const redisReply *reply) {
-  const char *command;
-  char text[128] = "";
+  struct login_refusal refusal;
   struct error error;
-  if (reply->type == REDIS_REPLY_ERROR)
-    copy_server_text(self, text, sizeof text, reply->str);
-  switch (login_take(&self->login, reply, &command)) {
+  switch (login_take(&self->login, reply, &refusal)) {
   case LOGIN_GOES_ON:
     return;
   case LOGIN_DONE:
     logged_in(self);
     return;
   case LOGIN_LATER:
-    lost(self, text);
+    if (!follow(self, refusal.text))
+      lost(self, refusal.text);
     return;
   case LOGIN_REFUSED:
-    (void)error_set(&error, "redis at %.60s refuses %.80s: %.80s", self->server, command, text);
+    (void)error_set(&error, "redis at %.60s refuses %.80s: %.80s", self->server, refusal.command,
+                    error_reply_explain(refusal.text));
     give_up(self, &error);
   }
 }
@@ -229,7 +232,7 @@ static void take_bytes(struct link *self, const char *bytes, size_t length) {
     if (result == REPLY_READER_MORE)
       return;
     there = take_reply(self, result, reply);
-    freeReplyObject(reply);
+    reply_reader_free(reply);
   }
 }
 
@@ -260,6 +263,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct link *self = context;
+  rearm(self); /* a large request takes its time, as long as it gets on */
   if (self->state != UP)
     send_login(self);
   else if (self->handler->writable != NULL)
@@ -268,7 +272,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
 
 static void on_dialed(void *owner, int fd, const char *why) {
   struct link *self = owner;
-  self->dialer = NULL;
+  route_name(self->route, self->server, sizeof self->server);
   if (fd < 0) {
     lost(self, why);
     return;
@@ -289,7 +293,7 @@ static void on_pause(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct link *self = context;
   self->state = DIALING;
-  self->dialer = dialer_start(self->base, self->options.url, on_dialed, self);
+  route_dial(self->route, on_dialed, self);
 }
 
 struct link *link_new(struct event_base *base, const struct log *log,
@@ -302,8 +306,9 @@ struct link *link_new(struct event_base *base, const struct log *log,
                         .handler = handler,
                         .owner = owner,
                         .fd = -1,
+                        .route = route_new(base, options->url),
                         .pause_ms = LINK_BOOT_PAUSE_MS};
-  redis_url_name(options->url, self->server, sizeof self->server);
+  route_name(self->route, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
   self->pause = loop_timer_new(base, on_pause, self);
   return self;
@@ -311,6 +316,7 @@ struct link *link_new(struct event_base *base, const struct log *log,
 
 void link_free(struct link *self) {
   link_stop(self);
+  route_free(self->route);
   event_free(self->pause);
   free(self);
 }
@@ -347,6 +353,24 @@ void link_expect(struct link *self, int milliseconds_from_now) {
 void link_drop(struct link *self, const char *why) {
   if (self->state == UP)
     lost(self, why);
+}
+
+bool link_overcomes(struct link *self, const char *text) {
+  if (!error_reply_passes(text))
+    return false;
+  if (self->state == UP && !follow(self, text))
+    lost(self, text);
+  return true;
+}
+
+void link_works(struct link *self) {
+  route_works(self->route);
+  self->pause_ms = LINK_PAUSE_MIN_MS;
+  if (!self->troubled)
+    return;
+  self->troubled = false;
+  log_line(self->log, LOG_INFO, NULL, "redis %s: connected to %s again after %.1f s",
+           self->options.role, self->server, (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
 }
 
 bool link_reply_too_large(const struct link *self) {

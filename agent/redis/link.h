@@ -13,9 +13,9 @@
 #include "wire/error.h"
 
 /*
- * One connection to Redis that comes back by itself. It resolves, connects, logs in and selects the
- * database without blocking the loop; then it moves bytes: commands that its owner has encoded go
- * out, replies come back in order.
+ * One connection to Redis that comes back by itself, wherever the server is by then (route.h). It
+ * resolves, connects, logs in and selects the database without blocking the loop; then it moves
+ * bytes: commands that its owner has encoded go out, replies come back in order.
  *
  *   link_start
  *     up()            logged in: the owner sends from here on
@@ -34,8 +34,7 @@
 #define LINK_BOOT_PAUSE_MS 500
 
 /* After the first success: pauses double between these, half of each is random, so that a fleet
-   does not come back in one wave. They begin anew when a connection lasted longer than the longest.
- */
+   does not come back in one wave. They begin anew with link_works. */
 #define LINK_PAUSE_MIN_MS 100
 #define LINK_PAUSE_MAX_MS 5000
 
@@ -53,6 +52,7 @@ struct link_options {
   const char *role;         /* for the log: "intake" */
   const char *name;         /* shown by CLIENT LIST, where Redis takes it */
   struct login_probe probe; /* ends every login */
+  bool terse;               /* see reply_reader_be_terse; from up() on */
   size_t largest_string;    /* a longer one is thrown away, see link_reply_too_large */
 };
 
@@ -84,8 +84,19 @@ size_t link_write(struct link *self, const struct iovec *pieces, int count);
    none is due. The time starts again with every byte that arrives. */
 void link_expect(struct link *self, int milliseconds_from_now);
 
-/* Gives this connection up and makes a new one after a pause. */
+/* Gives this connection up and makes a new one after a pause. `why` is told once, also when it
+   comes back with the next connection, until link_works. */
 void link_drop(struct link *self, const char *why);
+
+/*
+ * An error reply came. True when another connection may get a better one, which is then made: at
+ * once where the keys have moved to another node of a cluster, otherwise as link_drop does. False
+ * when only a person can mend it: then nothing was done.
+ */
+bool link_overcomes(struct link *self, const char *text);
+
+/* The server does what it is asked: what was wrong is over, and is said to be so. */
+void link_works(struct link *self);
 
 /* True inside reply() when a string longer than largest_string was thrown away; the reply is then
    the beginning of that string, and stands for the whole answer. */

@@ -9,6 +9,7 @@
 #include "wire/memory.h"
 
 static const char set_name[] = "CLIENT SETNAME";
+static const char role[] = "ROLE";
 
 /* A new text each time: growing it could leave a copy of the password behind. */
 static void append(struct login *self, const char *text, size_t length) {
@@ -42,7 +43,7 @@ void login_add_probe(struct login *self, const struct login_probe *probe) {
 }
 
 void login_init(struct login *self, const struct redis_url *url, const char *name) {
-  *self = (struct login){0};
+  *self = (struct login){.url = url};
   if (url->password != NULL && url->user != NULL)
     add(self, "AUTH", 3, (const char *[]){"AUTH", url->user, url->password});
   else if (url->password != NULL)
@@ -53,6 +54,8 @@ void login_init(struct login *self, const struct redis_url *url, const char *nam
     (void)snprintf(database, sizeof database, "%u", url->database);
     add(self, "SELECT", 2, (const char *[]){"SELECT", database});
   }
+  if (url->master != NULL)
+    add(self, role, 1, (const char *[]){role});
 }
 
 void login_release(struct login *self) {
@@ -62,17 +65,47 @@ void login_release(struct login *self) {
   *self = (struct login){0};
 }
 
-enum login_verdict login_take(struct login *self, const redisReply *reply, const char **command) {
-  *command = self->commands[self->answered++];
-  bool last = self->answered == self->count;
+/* Sentinels name the master that was, until all of them have heard of the new one. */
+static bool is_replica(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+         reply->element[0]->type == REDIS_REPLY_STRING &&
+         strcmp(reply->element[0]->str, "master") != 0;
+}
+
+/* An unknown command, for one, is told together with its arguments, and they may be the password.
+ */
+static void copy_server_text(const struct login *self, char *out, size_t size, const char *text) {
+  const char *secrets[] = {self->url->password, self->url->user};
+  const char *arguments = strstr(text, ", with args");
+  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
+  char *shown = memory_copy(text, (size_t)length);
+  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+    for (char *at = shown;
+         secrets[i] != NULL && secrets[i][0] != '\0' && (at = strstr(at, secrets[i])) != NULL;)
+      memset(at, '*', strlen(secrets[i]));
+  (void)snprintf(out, size, "%s", shown);
+  free(shown);
+}
+
+enum login_verdict login_take(struct login *self, const redisReply *reply,
+                              struct login_refusal *refusal) {
+  refusal->command = self->commands[self->answered++];
+  enum login_verdict goes_on = self->answered == self->count ? LOGIN_DONE : LOGIN_GOES_ON;
+  if (refusal->command == role && is_replica(reply)) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
+    return LOGIN_LATER;
+  }
   if (reply->type != REDIS_REPLY_ERROR)
-    return last ? LOGIN_DONE : LOGIN_GOES_ON;
+    return goes_on;
+  copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
   if (error_reply_passes(reply->str))
     return LOGIN_LATER;
   /* A name is a courtesy: old servers, narrow permissions and odd job ids are no reason to stop.
-     NOAUTH and DENIED (protected mode) are not about the name. */
-  bool about_name = strncmp(reply->str, "ERR ", 4) == 0 || strncmp(reply->str, "NOPERM", 6) == 0;
-  if (*command == set_name && about_name)
-    return last ? LOGIN_DONE : LOGIN_GOES_ON;
+     NOAUTH and DENIED (protected mode) are not about the name. Who may not ask for the role learns
+     it from the first command that writes. */
+  bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
+  if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
+      (refusal->command == role && denied))
+    return goes_on;
   return LOGIN_REFUSED;
 }

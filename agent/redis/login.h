@@ -7,12 +7,13 @@
 #include "agent/redis/url.h"
 
 /*
- * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, as far as the url asks for
- * it, in one write; and whether the answers let it go on. Does no I/O.
+ * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, ROLE, as far as the url
+ * asks for it, in one write; and whether the answers let it go on. Does no I/O.
  */
-#define LOGIN_COMMANDS_MAX 8
+#define LOGIN_COMMANDS_MAX 32
 
 struct login {
+  const struct redis_url *url;
   char *text; /* the commands, to be sent as they are; holds the password */
   size_t length;
   const char *commands[LOGIN_COMMANDS_MAX]; /* their names, in order */
@@ -27,7 +28,7 @@ enum login_verdict {
   LOGIN_REFUSED /* refused for good */
 };
 
-/* `name` is what CLIENT LIST shows. */
+/* `name` is what CLIENT LIST shows. The url must outlive the login. */
 void login_init(struct login *self, const struct redis_url *url, const char *name);
 
 /* What the owner of a connection wants answered before it counts as usable. Borrowed. */
@@ -44,7 +45,13 @@ void login_add_probe(struct login *self, const struct login_probe *probe);
 /* Overwrites the text before it frees it. */
 void login_release(struct login *self);
 
-/* Takes the next answer; `*command` is the name of what it answers. */
-enum login_verdict login_take(struct login *self, const redisReply *reply, const char **command);
+struct login_refusal {
+  const char *command; /* its name */
+  char text[256];      /* what the server said, without what is secret */
+};
+
+/* Takes the next answer; the refusal is written where it does not go on. */
+enum login_verdict login_take(struct login *self, const redisReply *reply,
+                              struct login_refusal *refusal);
 
 #endif

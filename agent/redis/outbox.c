@@ -1,179 +1,135 @@
 #include "agent/redis/outbox.h"
 
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "agent/redis/error_reply.h"
+#include "agent/loop_event.h"
+#include "agent/redis/delivery.h"
 #include "agent/redis/hold.h"
-#include "agent/redis/link.h"
 #include "wire/memory.h"
 
-/* The longest that Redis may take for an answer that is due. */
-#define ANSWER_MS 12000
-
-#define PIECES 16
-
-#define PROBES 4
-
-/* Of an answer: ids and words; more than link reads at once (reply_reader.h). */
-#define LARGEST_STRING ((size_t)256 * 1024)
+/* How often the keys' time is set anew: three times in it, once an hour at least. */
+#define REFRESHES 3
+#define REFRESH_MAX_SECONDS 3600
 
 struct outbox {
   const struct outbox_handler *handler;
   void *owner;
-  struct link *link;
   struct hold hold;
+  struct records records;
+  struct delivery *delivery;
+  struct event *refresh;
+  int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  char *event_head;  /* the XADD up to the length of its value */
-  char *result_head; /* the LPUSH likewise */
-  size_t event_head_length;
-  size_t result_head_length;
-  const struct keys *keys;
-  char *probe_text;
-  char *probe_names[PROBES];
-  bool ready;
+  size_t room_bytes; /* there is room again when no more is held */
   bool was_full;
+  bool closing; /* keys are not refreshed any more */
 };
 
-/* Appends one bulk string of the Redis protocol. */
-static char *put_bulk(char *out, const char *text) {
-  return out + sprintf(out, "$%zu\r\n%s\r\n", strlen(text), text);
-}
-
-static char *make_event_head(const char *key, unsigned long long maxlen) {
-  char *head = memory_allocate(strlen(key) + 160);
-  char *out = head + sprintf(head, "*%d\r\n", maxlen > 0 ? 8 : 5);
-  out = put_bulk(put_bulk(out, "XADD"), key);
-  if (maxlen > 0) {
-    char number[32];
-    (void)snprintf(number, sizeof number, "%llu", maxlen);
-    out = put_bulk(put_bulk(put_bulk(out, "MAXLEN"), "~"), number);
-  }
-  (void)sprintf(put_bulk(put_bulk(out, "*"), "data"), "$");
-  return head;
-}
-
-static char *make_result_head(const char *key) {
-  char *head = memory_allocate(strlen(key) + 64);
-  char *out = head + sprintf(head, "*3\r\n");
-  (void)sprintf(put_bulk(put_bulk(out, "LPUSH"), key), "$");
-  return head;
-}
-
-/* Reserves a command that ends with a value of `length` bytes; returns where the value begins. */
-static char *reserve(struct outbox *self, const char *head, size_t head_length, size_t length) {
-  char digits[24];
-  int n = snprintf(digits, sizeof digits, "%zu\r\n", length);
-  char *out = hold_reserve(&self->hold, head_length + (size_t)n + length + 2);
-  memcpy(out, head, head_length);
-  memcpy(out + head_length, digits, (size_t)n);
-  return out + head_length + n;
-}
-
-static void commit(struct outbox *self, char *end) {
-  end[0] = '\r';
-  end[1] = '\n';
-  hold_commit(&self->hold);
+static void note_full(struct outbox *self) {
   self->was_full |= outbox_is_full(self);
 }
 
 void outbox_event(struct outbox *self, const struct step_event *event) {
-  char *out = reserve(self, self->event_head, self->event_head_length, step_event_length(event));
-  commit(self, step_event_write(event, out));
+  records_event(&self->records, event);
+  note_full(self);
 }
 
-void outbox_result(struct outbox *self, const struct step_result *result) {
-  char *out =
-      reserve(self, self->result_head, self->result_head_length, step_result_length(result));
-  commit(self, step_result_write(result, out));
+void outbox_started(struct outbox *self, const char *step_id) {
+  records_started(&self->records, step_id);
 }
 
-static void pump(struct outbox *self) {
-  struct iovec pieces[PIECES];
-  for (;;) {
-    int count = hold_unsent(&self->hold, pieces, PIECES);
-    if (count == 0)
-      break;
-    size_t written = link_write(self->link, pieces, count);
-    hold_sent(&self->hold, written);
-    if (written == 0)
-      break;
-  }
-  link_expect(self->link, self->hold.records > 0 ? ANSWER_MS : 0);
+void outbox_result(struct outbox *self, const struct step_result *result, const struct taken *taken,
+                   bool started) {
+  records_result(&self->records, result, taken, started);
+  note_full(self);
+}
+
+void outbox_removal(struct outbox *self, const struct taken *taken) {
+  records_removal(&self->records, taken);
+}
+
+void outbox_return(struct outbox *self, const struct taken *taken) {
+  records_return(&self->records, taken);
 }
 
 void outbox_flush(struct outbox *self) {
-  hold_release_all(&self->hold);
-  pump(self);
+  delivery_go(self->delivery);
 }
 
-/*
- * Before anything is done in its name the server is asked whether it would be allowed: a command is
- * checked for permission when it is queued, and a discarded transaction does nothing.
- */
-static void probe_init(struct outbox *self) {
-  const char *names[PROBES] = {"MULTI", "XADD", "LPUSH", "DISCARD"};
-  const char *keys[PROBES] = {NULL, self->keys->events, self->keys->results, NULL};
-  for (int i = 0; i < PROBES; i++)
-    if (asprintf(&self->probe_names[i], keys[i] != NULL ? "%s %s" : "%s", names[i], keys[i]) < 0)
-      memory_exhausted("a name");
-  if (asprintf(&self->probe_text,
-               "*1\r\n$5\r\nMULTI\r\n%s0\r\n\r\n%s0\r\n\r\n*1\r\n$7\r\nDISCARD\r\n",
-               self->event_head, self->result_head) < 0)
-    memory_exhausted("a command");
+bool outbox_is_full(const struct outbox *self) {
+  return self->hold.bytes >= self->hold_bytes;
 }
 
-static void on_up(void *owner) {
+bool outbox_is_empty(const struct outbox *self) {
+  return self->hold.bytes == 0;
+}
+
+bool outbox_is_gone(const struct outbox *self) {
+  return delivery_is_gone(self->delivery);
+}
+
+bool outbox_returns(const struct outbox *self, const struct taken *taken) {
+  return records_returns(&self->records, taken);
+}
+
+size_t outbox_removals(const struct outbox *self, const struct taken *taken) {
+  return records_removals(&self->records, taken);
+}
+
+void outbox_each_result(const struct outbox *self,
+                        void (*result)(void *owner, const char *json, size_t length), void *owner) {
+  records_each_result(&self->records, result, owner);
+}
+
+void outbox_ask(struct outbox *self, char *command,
+                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                void *owner) {
+  delivery_ask(self->delivery, command, answer, owner);
+}
+
+static void start_refresh(struct outbox *self) {
+  if (self->refresh_ms > 0)
+    loop_timer_start(self->refresh, self->refresh_ms);
+}
+
+static void on_refresh(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct outbox *self = context;
+  /* Nobody needs it twice while Redis is away. */
+  if (!delivery_is_gone(self->delivery) && !self->closing) {
+    records_refresh(&self->records);
+    delivery_go(self->delivery);
+  }
+  start_refresh(self);
+}
+
+static void on_claimed(void *owner) {
   struct outbox *self = owner;
-  hold_rewind(&self->hold);
-  if (!self->ready) {
-    self->ready = true;
-    self->handler->ready(self->owner);
-  }
-  pump(self);
+  if (!self->closing)
+    records_refresh(&self->records);
+  start_refresh(self);
+  self->handler->ready(self->owner);
 }
 
-static void on_error(struct outbox *self, const char *command, const char *key, const char *text) {
-  if (error_reply_passes(text)) {
-    link_drop(self->link, text);
-    return;
-  }
-  struct error error;
-  (void)error_set(&error, "redis refuses %s %.120s: %.100s", command, key, text);
-  link_stop(self->link);
-  self->handler->failed(self->owner, &error);
-}
-
-static void on_reply(void *owner, const redisReply *reply) {
+static void on_delivered(void *owner) {
   struct outbox *self = owner;
-  size_t length;
-  const char *oldest = hold_oldest(&self->hold, &length);
-  if (oldest == NULL) {
-    link_drop(self->link, "an answer nobody asked for");
-    return;
-  }
-  if (reply->type == REDIS_REPLY_ERROR) {
-    bool is_event = length > self->event_head_length &&
-                    memcmp(oldest, self->event_head, self->event_head_length) == 0;
-    on_error(self, is_event ? "XADD" : "LPUSH", is_event ? self->keys->events : self->keys->results,
-             reply->str);
-    return;
-  }
-  hold_acknowledged(&self->hold);
-  if (self->hold.records == 0) {
-    link_expect(self->link, 0);
+  if (self->hold.bytes == 0)
     self->handler->empty(self->owner);
-  }
-  if (self->was_full && self->hold.bytes <= self->hold_bytes / 4 * 3) {
+  if (self->was_full && self->hold.bytes <= self->room_bytes) {
     self->was_full = false;
     self->handler->room(self->owner);
   }
 }
 
-static void on_writable(void *owner) {
-  pump(owner);
+static void on_closed(void *owner) {
+  struct outbox *self = owner;
+  self->handler->closed(self->owner);
+}
+
+static void on_forgotten(void *owner) {
+  struct outbox *self = owner;
+  self->handler->forgotten(self->owner);
 }
 
 static void on_unreachable(void *owner) {
@@ -189,58 +145,49 @@ static void on_failed(void *owner, const struct error *error) {
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
                           const struct outbox_handler *handler, void *owner) {
-  static const struct link_handler link_handler = {.up = on_up,
-                                                   .reply = on_reply,
-                                                   .writable = on_writable,
-                                                   .unreachable = on_unreachable,
-                                                   .failed = on_failed};
+  static const struct delivery_handler delivery_handler = {.claimed = on_claimed,
+                                                           .delivered = on_delivered,
+                                                           .closed = on_closed,
+                                                           .forgotten = on_forgotten,
+                                                           .unreachable = on_unreachable,
+                                                           .failed = on_failed};
   struct outbox *self = memory_allocate(sizeof *self);
-  *self =
-      (struct outbox){.handler = handler,
-                      .owner = owner,
-                      .keys = options->keys,
-                      .hold_bytes = options->hold_bytes,
-                      .event_head = make_event_head(options->keys->events, options->events_maxlen),
-                      .result_head = make_result_head(options->keys->results)};
-  self->event_head_length = strlen(self->event_head);
-  self->result_head_length = strlen(self->result_head);
+  *self = (struct outbox){.handler = handler, .owner = owner, .hold_bytes = options->hold_bytes};
+  /* Room is given in small pieces, so that it is made use of between two windows. */
+  size_t piece = 2 * HOLD_CHUNK_SIZE;
+  self->room_bytes =
+      options->hold_bytes > 4 * piece ? options->hold_bytes - piece : options->hold_bytes / 4 * 3;
   hold_init(&self->hold);
-  probe_init(self);
-  struct link_options link_options = {.url = options->url,
-                                      .role = "outbox",
-                                      .name = options->name,
-                                      .probe = {.text = self->probe_text,
-                                                .length = strlen(self->probe_text),
-                                                .names = (const char *const *)self->probe_names,
-                                                .count = PROBES},
-                                      .largest_string = LARGEST_STRING};
-  self->link = link_new(base, log, &link_options, &link_handler, self);
+  records_init(&self->records, &self->hold, options->keys, options->events_maxlen,
+               options->key_ttl_seconds);
+  unsigned long long seconds = options->key_ttl_seconds / REFRESHES;
+  if (seconds > REFRESH_MAX_SECONDS)
+    seconds = REFRESH_MAX_SECONDS;
+  self->refresh_ms = (int64_t)seconds * 1000;
+  if (options->key_ttl_seconds > 0 && seconds == 0)
+    self->refresh_ms = 1000 / REFRESHES;
+  self->refresh = loop_timer_new(base, on_refresh, self);
+  struct delivery_options delivery_options = {.url = options->url,
+                                              .keys = options->keys,
+                                              .name = options->name,
+                                              .key_ttl_seconds = options->key_ttl_seconds};
+  self->delivery = delivery_new(base, log, &delivery_options, &self->hold, &delivery_handler, self);
   return self;
 }
 
 void outbox_free(struct outbox *self) {
-  link_free(self->link);
+  delivery_free(self->delivery);
+  event_free(self->refresh);
+  records_release(&self->records);
   hold_free(&self->hold);
-  for (int i = 0; i < PROBES; i++)
-    free(self->probe_names[i]);
-  free(self->probe_text);
-  free(self->event_head);
-  free(self->result_head);
   free(self);
 }
 
 void outbox_start(struct outbox *self) {
-  link_start(self->link);
+  delivery_start(self->delivery);
 }
 
-bool outbox_is_full(const struct outbox *self) {
-  return self->hold.bytes >= self->hold_bytes;
-}
-
-size_t outbox_unacknowledged(const struct outbox *self) {
-  return self->hold.records;
-}
-
-bool outbox_is_gone(const struct outbox *self) {
-  return link_is_gone(self->link);
+void outbox_close(struct outbox *self) {
+  self->closing = true;
+  delivery_close(self->delivery);
 }

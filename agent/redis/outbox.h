@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "agent/log.h"
+#include "agent/redis/records.h"
 #include "agent/redis/url.h"
 #include "wire/error.h"
 #include "wire/keys.h"
@@ -13,16 +14,19 @@
 #include "wire/step_result.h"
 
 /*
- * The one way out: events and results, in order, over one connection. Each is encoded once, into
- * the bytes that are sent, and held until Redis has acknowledged it; after a lost connection what
- * was not acknowledged is sent again.
+ * The one way out: events, results and what goes with them, in order, over one connection. Each is
+ * encoded once, into the bytes that are sent, and held until it is delivered, which happens exactly
+ * once (delivery.h).
  *
  *   outbox_start
- *     ready()             once: connected, and allowed to do what will be done
- *   outbox_event …, outbox_flush       a batch leaves as one write
+ *     ready()             once: connected, and the job is this agent's
+ *   outbox_event …, outbox_flush       a batch leaves together
  *   outbox_result, outbox_flush
  *     room()              after outbox_is_full: it no longer is
- *     empty()             everything was acknowledged
+ *     empty()             everything is delivered
+ *   outbox_close          when it is empty: gives the job back
+ *     closed()
+ *     forgotten()         Redis came back without what it had acknowledged
  *     gone()              Redis was lost, and one more attempt to come back to it has failed
  *     failed()            an error that does not pass: nothing more will be sent
  */
@@ -31,15 +35,18 @@ struct outbox;
 struct outbox_options {
   const struct redis_url *url;
   const struct keys *keys;
-  const char *name;                 /* for CLIENT LIST */
-  unsigned long long events_maxlen; /* of MAXLEN ~; 0: the stream is not trimmed */
-  size_t hold_bytes;                /* full from here on; a record is still taken whole */
+  const char *name;                   /* for CLIENT LIST */
+  unsigned long long events_maxlen;   /* of MAXLEN ~; 0: the stream is not trimmed */
+  unsigned long long key_ttl_seconds; /* 0: keys do not expire */
+  size_t hold_bytes;                  /* full from here on; a record is still taken whole */
 };
 
 struct outbox_handler {
   void (*ready)(void *owner);
   void (*room)(void *owner);
   void (*empty)(void *owner);
+  void (*closed)(void *owner);
+  void (*forgotten)(void *owner);
   void (*gone)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
@@ -51,19 +58,36 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
 void outbox_free(struct outbox *self);
 
 void outbox_start(struct outbox *self);
+void outbox_close(struct outbox *self);
 
-/* Both are taken always; a caller that can wait asks outbox_is_full before. Nothing is sent before
-   outbox_flush. */
+/* What these write is in records.h. They take always; a caller that can wait asks outbox_is_full
+   before. */
 void outbox_event(struct outbox *self, const struct step_event *event);
-void outbox_result(struct outbox *self, const struct step_result *result);
+void outbox_started(struct outbox *self, const char *step_id);
+void outbox_result(struct outbox *self, const struct step_result *result, const struct taken *taken,
+                   bool started);
+void outbox_removal(struct outbox *self, const struct taken *taken);
+void outbox_return(struct outbox *self, const struct taken *taken);
+
+/* Everything so far is to leave: at once, or with what follows the window that is on its way. */
 void outbox_flush(struct outbox *self);
 
 bool outbox_is_full(const struct outbox *self);
-
-/* Records that Redis has not acknowledged. */
-size_t outbox_unacknowledged(const struct outbox *self);
+bool outbox_is_empty(const struct outbox *self);
 
 /* Redis was lost, and an attempt to come back to it has failed; or the outbox has failed. */
 bool outbox_is_gone(const struct outbox *self);
+
+/* See records.h; the results are those that are not delivered. */
+size_t outbox_removals(const struct outbox *self, const struct taken *taken);
+bool outbox_returns(const struct outbox *self, const struct taken *taken);
+void outbox_each_result(const struct outbox *self,
+                        void (*result)(void *owner, const char *json, size_t length), void *owner);
+
+/* See delivery_ask. */
+struct redisReply;
+void outbox_ask(struct outbox *self, char *command,
+                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                void *owner);
 
 #endif

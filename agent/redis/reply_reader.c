@@ -1,14 +1,53 @@
 #include "agent/redis/reply_reader.h"
 #include "wire/memory.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-void reply_reader_init(struct reply_reader *self, size_t largest_string) {
-  *self = (struct reply_reader){.reader = redisReaderCreate(), .largest_string = largest_string};
-  if (self->reader == NULL)
+/* Every status of a terse reader. Never written to, though hiredis' types cannot say so. */
+static const redisReply well = {
+    .type = REDIS_REPLY_STATUS, .str = (char *)(uintptr_t) "", .len = 0};
+
+static void *create_string(const redisReadTask *task, char *text, size_t length) {
+  const struct reply_reader *self = task->privdata;
+  bool in_array = task->parent != NULL && task->parent->parent == NULL;
+  if (self->terse && ((in_array && task->type == REDIS_REPLY_STRING) ||
+                      (task->parent == NULL && task->type == REDIS_REPLY_STATUS)))
+    return (void *)(uintptr_t)&well; /* in an array, nobody points to it */
+  return self->original->createString(task, text, length);
+}
+
+static void free_object(void *object) {
+  if (object != &well)
+    freeReplyObject(object);
+}
+
+static redisReader *create_reader(struct reply_reader *self) {
+  redisReader *reader = redisReaderCreate();
+  if (reader == NULL)
     memory_exhausted("a buffer");
-  self->reader->maxelements = REPLY_READER_ELEMENTS_MAX;
+  self->original = reader->fn;
+  self->functions = *reader->fn;
+  self->functions.createString = create_string;
+  self->functions.freeObject = free_object;
+  reader->fn = &self->functions;
+  reader->privdata = self;
+  reader->maxelements = REPLY_READER_ELEMENTS_MAX;
+  return reader;
+}
+
+void reply_reader_init(struct reply_reader *self, size_t largest_string) {
+  *self = (struct reply_reader){.largest_string = largest_string};
+  self->reader = create_reader(self);
+}
+
+void reply_reader_be_terse(struct reply_reader *self) {
+  self->terse = true;
+}
+
+void reply_reader_free(redisReply *reply) {
+  free_object(reply);
 }
 
 void reply_reader_release(struct reply_reader *self) {
@@ -26,10 +65,10 @@ void reply_reader_feed(struct reply_reader *self, const char *bytes, size_t leng
 
 /* A new reader, which will find the beginning of the string as if that were all. */
 static void keep_beginning(struct reply_reader *self, const char *text) {
-  redisReader *reader = redisReaderCreate();
+  redisReader *reader = create_reader(self);
   char head[32];
   int length = snprintf(head, sizeof head, "$%zu\r\n", REPLY_READER_BEGINNING);
-  if (reader == NULL || redisReaderFeed(reader, head, (size_t)length) != REDIS_OK ||
+  if (redisReaderFeed(reader, head, (size_t)length) != REDIS_OK ||
       redisReaderFeed(reader, text, REPLY_READER_BEGINNING) != REDIS_OK ||
       redisReaderFeed(reader, "\r\n", 2) != REDIS_OK)
     memory_exhausted("a buffer");
@@ -62,8 +101,8 @@ static void give_memory_back(struct reply_reader *self) {
   const redisReader *reader = self->reader;
   if (reader->ridx >= 0 || reader->len > 0 || sdsalloc(reader->buf) <= reader->maxbuf)
     return;
-  reply_reader_release(self);
-  reply_reader_init(self, self->largest_string);
+  redisReaderFree(self->reader);
+  self->reader = create_reader(self);
 }
 
 enum reply_reader_result reply_reader_next(struct reply_reader *self, redisReply **reply) {

@@ -13,15 +13,18 @@
  *
  *   reply_reader_feed(&reader, bytes, n)
  *   while ((what = reply_reader_next(&reader, &reply)) != REPLY_READER_MORE)
- *     …                                      freeReplyObject(reply)
+ *     …                                      reply_reader_free(reply)
  */
 #define REPLY_READER_BEGINNING ((size_t)4096)
 
 /* An array that claims more is not the protocol: no answer to what is asked here has as many. */
-#define REPLY_READER_ELEMENTS_MAX 1024
+#define REPLY_READER_ELEMENTS_MAX 4096
 
 struct reply_reader {
   redisReader *reader;
+  redisReplyObjectFunctions functions; /* hiredis' own, but for what is replaced */
+  const redisReplyObjectFunctions *original;
+  bool terse;
   size_t largest_string;
   unsigned long long discard; /* bytes of a string that is too large, still to come */
   bool too_large;             /* what `reader` holds is the beginning of such a string */
@@ -34,12 +37,20 @@ enum reply_reader_result {
   REPLY_READER_BROKEN     /* what came is not the protocol; reply_reader_error says more */
 };
 
+/* The reader must stay where it is. */
 void reply_reader_init(struct reply_reader *self, size_t largest_string);
+
+/* From now on what only says that all is well costs no memory: a status is always the same object,
+   and in place of the strings of an array there is NULL. */
+void reply_reader_be_terse(struct reply_reader *self);
+
 void reply_reader_release(struct reply_reader *self);
 
 void reply_reader_feed(struct reply_reader *self, const char *bytes, size_t length);
 
+/* What it gives is released with reply_reader_free. */
 enum reply_reader_result reply_reader_next(struct reply_reader *self, redisReply **reply);
+void reply_reader_free(redisReply *reply);
 
 const char *reply_reader_error(const struct reply_reader *self);
 

@@ -16,13 +16,17 @@
 #include "wire/memory.h"
 
 struct step_run {
+  const struct step_run_context *context;
   const struct step_run_handler *handler;
   void *owner;
   struct step step;
-  struct process *process; /* NULL: it could not be started */
+  char tag[128];
+  bool started;
+  struct process *process; /* NULL: it was not, or could not be started */
   struct process_outcome outcome;
   struct line_splitter splitters[2];
   struct batcher batcher;
+  uint64_t events; /* so far: the last one's seq */
   struct event *flush_timer;
   struct event *finishing; /* calls maybe_finish from the loop */
   struct transcript transcript;
@@ -51,7 +55,8 @@ static void emit(struct step_run *self, enum step_event_kind kind, const struct 
                              .line = line->text,
                              .line_length = line->length,
                              .partial = line->partial,
-                             .timestamp = self->timestamp};
+                             .timestamp = self->timestamp,
+                             .seq = ++self->events};
   self->handler->event(self->owner, &event);
   batcher_add(&self->batcher, self->now_ms);
 }
@@ -169,6 +174,7 @@ static void finish(struct step_run *self) {
                         report.result.timed_out ? "True" : "False");
   read_clock(self);
   emit(self, STEP_EVENT_COMPLETED, &(struct line){.text = text, .length = (size_t)length});
+  report.result.event_count = (int64_t)self->events;
   flush(self);
   self->handler->done(self->owner, &report);
 }
@@ -201,10 +207,18 @@ static void on_finishing(evutil_socket_t fd, short what, void *context) {
   finish_or_wait(self);
 }
 
-static struct step_run *step_run_new(const struct step_run_context *context, struct step *step,
-                                     const struct step_run_handler *handler, void *owner) {
+static void prepare_step_id(struct step_run *self) {
+  size_t length = strlen(self->step.step_id);
+  self->step_id_json_length = json_string_length(self->step.step_id, length);
+  self->step_id_json = memory_allocate(self->step_id_json_length);
+  (void)json_string_write(self->step_id_json, self->step.step_id, length);
+}
+
+struct step_run *step_run_new(const struct step_run_context *context, struct step *step,
+                              uint64_t number, const struct step_run_handler *handler,
+                              void *owner) {
   struct step_run *self = memory_allocate(sizeof *self);
-  *self = (struct step_run){.handler = handler, .owner = owner, .step = *step};
+  *self = (struct step_run){.context = context, .handler = handler, .owner = owner, .step = *step};
   *step = (struct step){0};
   self->outcome.status = -1;
   self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
@@ -212,31 +226,33 @@ static struct step_run *step_run_new(const struct step_run_context *context, str
   line_splitter_init(&self->splitters[PROCESS_STDOUT]);
   line_splitter_init(&self->splitters[PROCESS_STDERR]);
   transcript_init(&self->transcript);
-  size_t id = strlen(self->step.step_id);
-  self->step_id_json_length = json_string_length(self->step.step_id, id);
-  self->step_id_json = memory_allocate(self->step_id_json_length);
-  (void)json_string_write(self->step_id_json, self->step.step_id, id);
+  prepare_step_id(self);
+  (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
+                 (unsigned long long)number);
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
+  emit(self, STEP_EVENT_STARTED,
+       &(struct line){.text = self->step.command, .length = strlen(self->step.command)});
+  flush(self);
   return self;
 }
 
-struct step_run *step_run_start(const struct step_run_context *context, struct step *step,
-                                uint64_t number, const struct step_run_handler *handler,
-                                void *owner) {
+/* It will have no process: it is over, from the loop. */
+static void end_without_process(struct step_run *self) {
+  self->ended = true;
+  loop_timer_start_now(self->finishing);
+}
+
+void step_run_start(struct step_run *self) {
   static const struct process_handler process_handler = {
       .readable = on_readable, .remains = on_remains, .ended = on_ended};
-  struct step_run *self = step_run_new(context, step, handler, owner);
-  char tag[128];
-  (void)snprintf(tag, sizeof tag, "%s-%llu", context->agent_tag, (unsigned long long)number);
-  emit(self, STEP_EVENT_STARTED,
-       &(struct line){.text = self->step.command, .length = strlen(self->step.command)});
-  self->process = run_start(context, &self->step, tag, &process_handler, self, &self->error);
-  self->ended = self->process == NULL;
-  if (self->ended)
-    loop_timer_start_now(self->finishing);
-  flush_when_due(self);
-  return self;
+  if (self->started || self->ended)
+    return;
+  self->started = true;
+  self->process =
+      run_start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
+  if (self->process == NULL)
+    end_without_process(self);
 }
 
 void step_run_free(struct step_run *self) {
@@ -278,9 +294,12 @@ void step_run_resume(struct step_run *self) {
 }
 
 void step_run_stop(struct step_run *self, int64_t grace_ms, const char *reason) {
-  if (self->process == NULL || self->ended)
+  if (self->ended)
     return;
   if (self->error.text[0] == '\0')
     (void)error_set(&self->error, "%s", reason);
-  process_stop(self->process, grace_ms);
+  if (self->process != NULL)
+    process_stop(self->process, grace_ms);
+  else
+    end_without_process(self);
 }

@@ -14,7 +14,8 @@
  * One step in flight: a process, a line splitter for each of its streams, a batcher, and what the
  * result will tell. Knows nothing of Redis: its owner takes the events and says when it is full.
  *
- *   run = step_run_start(…)             event(started)
+ *   run = step_run_new(…)               event(started), flush()
+ *   step_run_start(run)                 from here on the command runs
  *     step_run_reaped(…)                for every child that was reaped
  *     event(…) …, flush()               while the command prints
  *     step_run_resume(…)                when the owner is no longer full
@@ -46,11 +47,14 @@ struct step_run_context {
   const char *agent_tag;    /* unique to this agent process, begins every step's tag */
 };
 
-/* Takes the step over: `*step` is empty afterwards. `number` is unique in this agent. A command
-   that cannot be started is reported through done(), like everything else. */
-struct step_run *step_run_start(const struct step_run_context *context, struct step *step,
-                                uint64_t number, const struct step_run_handler *handler,
-                                void *owner);
+/* Takes the step over: `*step` is empty afterwards. `number` is unique in this agent. The context
+   must outlive the run. */
+struct step_run *step_run_new(const struct step_run_context *context, struct step *step,
+                              uint64_t number, const struct step_run_handler *handler, void *owner);
+
+/* A command that cannot be started is reported through done(), like everything else. Nothing
+   happens when the run was stopped before. */
+void step_run_start(struct step_run *self);
 
 /* Kills what may still run. */
 void step_run_free(struct step_run *self);
@@ -64,7 +68,7 @@ bool step_run_reaped(struct step_run *self, pid_t pid, int status);
 void step_run_resume(struct step_run *self);
 
 /* Ends the step: SIGTERM, `grace_ms`, SIGKILL; the result says `reason`. Once is enough; again, it
-   can only shorten the grace. */
+   can only shorten the grace. One that was not started is done without having run. */
 void step_run_stop(struct step_run *self, int64_t grace_ms, const char *reason);
 
 #endif

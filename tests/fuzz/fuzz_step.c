@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   else if (step.kind == STEP_RUN)
     check_run(&step);
   else
-    demand(step.kind == STEP_SHUTDOWN && step.command == NULL);
+    demand((step.kind == STEP_SHUTDOWN || step.kind == STEP_CANCEL) && step.command == NULL);
   step_release(&step);
   return 0;
 }

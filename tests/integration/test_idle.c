@@ -24,6 +24,7 @@ enum {
   AFTER_A_STEP,
   WITHOUT_REDIS,
   OUTPUT_WAITS,
+  RESULT_WAITS,
   STEP_COUNTS,
   CASES
 };
@@ -82,6 +83,7 @@ static int start_all(void **state) {
   agents->jobs[AFTER_A_STEP] = start("1", NULL);
   agents->jobs[WITHOUT_REDIS] = start("1", NULL);
   agents->jobs[OUTPUT_WAITS] = start("1", NULL);
+  agents->jobs[RESULT_WAITS] = start("1", NULL);
   agents->jobs[STEP_COUNTS] = start("1", NULL);
   for (int i = 0; i < CASES; i++)
     agents->idle_since[i] = wait_now_ms();
@@ -100,6 +102,17 @@ static int start_all(void **state) {
   job_push(job, step);
   events_wait(job, step, "stdout", job->id);
   redis_server_kill(job->server);
+
+  job = agents->jobs[RESULT_WAITS];
+  const char *gate = job_path(job, "gate");
+  step = job_script(
+      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo last", gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  redis_server_kill(job->server);
+  fclose(fopen(gate, "we"));
+  agent_process_wait_log(job->agent, "exit=0");
+  agents->idle_since[RESULT_WAITS] = wait_now_ms();
 
   job = agents->jobs[AFTER_A_STEP];
   job_run(job, job_step(job, "sleep", "4", NULL));
@@ -160,6 +173,16 @@ static void output_that_waits_for_redis_does_not_keep_it(void **state) {
   expect_left_in_time(*state, OUTPUT_WAITS, 3);
 }
 
+/* It is in the log, since nobody will find it anywhere else. */
+static void a_result_that_waits_for_redis_does_not_keep_it(void **state) {
+  struct agents *agents = *state;
+  expect_left_in_time(agents, RESULT_WAITS, 3);
+  const char *log = agent_process_log(agents->jobs[RESULT_WAITS]->agent);
+  const char *result = strstr(log, "undelivered result: {");
+  assert_non_null(result);
+  assert_non_null(strstr(result, "\"outputContent\":\"up\\nlast\\n\",\"eventCount\":4}\n"));
+}
+
 static void a_running_step_is_not_idle(void **state) {
   expect_left_in_time(*state, STEP_COUNTS, 2);
 }
@@ -172,6 +195,7 @@ int main(void) {
       cmocka_unit_test(a_step_starts_the_count_again),
       cmocka_unit_test(time_without_redis_counts),
       cmocka_unit_test(output_that_waits_for_redis_does_not_keep_it),
+      cmocka_unit_test(a_result_that_waits_for_redis_does_not_keep_it),
       cmocka_unit_test(a_running_step_is_not_idle),
   };
   return cmocka_run_group_tests_name("idle", tests, start_all, stop_all);

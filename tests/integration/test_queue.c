@@ -17,9 +17,11 @@
 
 enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
 
-/* What a step sees of the agent, which is its parent: resident KiB and open descriptors. */
+/* What a step sees of the agent, which is its parent: resident KiB and open descriptors. The least
+   of several looks: at the first one the agent may not have closed the command's ends yet. */
 static const char look_at_parent[] =
-    "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status; ls /proc/$PPID/fd | wc -l";
+    "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$PPID/status; "
+    "for i in 1 2 3 4 5 6 7 8; do ls /proc/$PPID/fd | wc -l; done | sort -n | head -n 1";
 
 struct figures {
   long rss_kib;

@@ -81,7 +81,8 @@ static void a_command_runs_in_an_empty_root(void **state) {
 /* A name needs no resolver's files for what every machine calls itself. */
 static void localhost_is_known_without_a_hosts_file(void **state) {
   struct job *job = *state;
-  start_in_root(job, job_format(job, "redis://localhost:%d", redis_server_port(job->server)));
+  start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
+                                redis_server_port(job->server)));
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }

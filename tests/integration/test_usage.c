@@ -33,17 +33,10 @@ static void expect_usage_error(const char *const *arguments, const char *const *
 
 static void help_names_every_flag(void **state) {
   (void)state;
-  static const char *const flags[] = {"--redis-url",
-                                      "--job-id",
-                                      "--verbose",
-                                      "--idle-cycles",
-                                      "--events-maxlen",
-                                      "--hold-bytes",
-                                      "--help",
-                                      "--version",
-                                      "REDIS_URL",
-                                      "JOB_ID",
-                                      "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"};
+  static const char *const flags[] = {
+      "--redis-url",     "--job-id",     "--verbose", "--idle-cycles",
+      "--events-maxlen", "--hold-bytes", "--key-ttl", "--help",
+      "--version",       "REDIS_URL",    "JOB_ID",    "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"};
   struct agent_process *agent = run((const char *const[]){"--help", NULL}, NULL, 0);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (strstr(agent_process_output(agent), flags[i]) == NULL)
@@ -94,7 +87,8 @@ static void what_is_unknown_is_named(void **state) {
 
 static void a_number_has_to_be_one(void **state) {
   (void)state;
-  static const char *const flags[] = {"--idle-cycles", "--events-maxlen", "--hold-bytes"};
+  static const char *const flags[] = {"--idle-cycles", "--events-maxlen", "--hold-bytes",
+                                      "--key-ttl"};
   static const char *const values[] = {"", "x", "-1", "1.5", "5x", " 5", "99999999999999999999"};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     for (size_t k = 0; k < sizeof values / sizeof *values; k++)
@@ -107,8 +101,8 @@ static void a_number_has_to_be_one(void **state) {
 static void a_url_has_to_be_one(void **state) {
   (void)state;
   static const char *const urls[] = {
-      "http://h",       "redis://", "redis://h:port",       "redis://h:70000",
-      "redis://h/name", "unix://",  "h:1,defaultDatabase=x"};
+      "http://h",       "redis://", "redis://h:port",        "redis://h:70000",
+      "redis://h/name", "unix://",  "h:1,defaultDatabase=x", "redis+sentinel://h:1"};
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
     expect_usage_error((const char *const[]){"--redis-url", urls[i], "--job-id", "j", NULL}, NULL,
                        "redis");

@@ -34,6 +34,8 @@ struct fake_redis {
   void *owner;
   char **commands;
   size_t count;
+  char *bytes; /* of the newest connection */
+  size_t length;
   int connections;
 };
 
@@ -74,6 +76,11 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
     return;
   }
   int connection = self->connections;
+  self->bytes = realloc(self->bytes, self->length + (size_t)length + 1);
+  assert_non_null(self->bytes);
+  memcpy(self->bytes + self->length, bytes, (size_t)length);
+  self->length += (size_t)length;
+  self->bytes[self->length] = '\0';
   assert_int_equal(redisReaderFeed(self->reader, bytes, (size_t)length), REDIS_OK);
   void *command = NULL;
   while (self->fd >= 0 && self->connections == connection &&
@@ -91,6 +98,7 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
     return;
   fake_redis_close_connection(self);
   self->fd = fd;
+  self->length = 0;
   self->connections++;
   self->reader = redisReaderCreate();
   self->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
@@ -164,6 +172,7 @@ void fake_redis_free(struct fake_redis *self) {
   for (size_t i = 0; i < self->count; i++)
     free(self->commands[i]);
   free(self->commands);
+  free(self->bytes);
   free(self);
 }
 
@@ -185,6 +194,11 @@ size_t fake_redis_commands(const struct fake_redis *self) {
 
 const char *fake_redis_command(const struct fake_redis *self, size_t number) {
   return number < self->count ? self->commands[number] : NULL;
+}
+
+const char *fake_redis_bytes(const struct fake_redis *self, size_t *length) {
+  *length = self->length;
+  return self->bytes != NULL ? self->bytes : "";
 }
 
 int fake_redis_connections(const struct fake_redis *self) {

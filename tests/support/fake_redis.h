@@ -34,6 +34,9 @@ void fake_redis_answer_with(struct fake_redis *self,
 size_t fake_redis_commands(const struct fake_redis *self);
 const char *fake_redis_command(const struct fake_redis *self, size_t number);
 
+/* The very bytes that arrived on the newest connection, with a NUL behind them. */
+const char *fake_redis_bytes(const struct fake_redis *self, size_t *length);
+
 /* Connections taken so far. */
 int fake_redis_connections(const struct fake_redis *self);
 

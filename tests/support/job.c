@@ -24,7 +24,8 @@ struct job *job_new(struct redis_server *server) {
   self->owned = cJSON_CreateArray();
   self->redis = redis_server_connect(server);
   snprintf(self->id, sizeof self->id, "{test-%d}", redis_server_port(server));
-  snprintf(self->url, sizeof self->url, "redis://127.0.0.1:%d", redis_server_port(server));
+  snprintf(self->url, sizeof self->url, "redis://%s127.0.0.1:%d", redis_server_login(),
+           redis_server_port(server));
   return self;
 }
 
@@ -156,6 +157,80 @@ void job_push_shutdown(struct job *self) {
   job_push(self, step);
 }
 
+void job_push_cancel(struct job *self, const cJSON *step) {
+  cJSON *order = job_own(self, cJSON_CreateObject());
+  cJSON_AddNumberToObject(order, "schemaVersion", 1);
+  cJSON_AddStringToObject(order, "kind", "cancel");
+  cJSON_AddStringToObject(order, "stepId", job_text(step, "stepId"));
+  job_push(self, order);
+}
+
+static redisReply *ask(struct job *self, const char *format, va_list arguments) {
+  redisReply *reply = redisvCommand(self->redis, format, arguments);
+  if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+    job_fail(self, "%s: %s", format, reply == NULL ? self->redis->errstr : reply->str);
+  return reply;
+}
+
+redisReply *job_ask(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = ask(self, format, arguments);
+  va_end(arguments);
+  return reply;
+}
+
+void job_do(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  freeReplyObject(ask(self, format, arguments));
+  va_end(arguments);
+}
+
+long long job_length(struct job *self, const char *list) {
+  redisReply *reply = job_ask(self, "LLEN sandbox:%s:%s", self->id, list);
+  long long length = reply->integer;
+  freeReplyObject(reply);
+  return length;
+}
+
+struct awaited_length {
+  struct job *job;
+  const char *list;
+  long long length;
+};
+
+static bool has_length(void *context) {
+  const struct awaited_length *awaited = context;
+  return job_length(awaited->job, awaited->list) == awaited->length;
+}
+
+void job_wait_length(struct job *self, const char *list, long long length) {
+  if (!wait_until(has_length, &(struct awaited_length){self, list, length}, WAIT_BOUND_MS))
+    job_fail(self, "`%s` holds %lld, not %lld", list, job_length(self, list), length);
+}
+
+void job_expect_keys(struct job *self, ...) {
+  redisReply *keys = job_ask(self, "KEYS sandbox:*");
+  size_t expected = 0;
+  va_list names;
+  va_start(names, self);
+  for (const char *name; (name = va_arg(names, const char *)) != NULL; expected++) {
+    const char *key = job_format(self, "sandbox:%s:%s", self->id, name);
+    size_t i = 0;
+    while (i < keys->elements && strcmp(keys->element[i]->str, key) != 0)
+      i++;
+    if (i == keys->elements)
+      job_fail(self, "there is no key %s", key);
+  }
+  va_end(names);
+  for (size_t i = 0; keys->elements != expected && i < keys->elements; i++)
+    print_error("key: %s\n", keys->element[i]->str);
+  if (keys->elements != expected)
+    job_fail(self, "%zu keys, not %zu", keys->elements, expected);
+  freeReplyObject(keys);
+}
+
 /* The names and JSON types of a result, in their order; a type of 0 is a string or null. */
 static void check_shape(struct job *self, const cJSON *result, const char *raw) {
   static const struct {
@@ -167,7 +242,8 @@ static void check_shape(struct job *self, const cJSON *result, const char *raw) 
                 {"timedOut", cJSON_True | cJSON_False},
                 {"durationSeconds", cJSON_Number},
                 {"errorMessage", cJSON_String | cJSON_NULL},
-                {"outputContent", cJSON_String | cJSON_NULL}};
+                {"outputContent", cJSON_String | cJSON_NULL},
+                {"eventCount", cJSON_Number | cJSON_NULL}};
   const cJSON *field = result == NULL ? NULL : result->child;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++, field = field->next) {
     if (field == NULL || strcmp(field->string, fields[i].name) != 0 ||
@@ -243,11 +319,20 @@ const cJSON *job_run(struct job *self, const cJSON *step) {
   return job_run_within(self, step, WAIT_BOUND_MS);
 }
 
+void job_expect_exit(struct job *self, int code) {
+  int actual = agent_process_wait(self->agent, WAIT_BOUND_MS);
+  if (actual != code)
+    job_fail(self, "exit code %d, not %d", actual, code);
+}
+
 void job_shut_down(struct job *self) {
   job_push_shutdown(self);
-  int code = agent_process_wait(self->agent, WAIT_BOUND_MS);
-  if (code != 0)
-    job_fail(self, "exit code %d after the shutdown", code);
+  job_expect_exit(self, 0);
+}
+
+void job_kill_agent(struct job *self) {
+  agent_process_free(self->agent);
+  self->agent = NULL;
 }
 
 const char *job_text(const cJSON *object, const char *field) {
@@ -275,6 +360,21 @@ void job_expect_result(struct job *self, const cJSON *result, int exit_code, con
     job_fail(self, "timedOut is %s", timed_out ? "true" : "false");
   expect_text(self, result, "errorMessage", message);
   expect_text(self, result, "outputContent", output);
+}
+
+const cJSON *job_expect_answer(struct job *self, const cJSON *step, int exit_code,
+                               const char *message, const char *output) {
+  const cJSON *result = job_result(self);
+  if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
+    job_fail(self, "the result is that of %s, not of %s", job_text(result, "stepId"),
+             job_text(step, "stepId"));
+  job_expect_result(self, result, exit_code, message, output);
+  return result;
+}
+
+int job_event_count(const cJSON *result) {
+  const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
+  return cJSON_IsNumber(count) ? (int)count->valuedouble : -1;
 }
 
 void job_expect_part(struct job *self, const cJSON *object, const char *field, const char *part) {

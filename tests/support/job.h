@@ -29,7 +29,7 @@ struct job {
   struct agent_process *agent; /* NULL until started */
   redisContext *redis;
   char id[32];
-  char url[64];                   /* redis://127.0.0.1:<port> */
+  char url[96];                   /* redis://[login@]127.0.0.1:<port> */
   long long events_before_result; /* entries in the stream when the last result could be taken */
   int last_number;                /* of the names that must be new within the job */
   cJSON *owned;                   /* see job_own */
@@ -62,6 +62,9 @@ void job_push(struct job *self, const cJSON *step);
 void job_push_text(struct job *self, const char *payload, size_t length);
 void job_push_shutdown(struct job *self);
 
+/* Pushes the order to end this step. */
+void job_push_cancel(struct job *self, const cJSON *step);
+
 /* The next result, checked to be well-formed, with its fields in the contract's order. */
 const cJSON *job_result(struct job *self);
 const cJSON *job_result_within(struct job *self, int bound_ms);
@@ -73,9 +76,34 @@ const cJSON *job_run_within(struct job *self, const cJSON *step, int bound_ms);
 /* Pushes a shutdown and waits until the agent has left with 0. */
 void job_shut_down(struct job *self);
 
+/* Waits until the agent has left; fails unless it is with this code. */
+void job_expect_exit(struct job *self, int code);
+
+/* SIGKILL for the agent and all that descends from it, as if its container had ended. */
+void job_kill_agent(struct job *self);
+
+/* The length of the job's list of this name ("in", "results", …); waits until it is so long. */
+long long job_length(struct job *self, const char *list);
+void job_wait_length(struct job *self, const char *list, long long length);
+
+/* A command on the job's own connection; it must not be answered with an error. The reply is the
+   caller's to free. `job_do` frees it. */
+redisReply *job_ask(struct job *self, const char *format, ...);
+void job_do(struct job *self, const char *format, ...);
+
+/* Fails unless the job has these keys (up to NULL), and no others: "events", "results", … */
+void job_expect_keys(struct job *self, ...) __attribute__((sentinel));
+
 /* Fails unless the result is as said. A NULL message or output is JSON's null. */
 void job_expect_result(struct job *self, const cJSON *result, int exit_code, const char *message,
                        const char *output);
+
+/* Takes the next result, which must be this step's and as said. */
+const cJSON *job_expect_answer(struct job *self, const cJSON *step, int exit_code,
+                               const char *message, const char *output);
+
+/* A result's eventCount; -1 where it is null. */
+int job_event_count(const cJSON *result);
 
 /* A result's (or event's) field as a string; "" where it is null. */
 const char *job_text(const cJSON *object, const char *field);

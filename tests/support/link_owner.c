@@ -1,6 +1,5 @@
 #include "tests/support/link_owner.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -53,7 +53,7 @@ static const char *answer(void *owner, const char *command) {
 int link_owner_set_up(void **state) {
   struct link_owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   self->server = fake_redis_new(self->loop.base, false);
   fake_redis_answer_with(self->server, answer, self);
   for (size_t i = 0; i < 4; i++)
@@ -107,4 +107,13 @@ void link_owner_fails(struct link_owner *self) {
   loop_settle(&self->loop);
   assert_int_equal(self->failed, 1);
   assert_false(link_is_up(self->link));
+}
+
+int link_owner_logged(const struct link_owner *self, const char *text) {
+  char log[16384] = "";
+  int found = 0;
+  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
+  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+    found++;
+  return found;
 }

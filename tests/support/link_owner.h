@@ -8,7 +8,7 @@
 /* Who owns a link in a test: the link, its server, and what the link said. */
 struct link_owner {
   struct loop loop;
-  struct log log;
+  struct log log; /* at level info, in a file */
   struct fake_redis *server;
   struct redis_url url;
   struct link *link;
@@ -37,5 +37,8 @@ void link_owner_start(struct link_owner *self, size_t largest_string);
 void link_owner_comes_up(struct link_owner *self);
 void link_owner_comes_back(struct link_owner *self);
 void link_owner_fails(struct link_owner *self);
+
+/* How often such a text is in the log. */
+int link_owner_logged(const struct link_owner *self, const char *text);
 
 #endif

@@ -186,7 +186,9 @@ void proc_kill_children(pid_t pid) {
   each_process(kill_child, &pid);
 }
 
+/* Stopped first: it is not to see how its children end. */
 void proc_kill_tree(pid_t pid) {
+  kill(pid, SIGSTOP);
   proc_kill_children(pid);
   kill(pid, SIGKILL);
 }

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/redis_user.h"
 #include "tests/support/wait.h"
 
 struct redis_server {
@@ -29,11 +30,12 @@ struct redis_server {
   char directory[PATH_MAX];
   char socket[PATH_MAX + 16];
   char log[PATH_MAX + 16];
+  char config[PATH_MAX + 16]; /* empty for none */
   const char *const *extra;
 };
 
-/* A port that was free a moment ago; whoever takes it before the server does costs a second try. */
-static int free_port(void) {
+/* Whoever takes it before the server does costs a second try. */
+int redis_server_free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof address;
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -44,38 +46,68 @@ static int free_port(void) {
   return ntohs(address.sin_port);
 }
 
+enum { ARGUMENTS_MAX = 127 };
+
+static bool has_user(void) {
+  const char *wanted = getenv("TEST_REDIS_ACL");
+  return wanted != NULL && strcmp(wanted, "1") == 0;
+}
+
+const char *redis_server_login(void) {
+  return has_user() ? REDIS_USER_LOGIN : "";
+}
+
+/* A sentinel is none of the servers that an agent logs in to as this user. */
+static void add_user(const struct redis_server *self, const char **arguments, size_t count) {
+  size_t rules = 0;
+  if (!has_user() || self->config[0] != '\0')
+    return;
+  arguments[count++] = "--user";
+  arguments[count++] = REDIS_USER;
+  for (char **rule = redis_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX; rules--)
+    arguments[count++] = *rule++;
+}
+
 static void exec_server(const struct redis_server *self) {
   const char *program = getenv("REDIS_SERVER");
   char port[16];
   snprintf(port, sizeof port, "%d", self->port);
-  const char *arguments[64] = {program == NULL || *program == '\0' ? "redis-server" : program,
-                               "--port",
-                               port,
-                               "--bind",
-                               "127.0.0.1",
-                               "--unixsocket",
-                               self->socket,
-                               "--unixsocketperm",
-                               "777",
-                               "--dir",
-                               self->directory,
-                               "--save",
-                               "",
-                               "--appendonly",
-                               "no"};
+  const char *arguments[ARGUMENTS_MAX + 1] = {program == NULL || *program == '\0' ? "redis-server"
+                                                                                  : program,
+                                              self->config,
+                                              "--port",
+                                              port,
+                                              "--bind",
+                                              "127.0.0.1",
+                                              "--unixsocket",
+                                              self->socket,
+                                              "--unixsocketperm",
+                                              "777",
+                                              "--dir",
+                                              self->directory,
+                                              "--save",
+                                              "",
+                                              "--appendonly",
+                                              "no"};
+  const char **first = arguments;
+  if (self->config[0] == '\0')
+    *++first = arguments[0];
   size_t count = 0;
   while (arguments[count] != NULL)
     count++;
-  for (const char *const *extra = self->extra; extra != NULL && *extra != NULL && count < 63;)
+  for (const char *const *extra = self->extra;
+       extra != NULL && *extra != NULL && count < ARGUMENTS_MAX / 2;)
     arguments[count++] = *extra++;
+  add_user(self, arguments, count);
   int log = open(self->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   close_range(3, ~0U, 0);
-  execvp(arguments[0], (char **)(uintptr_t)arguments);
-  perror(arguments[0]);
+  setenv("LC_ALL", "C", 1); /* Redis 8 does not start in a locale that the machine lacks */
+  execvp(*first, (char **)(uintptr_t)first);
+  perror(*first);
   _exit(127);
 }
 
@@ -133,7 +165,19 @@ static bool launch(struct redis_server *self) {
   return self->pid != 0;
 }
 
+static void write_config(struct redis_server *self, const char *text) {
+  snprintf(self->config, sizeof self->config, "%s/redis.conf", self->directory);
+  FILE *file = fopen(self->config, "we");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
 struct redis_server *redis_server_start(const char *const *extra) {
+  return redis_server_start_configured(NULL, extra);
+}
+
+struct redis_server *redis_server_start_configured(const char *config, const char *const *extra) {
   struct redis_server *self = calloc(1, sizeof *self);
   assert_non_null(self);
   const char *temporary = getenv("TMPDIR");
@@ -144,8 +188,10 @@ struct redis_server *redis_server_start(const char *const *extra) {
   snprintf(self->socket, sizeof self->socket, "%s/redis.sock", self->directory);
   snprintf(self->log, sizeof self->log, "%s/redis.log", self->directory);
   self->extra = extra;
+  if (config != NULL)
+    write_config(self, config);
   for (int attempt = 0; attempt < 5; attempt++) {
-    self->port = free_port();
+    self->port = redis_server_free_port();
     if (launch(self))
       return self;
   }

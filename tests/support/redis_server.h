@@ -20,6 +20,13 @@ struct redis_server;
    must live as long as the server. */
 struct redis_server *redis_server_start(const char *const *extra);
 
+/* The same with a configuration file of this text, which the server may rewrite: what a sentinel
+   needs. A `config` of NULL is none. */
+struct redis_server *redis_server_start_configured(const char *config, const char *const *extra);
+
+/* A port of the loopback that was free a moment ago. */
+int redis_server_free_port(void);
+
 /* Ends it, removes its directory, frees self; NULL is fine. */
 void redis_server_stop(struct redis_server *self);
 
@@ -35,6 +42,10 @@ void redis_server_thaw(struct redis_server *self);
 
 /* A new connection, with a bound on every answer; the caller frees it. */
 redisContext *redis_server_connect(const struct redis_server *self);
+
+/* What an agent puts before the host: "", or with TEST_REDIS_ACL=1 "user:password@" of the user of
+   README.md (redis_user.h), which every server but a sentinel has then. */
+const char *redis_server_login(void);
 
 int redis_server_port(const struct redis_server *self);
 const char *redis_server_directory(const struct redis_server *self);

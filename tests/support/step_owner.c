@@ -20,6 +20,7 @@ static void on_event(void *owner, const struct step_event *event) {
   assert_true(n > 0 && (size_t)n < room);
   self->length += (size_t)n;
   self->event_count++;
+  self->out_of_sequence += event->seq != (uint64_t)self->event_count;
   snprintf(self->step_id, sizeof self->step_id, "%.*s", (int)event->step_id_length, event->step_id);
   self->timestamps_back += strcmp(event->timestamp, self->timestamp) < 0;
   strcpy(self->timestamp, event->timestamp);
@@ -100,7 +101,7 @@ int step_owner_tear_down(void **state) {
   return 0;
 }
 
-void step_owner_start(struct step_owner *self, const char *json) {
+void step_owner_make(struct step_owner *self, const char *json) {
   static const struct step_run_handler handler = {
       .event = on_event, .flush = on_flush, .full = on_full, .waits = on_waits, .done = on_done};
   struct step step;
@@ -113,20 +114,38 @@ void step_owner_start(struct step_owner *self, const char *json) {
   self->events[0] = '\0';
   self->length = 0;
   self->event_count = self->flushes = self->flushed_events = self->done = 0;
-  self->run = step_run_start(&self->context, &step, ++self->number, &handler, self);
+  self->out_of_sequence = 0;
+  self->run = step_run_new(&self->context, &step, ++self->number, &handler, self);
   assert_non_null(self->run);
   assert_null(step.command); /* the step was taken over */
   assert_int_equal(self->done, 0);
 }
 
-void step_owner_start_script(struct step_owner *self, const char *script,
-                             unsigned timeout_seconds) {
-  char json[2048];
-  int n = snprintf(json, sizeof json,
+void step_owner_start(struct step_owner *self, const char *json) {
+  step_owner_make(self, json);
+  step_run_start(self->run);
+  assert_int_equal(self->done, 0);
+}
+
+static void write_script(const struct step_owner *self, const char *script,
+                         unsigned timeout_seconds, char json[2048]) {
+  int n = snprintf(json, 2048,
                    "{\"schemaVersion\":1,\"stepId\":\"s-1\",\"command\":\"sh\",\"args\":[\"-c\","
                    "\"%s\"],\"workingDirectory\":\"%s\",\"timeoutSeconds\":%u}",
                    script, self->directory.path, timeout_seconds);
-  assert_true(n > 0 && (size_t)n < sizeof json);
+  assert_true(n > 0 && n < 2048);
+}
+
+void step_owner_make_script(struct step_owner *self, const char *script) {
+  char json[2048];
+  write_script(self, script, 600, json);
+  step_owner_make(self, json);
+}
+
+void step_owner_start_script(struct step_owner *self, const char *script,
+                             unsigned timeout_seconds) {
+  char json[2048];
+  write_script(self, script, timeout_seconds, json);
   step_owner_start(self, json);
 }
 
@@ -134,6 +153,8 @@ void step_owner_wait(struct step_owner *self) {
   assert_true(loop_until(&self->loop, loop_is_counted, &self->done));
   loop_settle(&self->loop);
   assert_int_equal(self->done, 1);
+  assert_int_equal(self->out_of_sequence, 0);
+  assert_int_equal(self->result.event_count, self->event_count);
 }
 
 struct expectation {

@@ -25,6 +25,7 @@ struct step_owner {
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
   size_t length;
   int event_count;
+  int out_of_sequence; /* events whose seq was not their place in the step */
   int flushes;
   int flushed_events; /* events before the last flush */
   char step_id[64];   /* of the last event, as it goes into JSON */
@@ -43,13 +44,18 @@ struct step_owner {
 int step_owner_set_up(void **state);
 int step_owner_tear_down(void **state);
 
-/* Starts the step that this JSON means. */
+/* Makes the step that this JSON means: its first event is there, its command does not run. */
+void step_owner_make(struct step_owner *self, const char *json);
+
+/* Makes and starts it. */
 void step_owner_start(struct step_owner *self, const char *json);
 
 /* The same for `sh -c script`; the script holds no quote and no backslash. */
+void step_owner_make_script(struct step_owner *self, const char *script);
 void step_owner_start_script(struct step_owner *self, const char *script, unsigned timeout_seconds);
 
-/* Runs the loop until it is done, and a little further. */
+/* Runs the loop until it is done, and a little further. Every event had its number, and the result
+   has theirs. */
 void step_owner_wait(struct step_owner *self);
 
 /* Runs the loop until all events are these, and were flushed. */

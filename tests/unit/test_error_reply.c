@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,8 @@ static void what_redis_gets_over_passes(void **state) {
       "TRYAGAIN Multiple keys request during rehashing of slot",
       "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
       "NOREPLICAS Not enough good replicas to write.",
+      "MOVED 3999 127.0.0.1:6381",
+      "ASK 3999 127.0.0.1:6381",
       "UNBLOCKED force unblock from blocking operation, instance state changed",
       "ERR max number of clients reached",
   };
@@ -34,7 +37,7 @@ static void what_a_person_has_to_mend_does_not(void **state) {
       "NOPERM this user has no permissions to run the 'brpop' command",
       "DENIED Redis is running in protected mode",
       "WRONGTYPE Operation against a key holding the wrong kind of value",
-      "MOVED 3999 127.0.0.1:6381",
+      "CROSSSLOT Keys in request don't hash to the same slot",
       "ERR unknown command 'XADD'",
       "ERR DB index is out of range",
       "ERR",
@@ -61,11 +64,32 @@ static void a_word_that_begins_alike_is_another_one(void **state) {
     assert_false(error_reply_passes(texts[i]));
 }
 
+static void only_what_has_moved_says_where_to(void **state) {
+  (void)state;
+  assert_string_equal(error_reply_moved_to("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
+  assert_string_equal(error_reply_moved_to("MOVED 3999 :6381"), ":6381");
+  static const char *const texts[] = {"ASK 3999 127.0.0.1:6381", "MOVED 3999", "MOVED", "",
+                                      "ERR MOVED 3999 127.0.0.1:6381"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    assert_null(error_reply_moved_to(texts[i]));
+}
+
+static void keys_in_several_slots_come_with_advice(void **state) {
+  (void)state;
+  const char *text = error_reply_explain("CROSSSLOT Keys in request don't hash to the same slot");
+  assert_non_null(strstr(text, "CROSSSLOT"));
+  assert_non_null(strstr(text, "put the job id in braces, like {pipe-42}"));
+  assert_string_equal(error_reply_explain("NOAUTH Authentication required."),
+                      "NOAUTH Authentication required.");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_redis_gets_over_passes),
       cmocka_unit_test(what_a_person_has_to_mend_does_not),
       cmocka_unit_test(a_word_that_begins_alike_is_another_one),
+      cmocka_unit_test(only_what_has_moved_says_where_to),
+      cmocka_unit_test(keys_in_several_slots_come_with_advice),
   };
   return cmocka_run_group_tests_name("error_reply", tests, NULL, NULL);
 }

@@ -9,199 +9,154 @@
 
 #include "agent/redis/hold.h"
 
-#define CHUNK ((size_t)64 * 1024)
+#define CHUNK HOLD_CHUNK_SIZE
 
-enum { PIECES = 8 };
-
-/* The bytes of all records ever made are one known sequence, whatever their lengths. */
+/* The bytes of all that was ever committed are one known sequence. */
 static char byte_at(size_t position) {
   return (char)((position * 2654435761U) >> 13);
 }
 
-/* The naive queue: lengths of records, and positions in that sequence. */
-enum { RECORDS_MAX = 4096 };
-
+/* The naive queue: positions in that sequence, and how many commands are held. */
 struct model {
-  size_t lengths[RECORDS_MAX];
-  size_t first; /* oldest not acknowledged */
-  size_t count; /* all that were ever committed */
-  size_t acknowledged;
-  size_t sent;
-  size_t released;
+  size_t delivered;
   size_t committed;
+  size_t commands;
 };
 
-static void put(struct hold *hold, struct model *model, size_t length) {
+static void put(struct hold *hold, struct model *model, size_t length, size_t commands) {
   char *out = hold_reserve(hold, length);
   for (size_t i = 0; i < length; i++)
     out[i] = byte_at(model->committed + i);
-  hold_commit(hold);
-  model->lengths[model->count++] = length;
+  hold_commit(hold, commands);
   model->committed += length;
+  model->commands += commands;
 }
 
-static void release(struct hold *hold, struct model *model) {
-  hold_release_all(hold);
-  model->released = model->committed;
+static void holds_from(const struct hold_window *piece, size_t position) {
+  for (size_t i = 0; i < piece->length; i++)
+    if (piece->bytes[i] != byte_at(position + i))
+      fail_msg("byte %zu is wrong", position + i);
 }
 
-/* Looks at what is to be sent, and says that so much of it was, at the most. */
-static void send_some(struct hold *hold, struct model *model, int most, size_t length) {
-  struct iovec pieces[PIECES];
-  int count = hold_unsent(hold, pieces, most);
-  assert_in_range(count, 0, most);
-  size_t at = model->sent;
-  for (int i = 0; i < count; i++) {
-    const char *bytes = pieces[i].iov_base;
-    assert_true(pieces[i].iov_len > 0);
-    for (size_t k = 0; k < pieces[i].iov_len; k++, at++)
-      if (bytes[k] != byte_at(at))
-        fail_msg("byte %zu is wrong", at);
-  }
-  assert_true(at <= model->released);
-  if (count < most)
-    assert_int_equal(at, model->released);
-  size_t sent = at - model->sent < length ? at - model->sent : length;
-  hold_sent(hold, sent);
-  model->sent += sent;
-}
-
-static bool acknowledge(struct hold *hold, struct model *model) {
-  if (model->first == model->count ||
-      model->acknowledged + model->lengths[model->first] > model->sent)
-    return false;
-  model->acknowledged += model->lengths[model->first++];
-  hold_acknowledged(hold);
-  return true;
-}
-
-static void rewind_to_oldest(struct hold *hold, struct model *model) {
-  hold_rewind(hold);
-  model->sent = model->acknowledged;
-}
-
+/* All pieces together are what is held. */
 static void compare(const struct hold *hold, const struct model *model) {
-  assert_int_equal(hold->records, model->count - model->first);
-  assert_int_equal(hold->bytes, model->committed - model->acknowledged);
-  size_t length = 0;
-  const char *oldest = hold_oldest(hold, &length);
-  if (model->first == model->count) {
-    assert_null(oldest);
-    return;
+  assert_int_equal(hold->bytes, model->committed - model->delivered);
+  struct hold_window piece = {.bytes = NULL};
+  size_t position = model->delivered, commands = 0;
+  while (hold_next_piece(hold, &piece)) {
+    assert_true(piece.length > 0);
+    holds_from(&piece, position);
+    position += piece.length;
+    commands += piece.commands;
   }
-  assert_int_equal(length, model->lengths[model->first]);
-  assert_true(oldest[0] == byte_at(model->acknowledged));
-  assert_true(oldest[length - 1] == byte_at(model->acknowledged + length - 1));
+  assert_int_equal(position, model->committed);
+  assert_int_equal(commands, model->commands);
+}
+
+static struct hold_window window_of(struct hold *hold, const struct model *model) {
+  struct hold_window window;
+  assert_true(hold_window(hold, &window));
+  assert_true(window.length > 0 && window.length <= hold->bytes);
+  assert_true(window.commands <= model->commands);
+  holds_from(&window, model->delivered);
+  return window;
+}
+
+static void deliver(struct hold *hold, struct model *model) {
+  struct hold_window window = window_of(hold, model);
+  hold_delivered(hold);
+  model->delivered += window.length;
+  model->commands -= window.commands;
 }
 
 static void drain(struct hold *hold, struct model *model) {
-  release(hold, model);
-  while (model->sent < model->committed)
-    send_some(hold, model, PIECES, SIZE_MAX);
-  while (acknowledge(hold, model))
-    compare(hold, model);
-  assert_int_equal(hold->records, 0);
-  assert_int_equal(hold->bytes, 0);
+  struct hold_window window;
+  while (model->delivered < model->committed)
+    deliver(hold, model);
+  assert_int_equal(model->commands, 0);
+  compare(hold, model);
+  assert_false(hold_window(hold, &window));
   assert_null(hold->first); /* nothing is kept for what has gone */
+  assert_null(hold->last);
 }
 
 static void an_empty_one_has_nothing(void **state) {
   (void)state;
   struct hold hold;
-  struct iovec piece;
-  size_t length;
+  struct hold_window window;
+  struct model model = {0};
   hold_init(&hold);
-  hold_release_all(&hold);
-  hold_rewind(&hold);
-  hold_sent(&hold, 0);
-  assert_null(hold_oldest(&hold, &length));
-  assert_int_equal(hold_unsent(&hold, &piece, 1), 0);
+  assert_false(hold_window(&hold, &window));
+  compare(&hold, &model);
+  memset(hold_reserve(&hold, 5), 'x', 5); /* is not there until it is committed */
+  assert_false(hold_window(&hold, &window));
+  compare(&hold, &model);
   hold_free(&hold);
   hold_free(&hold); /* is empty again */
 }
 
-static void what_is_not_released_is_not_sent(void **state) {
-  (void)state;
-  struct hold hold;
-  struct model model = {0};
-  struct iovec piece;
-  hold_init(&hold);
-  put(&hold, &model, 10);
-  assert_int_equal(hold_unsent(&hold, &piece, 1), 0);
-  release(&hold, &model);
-  put(&hold, &model, 10);
-  assert_int_equal(hold_unsent(&hold, &piece, 1), 1);
-  assert_int_equal(piece.iov_len, 10);
-  assert_int_equal(hold_unsent(&hold, &piece, 0), 0);
-  /* What is reserved is not there until it is committed. */
-  memset(hold_reserve(&hold, 5), 'x', 5);
-  hold_release_all(&hold);
-  assert_int_equal(hold_unsent(&hold, &piece, 1), 1);
-  assert_int_equal(piece.iov_len, 20);
-  assert_int_equal(hold.records, 2);
-  hold_free(&hold);
-}
-
-static void what_was_sent_is_sent_again(void **state) {
+static void what_lies_in_one_piece_leaves_together(void **state) {
   (void)state;
   struct hold hold;
   struct model model = {0};
   hold_init(&hold);
-  for (size_t length = 1; length <= 5; length++)
-    put(&hold, &model, length);
-  release(&hold, &model);
-  send_some(&hold, &model, PIECES, 8); /* three records and two bytes */
-  assert_true(acknowledge(&hold, &model));
-  rewind_to_oldest(&hold, &model);
-  send_some(&hold, &model, PIECES, SIZE_MAX);
-  assert_int_equal(model.sent, 15);
-  rewind_to_oldest(&hold, &model);
-  rewind_to_oldest(&hold, &model);
-  drain(&hold, &model);
-  put(&hold, &model, 7); /* and it is as new */
+  put(&hold, &model, 10, 1);
+  put(&hold, &model, 20, 3);
+  struct hold_window window = window_of(&hold, &model);
+  assert_int_equal(window.length, 30);
+  assert_int_equal(window.commands, 4);
   drain(&hold, &model);
   hold_free(&hold);
 }
 
-/* Around the size of a chunk, where the lengths of its records, 4 bytes each, lie too. */
+static void a_window_stays_what_it_is(void **state) {
+  (void)state;
+  struct hold hold;
+  struct model model = {0};
+  hold_init(&hold);
+  put(&hold, &model, 10, 1);
+  struct hold_window window = window_of(&hold, &model);
+  put(&hold, &model, 20, 2);
+  put(&hold, &model, CHUNK, 3);
+  for (int times = 0; times < 2; times++) {
+    struct hold_window again = window_of(&hold, &model);
+    assert_ptr_equal(again.bytes, window.bytes);
+    assert_int_equal(again.length, 10);
+    assert_int_equal(again.commands, 1);
+  }
+  deliver(&hold, &model);
+  compare(&hold, &model);
+  window = window_of(&hold, &model);
+  assert_int_equal(window.length, 20);
+  assert_int_equal(window.commands, 2);
+  drain(&hold, &model);
+  hold_free(&hold);
+}
+
+/* A record is never cut: what does not fit lies in the next chunk. */
 static void lengths_around_a_chunk(void **state) {
   (void)state;
-  for (size_t length = CHUNK - 16; length <= CHUNK + 16; length++) {
+  for (size_t length = CHUNK - 3; length <= CHUNK + 3; length++) {
     struct hold hold;
     struct model model = {0};
     hold_init(&hold);
-    put(&hold, &model, 1);
-    put(&hold, &model, length - 12);
-    for (size_t i = 0; i < 8; i++)
-      put(&hold, &model, i + 1);
-    put(&hold, &model, length);
-    put(&hold, &model, 10 * CHUNK + length % 4);
-    put(&hold, &model, 3);
-    release(&hold, &model);
-    send_some(&hold, &model, 1, 1);
+    put(&hold, &model, 1, 1);
+    put(&hold, &model, length - 1, 1);
+    put(&hold, &model, 10 * CHUNK + length, 1);
+    put(&hold, &model, 3, 1);
     compare(&hold, &model);
+    assert_int_equal(window_of(&hold, &model).length, length <= CHUNK ? length : 1);
+    deliver(&hold, &model);
+    if (length > CHUNK)
+      deliver(&hold, &model);
+    assert_int_equal(window_of(&hold, &model).length, 10 * CHUNK + length);
+    deliver(&hold, &model);
+    assert_int_equal(window_of(&hold, &model).length, 3);
+    drain(&hold, &model);
+    put(&hold, &model, 7, 1); /* and it is as new */
     drain(&hold, &model);
     hold_free(&hold);
   }
-}
-
-static void many_small_records_fill_a_chunk(void **state) {
-  (void)state;
-  struct hold hold;
-  static struct model model;
-  model = (struct model){0};
-  hold_init(&hold);
-  for (int round = 0; round < 8; round++) {
-    const struct hold_chunk *chunk = NULL;
-    model.count = model.first = 0;
-    for (int i = 0; i < RECORDS_MAX; i++) {
-      put(&hold, &model, 13);
-      chunk = chunk == NULL ? hold.last : chunk;
-    }
-    assert_true(chunk != hold.last || 17 * RECORDS_MAX < CHUNK);
-    drain(&hold, &model);
-  }
-  hold_free(&hold);
 }
 
 static uint32_t next_random(uint32_t *seed) {
@@ -222,46 +177,33 @@ static void behaves_as_a_naive_queue(void **state) {
   for (uint32_t round = 1; round <= 20; round++) {
     uint32_t seed = round;
     struct hold hold;
-    static struct model model;
-    model = (struct model){0};
+    struct model model = {0};
     hold_init(&hold);
-    while (model.count < 300) {
-      switch (next_random(&seed) % 8) {
-      case 0:
-      case 1:
-      case 2:
-        put(&hold, &model, random_length(&seed));
-        break;
-      case 3:
-        release(&hold, &model);
-        break;
-      case 4:
-      case 5:
-        send_some(&hold, &model, 1 + (int)(next_random(&seed) % PIECES), random_length(&seed));
-        break;
-      case 6:
-        for (uint32_t n = next_random(&seed) % 8; n > 0 && acknowledge(&hold, &model); n--)
-          compare(&hold, &model);
-        break;
-      default:
-        if (next_random(&seed) % 4 == 0)
-          rewind_to_oldest(&hold, &model);
-      }
-      compare(&hold, &model);
+    for (int turn = 0; turn < 600; turn++) {
+      uint32_t what = next_random(&seed) % 4;
+      if (what < 2)
+        put(&hold, &model, random_length(&seed), next_random(&seed) % 4);
+      else if (model.committed == model.delivered)
+        continue;
+      else if (what == 2)
+        (void)window_of(&hold, &model); /* sent, and its answer lost */
+      else
+        deliver(&hold, &model);
+      if (turn % 16 == 0)
+        compare(&hold, &model);
     }
     if (round % 2 == 0)
       drain(&hold, &model);
-    hold_free(&hold); /* with or without records in it */
+    hold_free(&hold); /* with or without something in it */
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_empty_one_has_nothing),
-      cmocka_unit_test(what_is_not_released_is_not_sent),
-      cmocka_unit_test(what_was_sent_is_sent_again),
+      cmocka_unit_test(what_lies_in_one_piece_leaves_together),
+      cmocka_unit_test(a_window_stays_what_it_is),
       cmocka_unit_test(lengths_around_a_chunk),
-      cmocka_unit_test(many_small_records_fill_a_chunk),
       cmocka_unit_test(behaves_as_a_naive_queue),
   };
   return cmocka_run_group_tests_name("hold", tests, NULL, NULL);

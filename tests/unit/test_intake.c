@@ -15,20 +15,25 @@
 #include "tests/support/loop.h"
 #include "wire/step.h"
 
-#define ASK "BRPOP sandbox:j:in 10"
+#define ASK "BLMOVE sandbox:j:in sandbox:j:inflight RIGHT LEFT 10"
+#define OLD_ASK "BRPOPLPUSH sandbox:j:in sandbox:j:inflight 10"
 
 struct scene {
   struct loop loop;
   struct log log;
   struct fake_redis *server;
   struct redis_url url;
+  struct keys keys;
   struct intake *intake;
   const char *answer; /* to the next question; then there is none until it is set again */
   int asked;          /* questions */
+  bool old;           /* older than Redis 6.2 */
   int steps;
+  int nothing;
+  int doubtful;
   int cut; /* steps that were not whole */
   int failed;
-  bool take_again; /* from inside the callback */
+  bool take_again; /* from inside the next callback */
   char payload[64];
   size_t length;
   char error[256];
@@ -36,7 +41,9 @@ struct scene {
 
 static const char *answer(void *owner, const char *command) {
   struct scene *scene = owner;
-  if (strcmp(command, ASK) != 0)
+  if (strcmp(command, ASK) == 0 && scene->old)
+    return "-ERR unknown command 'BLMOVE', with args beginning with: 'sandbox:j:in' \r\n";
+  if (strcmp(command, scene->old ? OLD_ASK : ASK) != 0)
     return "+OK\r\n";
   const char *text = scene->answer;
   scene->answer = NULL;
@@ -44,15 +51,32 @@ static const char *answer(void *owner, const char *command) {
   return text;
 }
 
-static void on_step(void *owner, const char *payload, size_t length, bool whole) {
-  struct scene *scene = owner;
-  scene->steps++;
-  scene->cut += !whole;
-  scene->length = length;
-  memcpy(scene->payload, payload, length < sizeof scene->payload ? length : sizeof scene->payload);
+static void take_again(struct scene *scene) {
   if (scene->take_again)
     intake_take(scene->intake);
   scene->take_again = false;
+}
+
+static void on_step(void *owner, const struct taken *taken) {
+  struct scene *scene = owner;
+  scene->steps++;
+  scene->cut += !taken->whole;
+  scene->length = taken->length;
+  memcpy(scene->payload, taken->payload,
+         taken->length < sizeof scene->payload ? taken->length : sizeof scene->payload);
+  take_again(scene);
+}
+
+static void on_nothing(void *owner) {
+  struct scene *scene = owner;
+  scene->nothing++;
+  take_again(scene);
+}
+
+static void on_doubtful(void *owner) {
+  struct scene *scene = owner;
+  scene->doubtful++;
+  take_again(scene);
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -62,14 +86,16 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up(void **state) {
-  static const struct intake_handler handler = {.step = on_step, .failed = on_failed};
+  static const struct intake_handler handler = {
+      .step = on_step, .nothing = on_nothing, .doubtful = on_doubtful, .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
   scene->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
   scene->server = fake_redis_new(scene->loop.base, false);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
-  scene->intake = intake_new(scene->loop.base, &scene->log, &scene->url, "sandbox:j:in", "its-name",
+  keys_init(&scene->keys, "j");
+  scene->intake = intake_new(scene->loop.base, &scene->log, &scene->url, &scene->keys, "its-name",
                              &handler, scene);
   *state = scene;
   return 0;
@@ -78,6 +104,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct scene *scene = *state;
   intake_free(scene->intake);
+  keys_release(&scene->keys);
   fake_redis_free(scene->server);
   close(scene->log.fd);
   loop_release(&scene->loop);
@@ -115,15 +142,15 @@ static void one_step_for_each_take(void **state) {
   struct scene *scene = *state;
   intake_take(scene->intake);
   asks(scene);
-  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n");
+  fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   gets(scene, "first");
   assert_int_equal(scene->asked, 0);
   scene->take_again = true;
-  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$6\r\nsecond\r\n";
+  scene->answer = "$6\r\nsecond\r\n";
   intake_take(scene->intake);
   gets(scene, "second");
   assert_int_equal(scene->asked, 2); /* the third one was wanted from inside */
-  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$0\r\n\r\n");
+  fake_redis_send(scene->server, "$0\r\n\r\n");
   gets(scene, "");
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
@@ -132,34 +159,107 @@ static void a_payload_may_be_any_bytes_in_any_pieces(void **state) {
   struct scene *scene = *state;
   intake_take(scene->intake);
   asks(scene);
-  fake_redis_send_slowly(scene->server,
-                         "*2\r\n$12\r\nsandbox:j:in\r\n$9\r\n{\r\n\"\xff\x01\"}\n\r\n");
+  fake_redis_send_slowly(scene->server, "$9\r\n{\r\n\"\xff\x01\"}\n\r\n");
   gets(scene, "{\r\n\"\xff\x01\"}\n");
   assert_int_equal(scene->cut, 0);
 }
 
-static void asks_again_when_nothing_came_in_time(void **state) {
+static void it_says_when_nothing_came_in_time(void **state) {
+  static const char *const answers[] = {"$-1\r\n", "*-1\r\n"}; /* both were seen */
   struct scene *scene = *state;
-  scene->answer = "*-1\r\n";
+  for (size_t i = 0; i < 2; i++) {
+    scene->answer = answers[i];
+    intake_take(scene->intake);
+    assert_true(loop_until(&scene->loop, loop_is_counted, &scene->nothing));
+    loop_settle(&scene->loop);
+    assert_int_equal(scene->asked, 1);
+    assert_int_equal(scene->nothing, 1);
+    scene->asked = scene->nothing = 0;
+  }
+  scene->take_again = true;
+  scene->answer = "$-1\r\n";
   intake_take(scene->intake);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->asked));
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->nothing));
   loop_settle(&scene->loop);
   assert_int_equal(scene->asked, 2);
-  assert_int_equal(scene->steps, 0);
+  assert_int_equal(scene->steps + scene->doubtful, 0);
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-static void asks_again_after_a_lost_connection(void **state) {
+/* What was taken before may be there once more, when Redis was put back. */
+static void a_connection_that_nobody_needed_is_missed_too(void **state) {
+  struct scene *scene = *state;
+  scene->answer = "$5\r\nfirst\r\n";
+  intake_take(scene->intake);
+  gets(scene, "first");
+  fake_redis_close_connection(scene->server);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->doubtful));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->doubtful, 1);
+}
+
+/* A step may have been moved without its having arrived: the owner is to look. */
+static void it_is_doubtful_after_a_lost_connection(void **state) {
   struct scene *scene = *state;
   intake_take(scene->intake);
   asks(scene);
-  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfir");
+  fake_redis_send(scene->server, "$5\r\nfir");
   loop_settle(&scene->loop);
   fake_redis_close_connection(scene->server);
-  asks(scene);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->doubtful));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->doubtful, 1);
   assert_int_equal(scene->steps, 0); /* half a step is none */
-  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nother\r\n");
+  assert_int_equal(scene->asked, 0); /* nor is one asked for before the owner has looked */
+  intake_take(scene->intake);
+  loop_settle(&scene->loop);
+  asks(scene);
+  fake_redis_send(scene->server, "$5\r\nother\r\n");
   gets(scene, "other");
+  scene->take_again = true; /* from inside is the same */
+  intake_take(scene->intake);
+  asks(scene);
+  scene->doubtful = 0;
+  fake_redis_close_connection(scene->server);
+  asks(scene);
+  assert_int_equal(scene->doubtful, 1);
+}
+
+static void again_is_the_same(void **state) {
+  struct scene *scene = *state;
+  intake_take(scene->intake);
+  intake_take(scene->intake);
+  asks(scene);
+  intake_take(scene->intake);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->asked, 0);
+}
+
+static void before_redis_6_2_it_asks_in_the_old_way(void **state) {
+  struct scene *scene = *state;
+  scene->old = true;
+  scene->answer = "$5\r\nfirst\r\n";
+  intake_take(scene->intake);
+  gets(scene, "first");
+  scene->answer = "$6\r\nsecond\r\n";
+  intake_take(scene->intake);
+  gets(scene, "second");
+  assert_int_equal(scene->asked, 2);
+  assert_int_equal(fake_redis_commands(scene->server), 4); /* it asked in the new way once */
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  scene->answer = "-ERR unknown command 'BRPOPLPUSH'\r\n";
+  intake_take(scene->intake);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->failed));
+  assert_non_null(strstr(scene->error, "BRPOPLPUSH sandbox:j:in: ERR unknown command"));
+}
+
+static void an_answer_nobody_asked_for_is_no_step(void **state) {
+  struct scene *scene = *state;
+  scene->answer = "$5\r\nfirst\r\n$6\r\nsecond\r\n";
+  intake_take(scene->intake);
+  gets(scene, "first");
+  assert_false(fake_redis_is_connected(scene->server));
+  assert_int_equal(scene->steps, 0);
 }
 
 static bool is_connected_again(void *context) {
@@ -169,7 +269,7 @@ static bool is_connected_again(void *context) {
 
 static void a_new_connection_asks_only_what_is_wanted(void **state) {
   struct scene *scene = *state;
-  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n";
+  scene->answer = "$5\r\nfirst\r\n";
   intake_take(scene->intake);
   gets(scene, "first");
   fake_redis_close_connection(scene->server);
@@ -192,6 +292,7 @@ static void what_passes_is_asked_again(void **state) {
   fake_redis_send(scene->server, "-READONLY You can't write against a read only replica.\r\n");
   asks(scene);
   assert_int_equal(fake_redis_connections(scene->server), 4);
+  assert_int_equal(scene->doubtful, 0); /* nothing was done */
   assert_int_equal(scene->failed, 0);
 }
 
@@ -205,7 +306,7 @@ static void what_does_not_pass_is_told(void **state) {
   assert_int_equal(scene->steps, 0);
   assert_int_equal(fake_redis_connections(scene->server), 1);
   assert_false(fake_redis_is_connected(scene->server));
-  assert_non_null(strstr(scene->error, "BRPOP sandbox:j:in: WRONGTYPE"));
+  assert_non_null(strstr(scene->error, "BLMOVE sandbox:j:in: WRONGTYPE"));
 }
 
 static void a_refused_login_is_told(void **state) {
@@ -225,7 +326,7 @@ static void after_a_stop_nothing_comes(void **state) {
   struct scene *scene = *state;
   intake_take(scene->intake);
   asks(scene);
-  fake_redis_send(scene->server, "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nfirst\r\n");
+  fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   intake_stop(scene->intake);
   loop_settle(&scene->loop);
   assert_int_equal(scene->steps + scene->failed, 0);
@@ -238,7 +339,7 @@ static void a_payload_that_is_too_large_is_thrown_away(void **state) {
   static char chunk[32769];
   char head[64];
   memset(chunk, 'x', sizeof chunk - 1);
-  snprintf(head, sizeof head, "*2\r\n$12\r\nsandbox:j:in\r\n$%zu\r\nbegin", STEP_PAYLOAD_MAX + 5);
+  snprintf(head, sizeof head, "$%zu\r\nbegin", STEP_PAYLOAD_MAX + 5);
   intake_take(scene->intake);
   asks(scene);
   fake_redis_send(scene->server, head);
@@ -253,7 +354,7 @@ static void a_payload_that_is_too_large_is_thrown_away(void **state) {
   assert_true(scene->length >= 5 && scene->length < 65536);
   assert_memory_equal(scene->payload, "begin", 5);
   scene->steps = 0;
-  scene->answer = "*2\r\n$12\r\nsandbox:j:in\r\n$5\r\nafter\r\n";
+  scene->answer = "$5\r\nafter\r\n";
   intake_take(scene->intake);
   gets(scene, "after");
 }
@@ -263,8 +364,13 @@ int main(void) {
       cmocka_unit_test_setup_teardown(nothing_is_asked_before_it_is_wanted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(one_step_for_each_take, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(asks_again_when_nothing_came_in_time, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(asks_again_after_a_lost_connection, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_says_when_nothing_came_in_time, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_is_doubtful_after_a_lost_connection, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_connection_that_nobody_needed_is_missed_too, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(again_is_the_same, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_answer_nobody_asked_for_is_no_step, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_new_connection_asks_only_what_is_wanted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_passes_is_asked_again, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_does_not_pass_is_told, set_up, tear_down),

@@ -14,8 +14,12 @@ static void the_names_are_the_contract_s(void **state) {
   assert_string_equal(keys.in, "sandbox:pipe-42:in");
   assert_string_equal(keys.events, "sandbox:pipe-42:events");
   assert_string_equal(keys.results, "sandbox:pipe-42:results");
+  assert_string_equal(keys.inflight, "sandbox:pipe-42:inflight");
+  assert_string_equal(keys.started, "sandbox:pipe-42:started");
+  assert_string_equal(keys.committed, "sandbox:pipe-42:committed");
   keys_release(&keys);
   assert_null(keys.in);
+  assert_null(keys.committed);
 }
 
 static void the_job_id_is_taken_verbatim(void **state) {
@@ -25,6 +29,9 @@ static void the_job_id_is_taken_verbatim(void **state) {
   assert_string_equal(keys.in, "sandbox:{pipe:42} %s:in");
   assert_string_equal(keys.events, "sandbox:{pipe:42} %s:events");
   assert_string_equal(keys.results, "sandbox:{pipe:42} %s:results");
+  assert_string_equal(keys.inflight, "sandbox:{pipe:42} %s:inflight");
+  assert_string_equal(keys.started, "sandbox:{pipe:42} %s:started");
+  assert_string_equal(keys.committed, "sandbox:{pipe:42} %s:committed");
   keys_release(&keys);
   keys_init(&keys, "");
   assert_string_equal(keys.in, "sandbox::in");

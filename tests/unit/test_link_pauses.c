@@ -1,4 +1,5 @@
-/* How long a link stays away before it comes back; what it takes for the time is the test's. */
+/* How long a link stays away before it comes back, and what it says about it; what it takes for the
+   time is the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +21,21 @@ int64_t clock_unix_ms(void) {
   return 0;
 }
 
-/* Loses the connection; how long it takes until it is back. */
-static int64_t away_ms(struct link_owner *owner) {
+static void starts(struct link_owner *owner) {
+  ahead_ms = 0;
+  link_owner_start(owner, SIZE_MAX);
+  link_owner_comes_up(owner);
+}
+
+/* The connection is lost, or dropped for this reason; how long it takes until it is back. */
+static int64_t away_ms(struct link_owner *owner, const char *why) {
   int64_t start_ms = wait_now_ms();
   owner->up = owner->down = 0;
   owner->answered = 0;
-  fake_redis_close_connection(owner->server);
+  if (why != NULL)
+    link_drop(owner->link, why);
+  else
+    fake_redis_close_connection(owner->server);
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->down));
   link_owner_comes_up(owner);
   return wait_now_ms() - start_ms;
@@ -33,21 +43,56 @@ static int64_t away_ms(struct link_owner *owner) {
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
-static void they_double_until_a_connection_has_lasted(void **state) {
+static void they_double_until_the_link_works(void **state) {
   struct link_owner *owner = *state;
-  ahead_ms = 0;
-  link_owner_start(owner, SIZE_MAX);
-  link_owner_comes_up(owner);
+  starts(owner);
   for (int pause_ms = LINK_PAUSE_MIN_MS; pause_ms <= 16 * LINK_PAUSE_MIN_MS; pause_ms *= 2)
-    assert_true(away_ms(owner) >= pause_ms / 2 - 10);
-  ahead_ms += LINK_PAUSE_MAX_MS + 1;
-  assert_true(away_ms(owner) < 16 * LINK_PAUSE_MIN_MS); /* half of what would be next */
+    assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
+  link_works(owner->link);
+  assert_true(away_ms(owner, NULL) < 16 * LINK_PAUSE_MIN_MS); /* half of what would be next */
   assert_int_equal(owner->failed, 0);
+}
+
+/* That it is logged in is no news, as long as nothing it asks for is done. */
+static void the_same_trouble_is_told_once(void **state) {
+  struct link_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 3; times++)
+    (void)away_ms(owner, "OOM no room");
+  assert_int_equal(link_owner_logged(owner, "lost the connection"), 1);
+  assert_int_equal(link_owner_logged(owner, "OOM no room"), 1);
+  assert_int_equal(link_owner_logged(owner, "again"), 1); /* trying again */
+  (void)away_ms(owner, "LOADING it is");                  /* which is other trouble */
+  (void)away_ms(owner, "LOADING it is");
+  assert_int_equal(link_owner_logged(owner, "lost the connection"), 2);
+  assert_int_equal(link_owner_logged(owner, "LOADING it is"), 1);
+}
+
+static void it_is_over_when_the_link_works(void **state) {
+  struct link_owner *owner = *state;
+  starts(owner);
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "again"), 0); /* there was none */
+  (void)away_ms(owner, "OOM no room");
+  ahead_ms += 100000;
+  (void)away_ms(owner, "OOM no room"); /* since the first time */
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "again after 10"), 1);
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "again after"), 1);
+  (void)away_ms(owner, "OOM no room"); /* and comes anew */
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "OOM no room"), 2);
+  assert_int_equal(link_owner_logged(owner, "again after 0."), 1);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(they_double_until_a_connection_has_lasted, link_owner_set_up,
+      cmocka_unit_test_setup_teardown(they_double_until_the_link_works, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_same_trouble_is_told_once, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(it_is_over_when_the_link_works, link_owner_set_up,
                                       link_owner_tear_down),
   };
   return cmocka_run_group_tests_name("link_pauses", tests, NULL, NULL);

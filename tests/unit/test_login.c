@@ -83,9 +83,11 @@ static void hears(const struct answer *answers, int count) {
       strcpy(text, answers[i].text);
       reply = (redisReply){.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
     }
-    const char *command = NULL;
-    assert_int_equal(login_take(&login, &reply, &command), answers[i].verdict);
-    assert_string_equal(command, answers[i].command);
+    struct login_refusal refusal;
+    assert_int_equal(login_take(&login, &reply, &refusal), answers[i].verdict);
+    assert_string_equal(refusal.command, answers[i].command);
+    if (answers[i].verdict == LOGIN_LATER || answers[i].verdict == LOGIN_REFUSED)
+      assert_string_equal(refusal.text, answers[i].text);
   }
   login_release(&login);
 }
@@ -147,10 +149,77 @@ static void a_refused_name_may_be_the_last_answer(void **state) {
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
   struct redis_url url = {0};
   struct login login;
-  const char *command;
+  struct login_refusal refusal;
   login_init(&login, &url, "its-name");
-  assert_int_equal(login_take(&login, &reply, &command), LOGIN_DONE);
+  assert_int_equal(login_take(&login, &reply, &refusal), LOGIN_DONE);
   login_release(&login);
+}
+
+static void what_is_secret_is_not_repeated(void **state) {
+  (void)state;
+  char user[] = "smith";
+  char password[] = "secret";
+  struct redis_url url = {.user = user, .password = password};
+  static const struct {
+    const char *said;
+    const char *told;
+  } rows[] = {{"ERR unknown command 'AUTH', with args beginning with: 'smith' 'secret'",
+               "ERR unknown command 'AUTH'"},
+              {"WRONGPASS secret is not of smith", "WRONGPASS ****** is not of *****"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[128];
+    strcpy(text, rows[i].said);
+    redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
+    struct login login;
+    struct login_refusal refusal;
+    login_init(&login, &url, "its-name");
+    assert_int_equal(login_take(&login, &reply, &refusal), LOGIN_REFUSED);
+    assert_string_equal(refusal.text, rows[i].told);
+    login_release(&login);
+  }
+}
+
+/* The last answer of a login at a server that sentinels have named. */
+static enum login_verdict hears_role(redisReply *reply, struct login_refusal *refusal) {
+  char ok[] = "OK";
+  char master[] = "pipes";
+  redisReply named = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
+  struct redis_url url = {.master = master};
+  struct login login;
+  login_init(&login, &url, "its-name");
+  assert_int_equal(login_take(&login, &named, refusal), LOGIN_GOES_ON);
+  enum login_verdict verdict = login_take(&login, reply, refusal);
+  assert_string_equal(refusal->command, "ROLE");
+  login_release(&login);
+  return verdict;
+}
+
+static void only_a_master_will_do_for_sentinels(void **state) {
+  (void)state;
+  char master[] = "pipes";
+  sends((struct redis_url){.master = master}, SETNAME "*1\r\n$4\r\nROLE\r\n");
+  struct login_refusal refusal;
+  char word[16] = "master";
+  redisReply role = {.type = REDIS_REPLY_STRING, .str = word, .len = 6};
+  redisReply *elements[] = {&role};
+  redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
+  assert_int_equal(hears_role(&reply, &refusal), LOGIN_DONE);
+  strcpy(word, "slave");
+  assert_int_equal(hears_role(&reply, &refusal), LOGIN_LATER);
+  assert_string_equal(refusal.text, "it is a replica, not yet the master");
+}
+
+/* The first write will tell; anything else is an error as any other. */
+static void who_may_not_ask_for_the_role_goes_on(void **state) {
+  (void)state;
+  struct login_refusal refusal;
+  char text[64] = "NOPERM this user has no permissions to run the 'role' command";
+  redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
+  assert_int_equal(hears_role(&reply, &refusal), LOGIN_DONE);
+  strcpy(text, "LOADING it is");
+  assert_int_equal(hears_role(&reply, &refusal), LOGIN_LATER);
+  strcpy(text, "NOAUTH Authentication required.");
+  assert_int_equal(hears_role(&reply, &refusal), LOGIN_REFUSED);
 }
 
 int main(void) {
@@ -163,6 +232,9 @@ int main(void) {
       cmocka_unit_test(a_name_that_is_refused_is_done_without),
       cmocka_unit_test(what_is_not_about_the_name_is_a_refusal),
       cmocka_unit_test(a_refused_name_may_be_the_last_answer),
+      cmocka_unit_test(what_is_secret_is_not_repeated),
+      cmocka_unit_test(only_a_master_will_do_for_sentinels),
+      cmocka_unit_test(who_may_not_ask_for_the_role_goes_on),
   };
   return cmocka_run_group_tests_name("login", tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include "agent/options.h"
 
-enum { ARGUMENTS_MAX = 12 };
+enum { ARGUMENTS_MAX = 14 };
 
 static int clear_environment(void **state) {
   (void)state;
@@ -62,6 +62,7 @@ static void defaults(void **state) {
   assert_int_equal(options.idle_cycles, 5);
   assert_int_equal(options.events_maxlen, 10000);
   assert_int_equal(options.hold_bytes, 4194304);
+  assert_int_equal(options.key_ttl_seconds, 604800);
   options_release(&options);
   assert_null(options.job_id);
   assert_null(options.redis.host);
@@ -71,8 +72,8 @@ static void every_flag(void **state) {
   (void)state;
   struct options options;
   assert_taken(&options, (const char *[]){"--verbose", "--hold-bytes=65536", "--events-maxlen", "0",
-                                          "--idle-cycles", "1", "--job-id={pipe 42}",
-                                          "--redis-url=unix://u:p@/s", NULL});
+                                          "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl",
+                                          "60", "--redis-url=unix://u:p@/s", NULL});
   assert_string_equal(options.redis.path, "/s");
   assert_string_equal(options.redis.password, "p");
   assert_string_equal(options.job_id, "{pipe 42}");
@@ -80,6 +81,7 @@ static void every_flag(void **state) {
   assert_int_equal(options.idle_cycles, 1);
   assert_int_equal(options.events_maxlen, 0);
   assert_int_equal(options.hold_bytes, 65536);
+  assert_int_equal(options.key_ttl_seconds, 60);
   options_release(&options);
 }
 
@@ -152,17 +154,31 @@ static void help_and_version_need_nothing(void **state) {
 
 static void help_names_every_flag_and_exit_code(void **state) {
   (void)state;
-  static const char *const words[] = {"--redis-url URL", "--job-id ID",
-                                      "--idle-cycles N", "--events-maxlen N",
-                                      "--hold-bytes N",  "--verbose",
-                                      "--help",          "--version",
-                                      "[REDIS_URL]",     "[JOB_ID]",
-                                      "redis://",        "unix://",
-                                      "defaultDatabase", "0 shutdown",
-                                      "2 idle",          "3 an error",
-                                      "64 wrong usage",  "128+N",
-                                      "default 5",       "default 10000",
-                                      "default 4194304", "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]"};
+  static const char *const words[] = {"--redis-url URL",
+                                      "--job-id ID",
+                                      "--idle-cycles N",
+                                      "--events-maxlen N",
+                                      "--hold-bytes N",
+                                      "--key-ttl SECONDS",
+                                      "default 604800",
+                                      "--verbose",
+                                      "--help",
+                                      "--version",
+                                      "[REDIS_URL]",
+                                      "[JOB_ID]",
+                                      "redis+sentinel://",
+                                      "redis://",
+                                      "unix://",
+                                      "defaultDatabase",
+                                      "0 shutdown",
+                                      "2 idle",
+                                      "3 an error",
+                                      "64 wrong usage",
+                                      "128+N",
+                                      "default 5",
+                                      "default 10000",
+                                      "default 4194304",
+                                      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     if (strstr(options_help, words[i]) == NULL)
       fail_msg("no word of %s", words[i]);
@@ -204,21 +220,23 @@ static void numbers(void **state) {
     const char *good[2];
     const char *bad[2];
     const char *range;
-  } rows[] = {{"--idle-cycles",
-               "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)",
-               {"1", "525600000"},
-               {"0", "525600001"},
-               "1 to 525600000"},
-              {"--events-maxlen",
-               "--events-maxlen",
-               {"0", "4611686018427387904"},
-               {"-0", "4611686018427387905"},
-               "0 to 4611686018427387904"},
-              {"--hold-bytes",
-               "--hold-bytes",
-               {"65536", "1099511627776"},
-               {"65535", "1099511627777"},
-               "65536 to 1099511627776"}};
+  } rows[] = {
+      {"--idle-cycles",
+       "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)",
+       {"1", "525600000"},
+       {"0", "525600001"},
+       "1 to 525600000"},
+      {"--events-maxlen",
+       "--events-maxlen",
+       {"0", "4611686018427387904"},
+       {"-0", "4611686018427387905"},
+       "0 to 4611686018427387904"},
+      {"--hold-bytes",
+       "--hold-bytes",
+       {"65536", "1099511627776"},
+       {"65535", "1099511627777"},
+       "65536 to 1099511627776"},
+      {"--key-ttl", "--key-ttl", {"0", "3153600000"}, {"-0", "3153600001"}, "0 to 3153600000"}};
   static const char *const never[] = {"",    "x",           "-1",   "+1",  " 5",
                                       "5 ",  "1e5",         "0x10", "1.5", "99999999999999999999",
                                       "5\n", "\xEF\xBC\x95"};

@@ -79,6 +79,10 @@ static void say(struct trial *trial, const char *text) {
 
 static void show(struct trial *trial, const redisReply *reply) {
   char text[64];
+  if (reply == NULL) {
+    say(trial, "null ");
+    return;
+  }
   if (reply->type == REDIS_REPLY_ARRAY) {
     say(trial, "[");
     for (size_t i = 0; i < reply->elements; i++)
@@ -117,7 +121,7 @@ static void take_all(struct trial *trial) {
       say(trial, "too large: ");
     }
     show(trial, reply);
-    freeReplyObject(reply);
+    reply_reader_free(reply);
   }
   assert_null(reply);
 }
@@ -163,7 +167,7 @@ static void several_replies_come_one_by_one(void **state) {
   for (int i = 0; i < 2; i++) {
     assert_int_equal(reply_reader_next(&trial->reader, &reply), REPLY_READER_REPLY);
     assert_string_equal(reply->str, i == 0 ? "one" : "two");
-    freeReplyObject(reply);
+    reply_reader_free(reply);
   }
   assert_int_equal(reply_reader_next(&trial->reader, &reply), REPLY_READER_MORE);
   assert_null(reply);
@@ -284,6 +288,25 @@ static void what_is_not_the_protocol_breaks_it(void **state) {
   }
 }
 
+/* Errors, numbers, strings of their own and what lies deeper are as ever. */
+static void a_terse_one_leaves_out_what_only_says_that_all_is_well(void **state) {
+  struct trial *trial = *state;
+  add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
+                  "-OOM no\r\n$3\r\nabc\r\n"
+                  "*1\r\n*2\r\n$3\r\n1-3\r\n*2\r\n$4\r\ndata\r\n$1\r\nx\r\n+OK\r\n");
+  reply_reader_be_terse(&trial->reader);
+  expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
+}
+
+static void a_terse_one_can_be_released_in_an_array(void **state) {
+  struct trial *trial = *state;
+  static const char text[] = "*3\r\n$3\r\n1-1\r\n:1\r\n";
+  reply_reader_be_terse(&trial->reader);
+  reply_reader_feed(&trial->reader, text, sizeof text - 1);
+  take_all(trial);
+  assert_string_equal(trial->said, "");
+}
+
 static void it_can_be_released_in_a_reply_and_twice(void **state) {
   struct trial *trial = *state;
   static const char *const texts[] = {"*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n"};
@@ -308,6 +331,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_is_too_large_is_not_collected, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_memory_of_a_large_reply_is_given_back, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_is_not_the_protocol_breaks_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_terse_one_leaves_out_what_only_says_that_all_is_well,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_terse_one_can_be_released_in_an_array, set_up, tear_down),
       cmocka_unit_test_setup_teardown(it_can_be_released_in_a_reply_and_twice, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("reply_reader", tests, NULL, NULL);

@@ -79,6 +79,21 @@ static void a_shutdown_step_as_in_the_contract(void **state) {
   step_release(&step);
 }
 
+static void a_cancel_step_as_in_the_contract(void **state) {
+  (void)state;
+  char golden[1024];
+  read_golden("tests/unit/golden/step_cancel.json", golden, sizeof golden);
+  struct step step;
+  struct error error;
+  assert_int_equal(parse(&step, golden, &error), 0);
+  assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
+  assert_int_equal(step.kind, STEP_CANCEL);
+  assert_null(step.command);
+  assert_null(step.args);
+  assert_null(step.env);
+  step_release(&step);
+}
+
 static void what_is_absent_or_null_has_its_default(void **state) {
   (void)state;
   static const char *const rows[] = {
@@ -109,9 +124,9 @@ static void kinds_are_read_in_any_case(void **state) {
   static const struct {
     const char *kind;
     enum step_kind expected;
-  } rows[] = {{"run", STEP_RUN},           {"Run", STEP_RUN},
-              {"RUN", STEP_RUN},           {"shutdown", STEP_SHUTDOWN},
-              {"ShutDown", STEP_SHUTDOWN}, {"SHUTDOWN", STEP_SHUTDOWN}};
+  } rows[] = {{"run", STEP_RUN},           {"Run", STEP_RUN},           {"RUN", STEP_RUN},
+              {"shutdown", STEP_SHUTDOWN}, {"ShutDown", STEP_SHUTDOWN}, {"SHUTDOWN", STEP_SHUTDOWN},
+              {"cancel", STEP_CANCEL},     {"Cancel", STEP_CANCEL},     {"CANCEL", STEP_CANCEL}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[128];
     (void)snprintf(json, sizeof json, "{\"kind\":\"%s\",\"stepId\":\"s\",\"command\":\"x\"}",
@@ -153,8 +168,10 @@ static void a_step_may_have_more_than_it_needs(void **state) {
       /* Unknown fields, whatever they hold; names are told apart by case. */
       "{\"stepId\":\"s\",\"command\":\"x\",\"x\":[1,{\"a\":1,\"a\":2}],\"Command\":5,\"\":null}",
       "{\"stepId\":\"s\",\"command\":\"x\",\"x\":\"\\u0000\",\"\\u0000\":1,\"stepId\\u0000\":2}",
-      /* Fields that a shutdown does not have. */
+      /* Fields that a shutdown and a cancel do not have. */
       ("{\"stepId\":\"s\",\"kind\":\"shutdown\",\"command\":5,\"args\":{},\"env\":[],"
+       "\"timeoutSeconds\":-1}"),
+      ("{\"stepId\":\"s\",\"kind\":\"cancel\",\"command\":5,\"args\":{},\"env\":[],"
        "\"timeoutSeconds\":-1}"),
       /* Space around it, a byte order mark before it. */
       " \r\n\t{ \"stepId\" : \"s\" , \"command\" : \"x\" } \n",
@@ -262,12 +279,12 @@ static void fields_that_are_wrong(void **state) {
       {"\"schemaVersion\":0", "schemaVersion: expected 1, got 0"},
       {"\"schemaVersion\":1.5", "schemaVersion: expected 1, got 1.5"},
       {"\"schemaVersion\":\"1\"", "schemaVersion: expected 1, got a string"},
-      {"\"kind\":\"compile\"", "kind: expected one of run, shutdown, got \"compile\""},
-      {"\"kind\":\"\"", "kind: expected one of run, shutdown, got \"\""},
-      {"\"kind\":\"runs\"", "kind: expected one of run, shutdown, got \"runs\""},
-      {"\"kind\":\"run\\u0000\"", "kind: expected one of run, shutdown, got \"run?\""},
-      {"\"kind\":\"a\\nb\"", "kind: expected one of run, shutdown, got \"a?b\""},
-      {"\"kind\":1", "kind: expected one of run, shutdown, got a number"},
+      {"\"kind\":\"compile\"", "kind: expected one of run, shutdown, cancel, got \"compile\""},
+      {"\"kind\":\"\"", "kind: expected one of run, shutdown, cancel, got \"\""},
+      {"\"kind\":\"runs\"", "kind: expected one of run, shutdown, cancel, got \"runs\""},
+      {"\"kind\":\"run\\u0000\"", "kind: expected one of run, shutdown, cancel, got \"run?\""},
+      {"\"kind\":\"a\\nb\"", "kind: expected one of run, shutdown, cancel, got \"a?b\""},
+      {"\"kind\":1", "kind: expected one of run, shutdown, cancel, got a number"},
       {"\"args\":\"-l\"", "args: expected an array of strings, got a string"},
       {"\"args\":{}", "args: expected an array of strings, got an object"},
       {"\"args\":[\"a\",1]", "args[1]: expected a string, got a number"},
@@ -338,9 +355,12 @@ static void every_step_needs_an_id(void **state) {
       {"\"stepId\":\"a\\u0000b\"", "stepId: expected a string without NUL, got one with it"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{%s,\"kind\":\"shutdown\"}", rows[i].field);
-    assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
+    static const char *const kinds[] = {"shutdown", "cancel"};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+      char json[128];
+      (void)snprintf(json, sizeof json, "{%s,\"kind\":\"%s\"}", rows[i].field, kinds[k]);
+      assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
+    }
   }
 }
 
@@ -491,6 +511,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_run_step_as_in_the_contract),
       cmocka_unit_test(a_shutdown_step_as_in_the_contract),
+      cmocka_unit_test(a_cancel_step_as_in_the_contract),
       cmocka_unit_test(what_is_absent_or_null_has_its_default),
       cmocka_unit_test(kinds_are_read_in_any_case),
       cmocka_unit_test(arguments_and_environment_are_untouched),

@@ -24,6 +24,7 @@ static struct step_event event(enum step_event_kind kind, const char *line, size
       .line = line,
       .line_length = length,
       .timestamp = timestamp,
+      .seq = 2,
   };
 }
 
@@ -69,7 +70,7 @@ static void each_kind_has_its_name(void **state) {
     char json[256];
     (void)snprintf(json, sizeof json,
                    "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"%s\",\"line\":\"\","
-                   "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\"}",
+                   "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}",
                    rows[i].name);
     struct step_event self = event(rows[i].kind, NULL, 0, timestamp);
     assert_writes(&self, json);
@@ -84,7 +85,7 @@ static void a_piece_says_that_it_is_partial(void **state) {
   self.partial = true;
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stderr\","
                        "\"line\":\"50%\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\","
-                       "\"partial\":true}");
+                       "\"seq\":2,\"partial\":true}");
 }
 
 static void a_line_may_be_any_bytes(void **state) {
@@ -94,7 +95,7 @@ static void a_line_may_be_any_bytes(void **state) {
   struct step_event self = event(STEP_EVENT_STDOUT, "a\0\"\xFF\t\x1B", 6, timestamp);
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stdout\","
                        "\"line\":\"a\\u0000\\\"\xEF\xBF\xBD\\t\\u001b\","
-                       "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\"}");
+                       "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
 }
 
 static void the_step_id_is_written_as_it_is(void **state) {
@@ -105,7 +106,102 @@ static void the_step_id_is_written_as_it_is(void **state) {
   self.step_id = "a\\nb...";
   self.step_id_length = 4;
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"a\\nb\",\"kind\":\"stdout\","
-                       "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\"}");
+                       "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
+}
+
+static void numbers_have_the_digits_they_need(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t seq;
+    const char *text;
+  } rows[] = {
+      {0, "0"},
+      {1, "1"},
+      {9, "9"},
+      {10, "10"},
+      {99, "99"},
+      {100, "100"},
+      {1002003, "1002003"},
+      {UINT64_C(4294967296), "4294967296"},
+      {UINT64_C(9999999999999999999), "9999999999999999999"},
+      {UINT64_C(10000000000000000000), "10000000000000000000"},
+      {UINT64_MAX, "18446744073709551615"},
+  };
+  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  step_event_timestamp(timestamp, 0);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (int partial = 0; partial < 2; partial++) {
+      char json[256];
+      (void)snprintf(json, sizeof json,
+                     "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stdout\","
+                     "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\","
+                     "\"seq\":%s%s}",
+                     rows[i].text, partial ? ",\"partial\":true" : "");
+      struct step_event self = event(STEP_EVENT_STDOUT, "x", 1, timestamp);
+      self.seq = rows[i].seq;
+      self.partial = partial;
+      assert_writes(&self, json);
+    }
+  }
+}
+
+static int64_t read_seq(const char *json, const char *step_id) {
+  /* Without a NUL behind it. */
+  size_t length = strlen(json);
+  char *bytes = malloc(length > 0 ? length : 1);
+  assert_non_null(bytes);
+  memcpy(bytes, json, length);
+  int64_t seq = step_event_read_seq(bytes, length, step_id);
+  free(bytes);
+  return seq;
+}
+
+static void what_is_written_can_be_read_back(void **state) {
+  (void)state;
+  static const uint64_t seqs[] = {1, 2, 10000, UINT64_C(1) << 52};
+  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  step_event_timestamp(timestamp, CONTRACT_MS);
+  for (size_t i = 0; i < sizeof seqs / sizeof seqs[0]; i++) {
+    for (int partial = 0; partial < 2; partial++) {
+      char json[256];
+      struct step_event self = event(STEP_EVENT_STDERR, "\"seq\":7\0", 8, timestamp);
+      self.step_id = "a\\\"b\\n";
+      self.step_id_length = strlen(self.step_id);
+      self.seq = seqs[i];
+      self.partial = partial;
+      *step_event_write(&self, json) = '\0';
+      assert_int_equal(read_seq(json, "a\"b\n"), seqs[i]);
+      assert_int_equal(read_seq(json, "a\"b"), -1);
+    }
+  }
+}
+
+static void what_is_no_event_of_the_step_has_no_number(void **state) {
+  (void)state;
+  static const char *const others[] = {
+      "",
+      "x",
+      "{",
+      "null",
+      "[]",
+      "{}",
+      "{\"stepId\":\"s\"}",
+      "{\"seq\":3}",
+      "{\"stepId\":\"S\",\"seq\":3}",
+      "{\"stepId\":\"s2\",\"seq\":3}",
+      "{\"stepId\":3,\"seq\":3}",
+      "{\"stepId\":\"s\",\"Seq\":3}",
+      "{\"stepId\":\"s\",\"seq\":\"3\"}",
+      "{\"stepId\":\"s\",\"seq\":null}",
+      "{\"stepId\":\"s\",\"seq\":0}",
+      "{\"stepId\":\"s\",\"seq\":-3}",
+      "{\"stepId\":\"s\",\"seq\":1e16}",
+      "{\"stepId\":\"s\",\"seq\":1e999}",
+      "[{\"stepId\":\"s\",\"seq\":3}]",
+  };
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    assert_int_equal(read_seq(others[i], "s"), -1);
+  assert_int_equal(read_seq("{\"stepId\":\"s\",\"seq\":3}", "s"), 3);
 }
 
 static void timestamps(void **state) {
@@ -137,9 +233,15 @@ static void timestamps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_the_contract_s_example),    cmocka_unit_test(each_kind_has_its_name),
-      cmocka_unit_test(a_piece_says_that_it_is_partial), cmocka_unit_test(a_line_may_be_any_bytes),
-      cmocka_unit_test(the_step_id_is_written_as_it_is), cmocka_unit_test(timestamps),
+      cmocka_unit_test(it_is_the_contract_s_example),
+      cmocka_unit_test(each_kind_has_its_name),
+      cmocka_unit_test(a_piece_says_that_it_is_partial),
+      cmocka_unit_test(a_line_may_be_any_bytes),
+      cmocka_unit_test(the_step_id_is_written_as_it_is),
+      cmocka_unit_test(numbers_have_the_digits_they_need),
+      cmocka_unit_test(what_is_written_can_be_read_back),
+      cmocka_unit_test(what_is_no_event_of_the_step_has_no_number),
+      cmocka_unit_test(timestamps),
   };
   return cmocka_run_group_tests_name("step_event", tests, NULL, NULL);
 }

@@ -105,11 +105,11 @@ static void what_a_step_leaves_behind_has_lines_of_its_own(void **state) {
 
 static void refused(const struct trial *trial, const char *payload) {
   struct error error;
-  (void)error_set(&error, "kind: expected one of run, shutdown");
+  (void)error_set(&error, "kind: expected one of run, shutdown, cancel");
   step_log_refused(&trial->log, "s", &error, payload, strlen(payload));
 }
 
-#define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown; payload: "
+#define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown, cancel; payload: "
 
 static void a_payload_is_shown(void **state) {
   struct trial *trial = *state;

@@ -34,7 +34,8 @@ static void it_is_the_contract_s_example(void **state) {
   const struct step_result self = {.step_id = ID,
                                    .duration_ms = 1230,
                                    .output_content = "Cloning into '.'...\n",
-                                   .output_content_length = 20};
+                                   .output_content_length = 20,
+                                   .event_count = 3};
   assert_writes(&self, golden);
 }
 
@@ -45,10 +46,12 @@ static void a_failure_has_its_message(void **state) {
                                    .timed_out = true,
                                    .duration_ms = 600012,
                                    .error_message = "timed out after 600s",
-                                   .error_message_length = 20};
+                                   .error_message_length = 20,
+                                   .event_count = 2};
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":-1,"
                        "\"timedOut\":true,\"durationSeconds\":600.012,"
-                       "\"errorMessage\":\"timed out after 600s\",\"outputContent\":null}");
+                       "\"errorMessage\":\"timed out after 600s\",\"outputContent\":null,"
+                       "\"eventCount\":2}");
 }
 
 static void empty_is_not_null(void **state) {
@@ -56,7 +59,7 @@ static void empty_is_not_null(void **state) {
   const struct step_result self = {.step_id = ID, .error_message = "", .output_content = ""};
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":0,"
                        "\"timedOut\":false,\"durationSeconds\":0,"
-                       "\"errorMessage\":\"\",\"outputContent\":\"\"}");
+                       "\"errorMessage\":\"\",\"outputContent\":\"\",\"eventCount\":0}");
 }
 
 static void texts_may_be_any_bytes(void **state) {
@@ -66,11 +69,12 @@ static void texts_may_be_any_bytes(void **state) {
                                    .error_message = "\0\xFF",
                                    .error_message_length = 2,
                                    .output_content = "\\ \xE2\x82\xAC\xE2\x82",
-                                   .output_content_length = 7};
+                                   .output_content_length = 7,
+                                   .event_count = -1};
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"\\\"\\n\",\"exitCode\":137,"
                        "\"timedOut\":false,\"durationSeconds\":0,"
                        "\"errorMessage\":\"\\u0000\xEF\xBF\xBD\","
-                       "\"outputContent\":\"\\\\ \xE2\x82\xAC\xEF\xBF\xBD\"}");
+                       "\"outputContent\":\"\\\\ \xE2\x82\xAC\xEF\xBF\xBD\",\"eventCount\":null}");
 }
 
 static void seconds_have_up_to_three_decimals(void **state) {
@@ -88,10 +92,37 @@ static void seconds_have_up_to_three_decimals(void **state) {
     char json[512];
     (void)snprintf(json, sizeof json,
                    "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":%d,\"timedOut\":false,"
-                   "\"durationSeconds\":%s,\"errorMessage\":null,\"outputContent\":null}",
+                   "\"durationSeconds\":%s,\"errorMessage\":null,\"outputContent\":null,"
+                   "\"eventCount\":0}",
                    INT_MIN, rows[i].seconds);
     const struct step_result self = {
         .step_id = "s", .exit_code = INT_MIN, .duration_ms = rows[i].ms};
+    assert_writes(&self, json);
+  }
+}
+
+static void a_count_that_is_not_known_is_null(void **state) {
+  (void)state;
+  static const struct {
+    int64_t count;
+    const char *text;
+  } rows[] = {
+      {0, "0"},
+      {1, "1"},
+      {10, "10"},
+      {1000002, "1000002"},
+      {INT64_MAX, "9223372036854775807"},
+      {-1, "null"},
+      {INT64_MIN, "null"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char json[512];
+    (void)snprintf(json, sizeof json,
+                   "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":0,\"timedOut\":false,"
+                   "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,"
+                   "\"eventCount\":%s}",
+                   rows[i].text);
+    const struct step_result self = {.step_id = "s", .event_count = rows[i].count};
     assert_writes(&self, json);
   }
 }
@@ -103,6 +134,7 @@ int main(void) {
       cmocka_unit_test(empty_is_not_null),
       cmocka_unit_test(texts_may_be_any_bytes),
       cmocka_unit_test(seconds_have_up_to_three_decimals),
+      cmocka_unit_test(a_count_that_is_not_known_is_null),
   };
   return cmocka_run_group_tests_name("step_result", tests, NULL, NULL);
 }

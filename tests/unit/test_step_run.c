@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -127,6 +128,70 @@ static void a_stop_says_the_first_reason(void **state) {
   assert_false(owner->result.timed_out);
 }
 
+static bool is_there(const struct step_owner *owner, const char *name) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
+  return access(path, F_OK) == 0;
+}
+
+static void nothing_runs_before_the_start(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  assert_string_equal(owner->events, "started sh\n");
+  assert_int_equal(owner->flushes, 1);
+  assert_int_equal(owner->flushed_events, 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+  assert_false(is_there(owner, "ran"));
+  step_run_start(owner->run);
+  step_run_start(owner->run); /* again is the same */
+  step_owner_wait(owner);
+  assert_true(is_there(owner, "ran"));
+  assert_string_equal(owner->events, "started sh\ncompleted exit=0 timedOut=False\n");
+}
+
+static void what_is_stopped_before_its_start_has_not_run(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  step_run_stop(owner->run, FOREVER_MS, "first");
+  assert_int_equal(owner->done, 0); /* never inside a call */
+  step_run_start(owner->run);
+  step_run_stop(owner->run, 0, "second");
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\ncompleted exit=-1 timedOut=False\n");
+  ended_with(owner, -1, "first", NULL);
+  assert_int_equal(owner->result.event_count, 2);
+  assert_int_equal(owner->result.duration_ms, 0);
+  assert_false(is_there(owner, "ran"));
+}
+
+static void a_stop_before_the_start_waits_for_room(void **state) {
+  struct step_owner *owner = *state;
+  owner->full = true;
+  step_owner_make_script(owner, "true");
+  step_run_stop(owner->run, 0, "stopped");
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  assert_true(owner->waits > 0);
+  owner->full = false;
+  step_run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, -1, "stopped", NULL);
+}
+
+static void what_was_not_started_can_be_freed(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  step_run_resume(owner->run); /* nothing waits: nothing happens */
+  assert_false(step_run_reaped(owner->run, 1, 0));
+  step_run_free(owner->run);
+  owner->run = NULL;
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  assert_false(is_there(owner, "ran"));
+}
+
 static void a_stop_that_comes_too_late_changes_nothing(void **state) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
@@ -172,6 +237,48 @@ static void everything_may_end_while_the_owner_is_full(void **state) {
   step_owner_wait(owner);
   assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout end\n"
                                      "completed exit=0 timedOut=False\n");
+}
+
+/* step_owner_wait looks at every number: here are the ways on which one could get lost. */
+static void events_are_counted_over_both_streams_and_pauses(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner,
+                          "echo one >&2; touch $D/first; " AWAIT(
+                              "more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
+                          TIMEOUT);
+  owner->full = true;
+  step_owner_await(owner, "first");
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  step_run_resume(owner->run);
+  step_owner_expect(owner, "started sh\nstderr one\n");
+  owner->full = true;
+  step_owner_touch(owner, "more");
+  step_owner_await(owner, "second");
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->event_count, 2);
+  owner->full = false;
+  step_run_resume(owner->run);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 1 + 1 + 5000 + 2 + 1);
+  assert_int_equal(owner->out_of_sequence, 0);
+}
+
+static void each_step_counts_from_one(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 4);
+  step_owner_start_script(owner, "true", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 2);
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 2);
+  step_owner_start_script(owner, "echo out; exec sleep 4005", 1);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 3);
 }
 
 static bool the_command_is_reaped(void *context) {
@@ -264,11 +371,23 @@ int main(void) {
                                       step_owner_set_up, step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_stop_says_the_first_reason, step_owner_set_up,
                                       step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(nothing_runs_before_the_start, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_stopped_before_its_start_has_not_run,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_before_the_start_waits_for_room, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_was_not_started_can_be_freed, step_owner_set_up,
+                                      step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(everything_may_end_while_the_owner_is_full, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(events_are_counted_over_both_streams_and_pauses,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(each_step_counts_from_one, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(the_last_lines_may_wait_for_room, step_owner_set_up,
                                       step_owner_tear_down),

@@ -1,5 +1,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -108,6 +109,44 @@ static void the_references_form(void **state) {
   assert_good(rows, sizeof rows / sizeof rows[0]);
 }
 
+static void sentinels(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *name; /* for people: the master, the sentinels */
+    const char *user;
+    const char *password;
+    unsigned database;
+  } rows[] = {
+      {"redis+sentinel://h/m", "m at h:26379", NULL, NULL, 0},
+      {"REDIS+Sentinel://h:1/m/", "m at h:1", NULL, NULL, 0},
+      {"redis+sentinel://a:1,b,[::1]:3,[::2]/my-master/15",
+       "my-master at a:1,b:26379,[::1]:3,[::2]:26379", NULL, NULL, 15},
+      {"redis+sentinel://u:p@a:1,b:2/m", "m at a:1,b:2", "u", "p", 0},
+      {"redis+sentinel://:p%2C,/q@a:1,b:2/m/3", "m at a:1,b:2", NULL, "p,,/q", 3},
+      {"redis+sentinel://:@h/m", "m at h:26379", NULL, NULL, 0},
+      {"redis+sentinel://h/a,b:c", "a,b:c at h:26379", NULL, NULL, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct redis_url url;
+    struct error error;
+    char name[128];
+    if (redis_url_parse(&url, rows[i].text, &error) != 0)
+      fail_msg("%s: %s", rows[i].text, error.text);
+    redis_url_name(&url, name, sizeof name);
+    assert_string_equal(name, rows[i].name);
+    assert_null(url.host);
+    assert_null(url.path);
+    assert_text(rows[i].text, url.user, rows[i].user);
+    assert_text(rows[i].text, url.password, rows[i].password);
+    assert_int_equal(url.database, rows[i].database);
+    redis_url_release(&url);
+    assert_null(url.master);
+    assert_null(url.sentinels);
+    assert_int_equal(url.sentinel_count, 0);
+  }
+}
+
 static const struct {
   const char *text;
   const char *message;
@@ -152,7 +191,7 @@ static const struct {
     {"h,password=s3cret,ssl=true", "redis url: TLS is not supported"},
     {"h,ssl = True", "redis url: TLS is not supported"},
     {"rediss://u:s3cret@h", "redis url: TLS (rediss://) is not supported"},
-    {"http://u:s3cret@h", "redis url: expected redis://, unix:// or host:port"},
+    {"http://u:s3cret@h", "redis url: expected redis://, redis+sentinel://, unix:// or host:port"},
     {"unix://", "redis url: expected unix:///path/to/socket"},
     {"unix:///", "redis url: expected unix:///path/to/socket"},
     {"unix://s", "redis url: expected unix:///path/to/socket"},
@@ -160,6 +199,26 @@ static const struct {
     {"unix:///?db=1", "redis url: expected unix:///path/to/socket"},
     {"unix:///s?x=1", "redis url: expected ?db=n behind the socket's path"},
     {"unix:///s?db=", "redis url: the database must be a number"},
+    {"redis://a:1,b:2", "redis url: the port must be a number from 1 to 65535"},
+    {"redis://a,b", "redis url: expected a host first, got something else"},
+    {"redis+sentinel://", "redis url: the host is missing"},
+    {"redis+sentinel:///m", "redis url: the host is missing"},
+    {"redis+sentinel://a,/m", "redis url: the host is missing"},
+    {"redis+sentinel://,a/m", "redis url: the host is missing"},
+    {"redis+sentinel://a:1,b:x/m", "redis url: the port must be a number from 1 to 65535"},
+    {"redis+sentinel://a:1,[::1/m", "redis url: '[' without ']' in the host"},
+    {"redis+sentinel://a,password=s3cret/m",
+     "redis url: expected a host first, got something else"},
+    {"redis+sentinel://a:1", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a:1/", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a:1//1", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a:1?m", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a:1/m m", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a:1/m/x", "redis url: the database must be a number"},
+    {"redis+sentinel://a:1/m/1/2", "redis url: the database must be a number"},
+    {"redis+sentinel://a:1/m?db=1", "redis url: expected /db behind the master's name"},
+    {"redis+sentinel://u:s3cret%@a/m",
+     "redis url: the password is not percent-encoded as it should be"},
 };
 
 static void what_is_refused(void **state) {
@@ -175,6 +234,8 @@ static void what_is_refused(void **state) {
     assert_null(url.path);
     assert_null(url.user);
     assert_null(url.password);
+    assert_null(url.master);
+    assert_null(url.sentinels);
   }
 }
 
@@ -186,6 +247,9 @@ static void a_name_for_people(void **state) {
   } rows[] = {{"redis://u:p@h:1/2", "h:1"},
               {"redis://[::1]", "[::1]:6379"},
               {"unix://u:p@/run/s?db=1", "/run/s"},
+              {"redis+sentinel://u:p@a/m", "m at a:26379"},
+              {"redis+sentinel://a,b,c/m", "m at a:26379,b:"},
+              {"redis+sentinel://a/a-name-that-is-too-long", "a-name-that-is-"},
               {"redis://a-name-that-is-too-long", "a-name-that-is-"}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct redis_url url;
@@ -210,6 +274,9 @@ static void passwords_are_covered(void **state) {
       {"--redis-url=redis://u:pw@h", "--redis-url=redis://u:**@h"},
       {"rediss://u:pw@h", "rediss://u:**@h"},
       {"unix://u:p@w@/a@b", "unix://u:***@/a@b"},
+      {"redis+sentinel://u:p,/@w@a:1,b:2/m", "redis+sentinel://u:*****@a:1,b:2/m"},
+      {"redis+sentinel://pw@a:1/m", "redis+sentinel://**@a:1/m"},
+      {"redis+sentinel://a:1,b:2/m", "redis+sentinel://a:1,b:2/m"},
       {"h:1,password=p w,user=u", "h:1,password=***,user=u"},
       {"h, Password = pw,user=u", "h, Password =***,user=u"},
       {"--redis-url=h,password=pw", "--redis-url=h,password=**"},
@@ -240,12 +307,19 @@ static void passwords_are_covered(void **state) {
   }
 }
 
+static bool sentinels_hold(const struct redis_url *url, const char *text) {
+  char name[256] = "";
+  if (url->master != NULL)
+    redis_url_name(url, name, sizeof name);
+  return strstr(name, text) != NULL;
+}
+
 /* Whatever is parsed as a password is no longer there after the redaction. */
 static void no_password_stays(void **state) {
   (void)state;
-  static const char *const pieces[] = {"redis://", "unix://", "@",      "/", ":",       ",",
-                                       "password", "=",       "user=u", "h", "S3CRET",  "%41",
-                                       " ",        "://",     "[",      "]", "S3CRET@", "6379"};
+  static const char *const pieces[] = {
+      "redis://", "unix://", "@", "/",   ":", ",", "password", "=",    "user=u",           "h",
+      "S3CRET",   "%41",     " ", "://", "[", "]", "S3CRET@",  "6379", "redis+sentinel://"};
   unsigned seed = 1;
   size_t parsed = 0;
   for (int i = 0; i < 400000; i++) {
@@ -264,7 +338,7 @@ static void no_password_stays(void **state) {
       parsed++;
       if (strstr(text, "S3CRET") != NULL && (url.user == NULL || !strstr(url.user, "S3CRET")) &&
           (url.host == NULL || !strstr(url.host, "S3CRET")) &&
-          (url.path == NULL || !strstr(url.path, "S3CRET")))
+          (url.path == NULL || !strstr(url.path, "S3CRET")) && !sentinels_hold(&url, "S3CRET"))
         fail_msg("S3CRET stays: %s", text);
     }
     redis_url_release(&url);
@@ -274,9 +348,13 @@ static void no_password_stays(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(redis_urls),          cmocka_unit_test(sockets),
-      cmocka_unit_test(the_references_form), cmocka_unit_test(what_is_refused),
-      cmocka_unit_test(a_name_for_people),   cmocka_unit_test(passwords_are_covered),
+      cmocka_unit_test(redis_urls),
+      cmocka_unit_test(sockets),
+      cmocka_unit_test(sentinels),
+      cmocka_unit_test(the_references_form),
+      cmocka_unit_test(what_is_refused),
+      cmocka_unit_test(a_name_for_people),
+      cmocka_unit_test(passwords_are_covered),
       cmocka_unit_test(no_password_stays),
   };
   return cmocka_run_group_tests_name("url", tests, NULL, NULL);

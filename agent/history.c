@@ -1,0 +1,52 @@
+#include "agent/history.h"
+
+/* In the lowest bits of an entry; 0 is an empty one. */
+enum state { STARTED = 1, HELD = 2, ANSWERED = 3 };
+#define STATE_MASK UINT64_C(3)
+
+/* FNV-1a, 64 bits: its authors' offset and prime. */
+static uint64_t hash(const char *text) {
+  uint64_t value = UINT64_C(0xcbf29ce484222325);
+  for (; *text != '\0'; text++)
+    value = (value ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+  return value & ~STATE_MASK;
+}
+
+static void add(struct history *self, uint64_t entry) {
+  self->entries[self->next] = entry;
+  self->next = (self->next + 1) % HISTORY_MOST;
+}
+
+void history_add(struct history *self, const char *step_id) {
+  add(self, hash(step_id) | STARTED);
+}
+
+void history_roll_back(struct history *self) {
+  for (size_t i = 0; i < HISTORY_MOST; i++) {
+    uint64_t state = self->entries[i] & STATE_MASK;
+    if (state == STARTED)
+      self->entries[i] |= ANSWERED;
+    else if (state == HELD)
+      self->entries[i] = 0;
+  }
+}
+
+void history_hold(struct history *self, const char *step_id) {
+  uint64_t wanted = hash(step_id);
+  for (size_t i = 0; i < HISTORY_MOST; i++)
+    if (self->entries[i] == (wanted | ANSWERED))
+      self->entries[i] = 0;
+  add(self, wanted | HELD);
+}
+
+enum history_verdict history_judge(struct history *self, const char *step_id) {
+  uint64_t wanted = hash(step_id);
+  for (size_t i = 0; i < HISTORY_MOST; i++) {
+    uint64_t state = self->entries[i] & STATE_MASK;
+    if ((self->entries[i] & ~STATE_MASK) != wanted || (state != HELD && state != ANSWERED))
+      continue;
+    self->entries[i] = 0;
+    return state == HELD ? HISTORY_HELD : HISTORY_ANSWERED;
+  }
+  return HISTORY_NEW;
+}

@@ -1,0 +1,90 @@
+#include "agent/redis/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/memory.h"
+
+struct command_word command_word(const char *text) {
+  return (struct command_word){.text = text, .length = strlen(text)};
+}
+
+static size_t digits(size_t number) {
+  size_t count = 1;
+  while (number >= 10) {
+    number /= 10;
+    count++;
+  }
+  return count;
+}
+
+/* A type byte, a number and a line end. */
+static char *write_number(char *out, char type, size_t number) {
+  size_t count = digits(number);
+  *out = type;
+  for (size_t i = count; i > 0; i--, number /= 10)
+    out[i] = (char)('0' + number % 10);
+  out += 1 + count;
+  *out++ = '\r';
+  *out++ = '\n';
+  return out;
+}
+
+size_t command_length(const struct command_word *words, size_t count) {
+  size_t length = 3 + digits(count);
+  for (size_t i = 0; i < count; i++)
+    length += 3 + digits(words[i].length) + words[i].length + 2;
+  return length;
+}
+
+char *command_write(char *out, const struct command_word *words, size_t count) {
+  out = write_number(out, '*', count);
+  for (size_t i = 0; i < count; i++) {
+    out = write_number(out, '$', words[i].length);
+    memcpy(out, words[i].text, words[i].length);
+    out += words[i].length;
+    *out++ = '\r';
+    *out++ = '\n';
+  }
+  return out;
+}
+
+char *command_new(const char *const *texts, size_t count) {
+  struct command_word *words = memory_allocate(count * sizeof *words);
+  for (size_t i = 0; i < count; i++)
+    words[i] = command_word(texts[i]);
+  char *command = memory_allocate(command_length(words, count) + 1);
+  *command_write(command, words, count) = '\0';
+  free(words);
+  return command;
+}
+
+/* Behind a type byte; moves behind the line. */
+static size_t read_number(const char **at) {
+  size_t number = 0;
+  for (++*at; **at != '\r'; ++*at)
+    number = number * 10 + (size_t)(**at - '0');
+  *at += 2;
+  return number;
+}
+
+bool command_read(const char **at, const char *end, struct command_word *words, size_t most) {
+  if (*at >= end)
+    return false;
+  memset(words, 0, most * sizeof *words);
+  size_t count = read_number(at);
+  for (size_t i = 0; i < count; i++) {
+    struct command_word word;
+    word.length = read_number(at);
+    word.text = *at;
+    *at += word.length + 2;
+    if (i < most)
+      words[i] = word;
+  }
+  return true;
+}
+
+bool command_word_is(const struct command_word *word, const char *text, size_t length) {
+  return word->length == length && (length == 0 || memcmp(word->text, text, length) == 0);
+}

@@ -1,0 +1,72 @@
+#ifndef AGENT_REDIS_DELIVERY_H
+#define AGENT_REDIS_DELIVERY_H
+
+#include <event2/event.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+#include "agent/log.h"
+#include "agent/redis/hold.h"
+#include "agent/redis/url.h"
+#include "wire/error.h"
+#include "wire/keys.h"
+
+/*
+ * Brings what is held to Redis: every window exactly once and in order, across any number of lost
+ * connections, and only as long as the job is this agent's.
+ *
+ *   delivery_start
+ *     claimed()         once: the job is this agent's
+ *   delivery_go         there is something in the hold
+ *     delivered()       a window arrived, and has left the hold
+ *   delivery_close      when the hold is empty: the key `committed` is removed, where it is this
+ *                       agent's
+ *     closed()          nothing more will be sent
+ *     forgotten()       Redis came back without what it had acknowledged; what follows is sent all
+ *                       the same
+ *     unreachable()     Redis was lost, and one more attempt to come back to it has failed
+ *     failed()          an error that does not pass: nothing more will be sent
+ *
+ * No callback comes from inside delivery_start, delivery_go, delivery_close or delivery_ask.
+ */
+struct delivery;
+
+struct delivery_options {
+  const struct redis_url *url;
+  const struct keys *keys;
+  const char *name;                   /* for CLIENT LIST */
+  unsigned long long key_ttl_seconds; /* 0: the claim does not expire */
+};
+
+struct delivery_handler {
+  void (*claimed)(void *owner);
+  void (*delivered)(void *owner);
+  void (*closed)(void *owner);
+  void (*forgotten)(void *owner);
+  void (*unreachable)(void *owner);
+  void (*failed)(void *owner, const struct error *error);
+};
+
+/* Url, keys, log, hold and handler must outlive the delivery. */
+struct delivery *delivery_new(struct event_base *base, const struct log *log,
+                              const struct delivery_options *options, struct hold *hold,
+                              const struct delivery_handler *handler, void *owner);
+void delivery_free(struct delivery *self);
+
+void delivery_start(struct delivery *self);
+void delivery_go(struct delivery *self);
+void delivery_close(struct delivery *self);
+
+/*
+ * Asks one question between two windows, when it is known what has arrived, and again after a lost
+ * connection; so it must be one that may be asked twice. `answer` is called once, unless the
+ * delivery fails; `whole` is false when what came is only the beginning of a string that is larger
+ * than a payload may be. The command is taken over and freed. One question at a time.
+ */
+void delivery_ask(struct delivery *self, char *command,
+                  void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+
+/* Redis was lost, and an attempt to come back to it has failed; or the delivery has failed. */
+bool delivery_is_gone(const struct delivery *self);
+
+#endif

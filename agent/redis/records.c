@@ -1,0 +1,240 @@
+#include "agent/redis/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/redis/command.h"
+#include "wire/memory.h"
+
+/* As many commands as one piece has at most. */
+#define PIECE_COMMANDS 8
+
+/* A piece before it is written: commands of at most five words. */
+struct piece {
+  struct command_word words[PIECE_COMMANDS][5];
+  size_t counts[PIECE_COMMANDS];
+  size_t commands;
+};
+
+static void add(struct piece *piece, const struct command_word *words, size_t count) {
+  memcpy(piece->words[piece->commands], words, count * sizeof *words);
+  piece->counts[piece->commands++] = count;
+}
+
+static void add_expire(const struct records *self, struct piece *piece, const char *key) {
+  if (self->ttl[0] != '\0')
+    add(piece,
+        (struct command_word[]){command_word("EXPIRE"), command_word(key), command_word(self->ttl)},
+        3);
+}
+
+static void add_removal(const struct records *self, struct piece *piece,
+                        const struct taken *taken) {
+  struct command_word payload = {.text = taken->payload, .length = taken->length};
+  if (taken->whole)
+    add(piece,
+        (struct command_word[]){command_word("LREM"), command_word(self->keys->inflight),
+                                command_word("-1"), payload},
+        4);
+  else
+    add(piece, /* not RPOP, which would send all of it once more */
+        (struct command_word[]){command_word("LTRIM"), command_word(self->keys->inflight),
+                                command_word("0"), command_word("-2")},
+        4);
+}
+
+static size_t piece_length(const struct piece *piece) {
+  size_t length = 0;
+  for (size_t i = 0; i < piece->commands; i++)
+    length += command_length(piece->words[i], piece->counts[i]);
+  return length;
+}
+
+static char *piece_write(const struct piece *piece, char *out) {
+  for (size_t i = 0; i < piece->commands; i++)
+    out = command_write(out, piece->words[i], piece->counts[i]);
+  return out;
+}
+
+static void put(struct records *self, const struct piece *piece) {
+  if (piece->commands == 0)
+    return;
+  (void)piece_write(piece, hold_reserve(self->hold, piece_length(piece)));
+  hold_commit(self->hold, piece->commands);
+}
+
+/* Everything but the value's length and the value, which differ from event to event. */
+static void make_event_head(struct records *self, unsigned long long maxlen) {
+  char number[24];
+  (void)snprintf(number, sizeof number, "%llu", maxlen);
+  const char *trimmed[] = {"XADD", self->keys->events, "MAXLEN", "~", number, "*", "data", ""};
+  const char *whole[] = {"XADD", self->keys->events, "*", "data", ""};
+  self->event_head = maxlen > 0 ? command_new(trimmed, 8) : command_new(whole, 5);
+  self->event_head_length = strlen(self->event_head) - strlen("0\r\n\r\n");
+}
+
+void records_init(struct records *self, struct hold *hold, const struct keys *keys,
+                  unsigned long long events_maxlen, unsigned long long key_ttl_seconds) {
+  *self = (struct records){.hold = hold, .keys = keys};
+  if (key_ttl_seconds > 0)
+    (void)snprintf(self->ttl, sizeof self->ttl, "%llu", key_ttl_seconds);
+  make_event_head(self, events_maxlen);
+}
+
+void records_release(struct records *self) {
+  free(self->event_head);
+  *self = (struct records){0};
+}
+
+/* A command whose last word has `length` bytes, so far without it; returns where it begins. */
+static char *write_head(char *out, const char *head, size_t head_length, const char *digits,
+                        size_t digits_length) {
+  memcpy(out, head, head_length);
+  memcpy(out + head_length, digits, digits_length);
+  return out + head_length + digits_length;
+}
+
+static char *write_line_end(char *out) {
+  *out++ = '\r';
+  *out++ = '\n';
+  return out;
+}
+
+void records_event(struct records *self, const struct step_event *event) {
+  char digits[24];
+  size_t length = step_event_length(event);
+  size_t n = (size_t)snprintf(digits, sizeof digits, "%zu\r\n", length);
+  char *out = hold_reserve(self->hold, self->event_head_length + n + length + 2);
+  out = write_head(out, self->event_head, self->event_head_length, digits, n);
+  (void)write_line_end(step_event_write(event, out));
+  hold_commit(self->hold, 1);
+  if (event->kind != STEP_EVENT_STARTED)
+    return;
+  /* Behind it: it may be what brings the stream into being. */
+  struct piece piece = {0};
+  add_expire(self, &piece, self->keys->events);
+  put(self, &piece);
+}
+
+void records_started(struct records *self, const char *step_id) {
+  struct piece piece = {0};
+  struct command_word set[] = {command_word("SET"), command_word(self->keys->started),
+                               command_word(step_id != NULL ? step_id : ""), command_word("EX"),
+                               command_word(self->ttl)};
+  if (step_id != NULL)
+    add(&piece, set, self->ttl[0] != '\0' ? 5 : 3);
+  else
+    add(&piece, (struct command_word[]){command_word("DEL"), command_word(self->keys->started)}, 2);
+  add_expire(self, &piece, self->keys->in);
+  add_expire(self, &piece, self->keys->inflight);
+  put(self, &piece);
+}
+
+/* The result is written where it is sent from, in front of what goes with it. */
+void records_result(struct records *self, const struct step_result *result,
+                    const struct taken *taken, bool started) {
+  struct piece rest = {0};
+  if (taken != NULL)
+    add_removal(self, &rest, taken);
+  if (started)
+    add(&rest, (struct command_word[]){command_word("DEL"), command_word(self->keys->started)}, 2);
+  add_expire(self, &rest, self->keys->results);
+  add_expire(self, &rest, self->keys->events);
+
+  const char *texts[] = {"LPUSH", self->keys->results, ""};
+  char *head = command_new(texts, 3);
+  size_t head_length = strlen(head) - strlen("0\r\n\r\n");
+  char digits[24];
+  size_t length = step_result_length(result);
+  size_t n = (size_t)snprintf(digits, sizeof digits, "%zu\r\n", length);
+  char *out = hold_reserve(self->hold, head_length + n + length + 2 + piece_length(&rest));
+  out = write_head(out, head, head_length, digits, n);
+  out = write_line_end(step_result_write(result, out));
+  (void)piece_write(&rest, out);
+  hold_commit(self->hold, 1 + rest.commands);
+  free(head);
+}
+
+void records_removal(struct records *self, const struct taken *taken) {
+  struct piece piece = {0};
+  add_removal(self, &piece, taken);
+  put(self, &piece);
+}
+
+void records_return(struct records *self, const struct taken *taken) {
+  struct piece piece = {0};
+  struct command_word payload = {.text = taken->payload, .length = taken->length};
+  add_removal(self, &piece, taken);
+  add(&piece,
+      (struct command_word[]){command_word("RPUSH"), command_word(self->keys->inflight), payload},
+      3);
+  add_expire(self, &piece, self->keys->inflight);
+  put(self, &piece);
+}
+
+void records_refresh(struct records *self) {
+  const struct keys *keys = self->keys;
+  const char *all[] = {keys->in, keys->events, keys->results, keys->inflight, keys->started};
+  struct piece piece = {0};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    add_expire(self, &piece, all[i]);
+  put(self, &piece);
+}
+
+static bool is(const struct command_word *word, const char *text) {
+  return command_word_is(word, text, strlen(text));
+}
+
+/* Goes on from `*at` to the next held command of this name on this key. */
+struct walk {
+  const struct records *records;
+  struct hold_window piece;
+  const char *at;
+};
+
+static bool walk_next(struct walk *self, const char *name, const char *key,
+                      struct command_word words[4]) {
+  for (;;) {
+    const char *end = self->piece.bytes + self->piece.length;
+    if (self->at != NULL)
+      while (command_read(&self->at, end, words, 4))
+        if (is(&words[0], name) && is(&words[1], key))
+          return true;
+    if (!hold_next_piece(self->records->hold, &self->piece))
+      return false;
+    self->at = self->piece.bytes;
+  }
+}
+
+/* Commands on the list of the steps that are taken, with this payload; NULL: with any. */
+static size_t count(const struct records *self, const char *name, size_t number,
+                    const struct taken *taken) {
+  struct walk walk = {.records = self};
+  struct command_word words[4];
+  size_t found = 0;
+  while (walk_next(&walk, name, self->keys->inflight, words))
+    found += taken == NULL || command_word_is(&words[number], taken->payload, taken->length);
+  return found;
+}
+
+size_t records_removals(const struct records *self, const struct taken *taken) {
+  if (!taken->whole)
+    return count(self, "LTRIM", 0, NULL);
+  size_t removed = count(self, "LREM", 3, taken);
+  size_t returned = removed > 0 ? count(self, "RPUSH", 2, taken) : 0;
+  return removed > returned ? removed - returned : 0;
+}
+
+bool records_returns(const struct records *self, const struct taken *taken) {
+  return count(self, "RPUSH", 2, taken) > 0;
+}
+
+void records_each_result(const struct records *self,
+                         void (*result)(void *owner, const char *json, size_t length),
+                         void *owner) {
+  struct walk walk = {.records = self};
+  struct command_word words[4];
+  while (walk_next(&walk, "LPUSH", self->keys->results, words))
+    result(owner, words[2].text, words[2].length);
+}

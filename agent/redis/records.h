@@ -1,0 +1,65 @@
+#ifndef AGENT_REDIS_RECORDS_H
+#define AGENT_REDIS_RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/redis/hold.h"
+#include "wire/keys.h"
+#include "wire/step_event.h"
+#include "wire/step_result.h"
+
+/*
+ * What the agent has to say, as commands in the hold. What one call writes is one piece: it arrives
+ * as a whole or not at all.
+ */
+struct records {
+  struct hold *hold;
+  const struct keys *keys;
+  char *event_head; /* the XADD up to the length of its value */
+  size_t event_head_length;
+  char ttl[24]; /* seconds; empty: keys do not expire */
+};
+
+/* One step as it lies in the list of the steps that are taken. */
+struct taken {
+  const char *payload;
+  size_t length;
+  bool whole; /* false: only its beginning is known; it is removed when it is the oldest */
+};
+
+/* Hold and keys must outlive the records. `events_maxlen` 0: the stream is not trimmed. */
+void records_init(struct records *self, struct hold *hold, const struct keys *keys,
+                  unsigned long long events_maxlen, unsigned long long key_ttl_seconds);
+void records_release(struct records *self);
+
+void records_event(struct records *self, const struct step_event *event);
+
+/* From now on this step has been started, until its result; NULL: none is. */
+void records_started(struct records *self, const char *step_id);
+
+/* The answer, which removes the step (NULL: it is not in the list) from those that are taken;
+   `started`: and from having been started. */
+void records_result(struct records *self, const struct step_result *result,
+                    const struct taken *taken, bool started);
+
+/* Removes a step without an answer. */
+void records_removal(struct records *self, const struct taken *taken);
+
+/* Puts a step back among those that are taken, as the oldest. */
+void records_return(struct records *self, const struct taken *taken);
+
+/* Lets all keys of the job live on for their time. */
+void records_refresh(struct records *self);
+
+/* How many of such a step (there may be several that are alike) what is held removes. */
+size_t records_removals(const struct records *self, const struct taken *taken);
+
+/* Whether such a step is put back by what is held. */
+bool records_returns(const struct records *self, const struct taken *taken);
+
+/* Calls `result` with the JSON of each result that is held, oldest first. */
+void records_each_result(const struct records *self,
+                         void (*result)(void *owner, const char *json, size_t length), void *owner);
+
+#endif

@@ -1,0 +1,112 @@
+#include "agent/redis/recovery.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/redis/command.h"
+#include "wire/memory.h"
+#include "wire/step_event.h"
+
+static void on_step(void *owner, const redisReply *reply, bool whole);
+
+static void ask_step(struct recovery *self) {
+  char position[16];
+  (void)snprintf(position, sizeof position, "-%d", self->position);
+  const char *words[] = {"LINDEX", self->keys->inflight, position};
+  outbox_ask(self->outbox, command_new(words, 3), on_step, self);
+}
+
+/* FNV-1a. Of those that are not whole nothing is compared, they go in order. */
+static uint64_t hash(const struct taken *taken) {
+  uint64_t value = 14695981039346656037U;
+  for (size_t i = 0; taken->whole && i < taken->length; i++)
+    value = (value ^ (unsigned char)taken->payload[i]) * 1099511628211U;
+  return value;
+}
+
+/* Its removal may be on its way: then it is answered. A removal is of the oldest of those that are
+   alike. */
+static bool is_removed(struct recovery *self, const struct taken *taken) {
+  size_t removals = outbox_removals(self->outbox, taken);
+  if (removals == 0)
+    return false;
+  uint64_t value = hash(taken);
+  for (size_t i = 0; i < self->removed_count; i++)
+    if (self->removed[i] == value && --removals == 0)
+      return false;
+  self->removed = memory_resize(self->removed, (self->removed_count + 1) * sizeof *self->removed);
+  self->removed[self->removed_count++] = value;
+  return true;
+}
+
+static void on_step(void *owner, const redisReply *reply, bool whole) {
+  struct recovery *self = owner;
+  struct taken taken = {.payload = reply->str, .length = reply->len, .whole = whole};
+  bool more = reply->type == REDIS_REPLY_STRING;
+  if (more && !is_removed(self, &taken))
+    more = self->handler->step(self->owner, &taken);
+  self->position++;
+  if (more) {
+    ask_step(self);
+    return;
+  }
+  self->running = false;
+  self->handler->done(self->owner);
+}
+
+static void begin(struct recovery *self) {
+  self->running = true;
+  self->position = 1;
+  self->removed_count = 0;
+}
+
+void recovery_look(struct recovery *self) {
+  if (self->running)
+    return;
+  begin(self);
+  ask_step(self);
+}
+
+/* The newest entry of the stream: [[id, [field, value]]]. */
+static void on_last_event(void *owner, const redisReply *reply, bool whole) {
+  (void)whole;
+  struct recovery *self = owner;
+  const redisReply *at = reply;
+  for (size_t deep = 0; deep < 3 && at != NULL; deep++)
+    at = at->type == REDIS_REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
+  int64_t events = -1;
+  if (at != NULL && at->type == REDIS_REPLY_STRING)
+    events = step_event_read_seq(at->str, at->len, self->started);
+  self->handler->interrupted(self->owner, self->started, events);
+  ask_step(self);
+}
+
+static void on_started(void *owner, const redisReply *reply, bool whole) {
+  (void)whole;
+  struct recovery *self = owner;
+  if (reply->type != REDIS_REPLY_STRING) {
+    ask_step(self);
+    return;
+  }
+  self->started = memory_copy(reply->str, reply->len);
+  const char *words[] = {"XREVRANGE", self->keys->events, "+", "-", "COUNT", "1"};
+  outbox_ask(self->outbox, command_new(words, 6), on_last_event, self);
+}
+
+void recovery_begin(struct recovery *self) {
+  begin(self);
+  const char *words[] = {"GET", self->keys->started};
+  outbox_ask(self->outbox, command_new(words, 2), on_started, self);
+}
+
+void recovery_init(struct recovery *self, struct outbox *outbox, const struct keys *keys,
+                   const struct recovery_handler *handler, void *owner) {
+  *self = (struct recovery){.outbox = outbox, .keys = keys, .handler = handler, .owner = owner};
+}
+
+void recovery_release(struct recovery *self) {
+  free(self->started);
+  free(self->removed);
+  *self = (struct recovery){0};
+}

@@ -1,0 +1,78 @@
+#include "agent/redis/request.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "agent/redis/command.h"
+#include "agent/redis/error_reply.h"
+
+void request_begin(struct request *self, const struct iovec pieces[REQUEST_PIECES], size_t commands,
+                   size_t exec) {
+  *self = (struct request){.commands = commands, .exec = exec};
+  for (size_t i = 0; i < REQUEST_PIECES; i++)
+    self->pieces[i] = pieces[i];
+}
+
+/* What is not sent yet; returns the number of pieces. */
+static int rest_of(const struct request *self, struct iovec rest[REQUEST_PIECES]) {
+  int count = 0;
+  size_t skip = self->sent;
+  for (size_t i = 0; i < REQUEST_PIECES; i++) {
+    size_t length = self->pieces[i].iov_len;
+    if (skip < length)
+      rest[count++] = (struct iovec){.iov_base = (char *)self->pieces[i].iov_base + skip,
+                                     .iov_len = length - skip};
+    skip -= skip < length ? skip : length;
+  }
+  return count;
+}
+
+void request_send(struct request *self, struct link *link) {
+  struct iovec rest[REQUEST_PIECES];
+  int count;
+  while ((count = rest_of(self, rest)) > 0) {
+    size_t written = link_write(link, rest, count);
+    self->sent += written;
+    if (written == 0)
+      return;
+  }
+}
+
+bool request_is_sent(const struct request *self) {
+  struct iovec rest[REQUEST_PIECES];
+  return rest_of(self, rest) == 0;
+}
+
+static void note_refusal(struct request *self, const redisReply *reply, size_t number) {
+  if (reply == NULL || reply->type != REDIS_REPLY_ERROR || self->refusal[0] != '\0')
+    return;
+  (void)snprintf(self->refusal, sizeof self->refusal, "%s", reply->str);
+  self->refused = number;
+}
+
+bool request_take(struct request *self, const redisReply *reply) {
+  size_t number = self->answered++;
+  note_refusal(self, reply, number);
+  /* The answers to all that was queued; an error among them does not undo the others. When somebody
+     else wrote a watched key it is nil: then nothing was done. */
+  if (self->exec > 0 && number == self->exec && reply->type == REDIS_REPLY_ARRAY) {
+    self->executed = true;
+    for (size_t i = 0; i < reply->elements; i++)
+      note_refusal(self, reply->element[i], i + 1);
+  }
+  return self->answered == self->commands;
+}
+
+void request_explain_refusal(const struct request *self, struct error *error) {
+  struct command_word words[2] = {{.text = ""}};
+  size_t number = 0;
+  for (size_t i = 0; i < REQUEST_PIECES; i++) {
+    const char *at = self->pieces[i].iov_base;
+    const char *end = at + self->pieces[i].iov_len;
+    while (number <= self->refused && command_read(&at, end, words, 2))
+      number++;
+  }
+  size_t key = words[1].length < 120 ? words[1].length : 120;
+  (void)error_set(error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
+                  key > 0 ? " " : "", (int)key, words[1].text, error_reply_explain(self->refusal));
+}

@@ -1,0 +1,308 @@
+/*
+ * A step's way: taken (it lies in `inflight`, and waits in the supply), begun (that it was started
+ * is on its way to Redis), running, answered (its result, and its removal from `inflight`, are on
+ * their way). A command runs only once Redis knows that it was started, so that no agent after this
+ * one runs it again.
+ */
+#include "agent/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/history.h"
+#include "agent/step/process.h"
+#include "agent/step_log.h"
+#include "agent/supply.h"
+#include "wire/memory.h"
+
+struct worker {
+  struct worker_context context;
+  const struct worker_handler *handler;
+  void *owner;
+  struct supply *supply;
+  struct step_run *run; /* begun or running; NULL for none */
+  const struct queued *running;
+  bool begun; /* the run waits for Redis to know of it */
+  uint64_t runs;
+  struct history history;
+  bool stopping;
+};
+
+static void next(struct worker *self);
+
+static void answer(struct worker *self, const struct step_result *result, const struct taken *taken,
+                   bool started) {
+  outbox_result(self->context.outbox, result, taken, started);
+  outbox_flush(self->context.outbox);
+}
+
+/* An answer of the agent's own, to a step that has not run. */
+static void answer_without_run(struct worker *self, const char *step_id, const char *message,
+                               const struct taken *taken) {
+  struct step_result result = {.step_id = step_id,
+                               .exit_code = -1,
+                               .error_message = message,
+                               .error_message_length = strlen(message)};
+  answer(self, &result, taken, false);
+}
+
+static void remove_unanswered(struct worker *self, const struct taken *taken) {
+  outbox_removal(self->context.outbox, taken);
+  outbox_flush(self->context.outbox);
+}
+
+static void on_run_event(void *owner, const struct step_event *event) {
+  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
+  struct worker *self = owner;
+  outbox_event(self->context.outbox, event);
+  if (self->context.log->least <= LOG_DEBUG && self->run != NULL)
+    log_line(self->context.log, LOG_DEBUG, step_run_step(self->run)->step_id, "%s: %.*s",
+             names[event->kind], (int)event->line_length, event->line);
+}
+
+static void on_run_flush(void *owner) {
+  struct worker *self = owner;
+  outbox_flush(self->context.outbox);
+}
+
+static bool on_run_full(void *owner) {
+  const struct worker *self = owner;
+  return outbox_is_full(self->context.outbox);
+}
+
+/* Without Redis there may never be room: from here on it is time without a step. */
+static void on_run_waits(void *owner) {
+  struct worker *self = owner;
+  self->handler->idle(self->owner);
+}
+
+static void on_run_done(void *owner, const struct step_run_report *report) {
+  struct worker *self = owner;
+  step_log_done(self->context.log, step_run_step(self->run), report);
+  answer(self, &report->result, &self->running->taken, true);
+  step_run_free(self->run);
+  self->run = NULL;
+  self->running = NULL;
+  self->begun = false;
+  supply_settled(self->supply);
+  if (self->stopping)
+    self->handler->stopped(self->owner);
+  else
+    next(self);
+}
+
+static void begin_run(struct worker *self, struct queued *queued) {
+  static const struct step_run_handler handler = {.event = on_run_event,
+                                                  .flush = on_run_flush,
+                                                  .full = on_run_full,
+                                                  .waits = on_run_waits,
+                                                  .done = on_run_done};
+  history_add(&self->history, queued->step.step_id);
+  outbox_started(self->context.outbox, queued->step.step_id);
+  self->begun = true;
+  self->running = queued;
+  self->run = step_run_new(&self->context.run, &queued->step, ++self->runs, &handler, self);
+  self->handler->idle(self->owner);
+}
+
+void worker_delivered(struct worker *self) {
+  if (!self->begun)
+    return;
+  self->begun = false;
+  self->handler->busy(self->owner);
+  log_line(self->context.log, LOG_DEBUG, step_run_step(self->run)->step_id, "started");
+  step_run_start(self->run);
+}
+
+static void begin(struct worker *self, struct queued *queued) {
+  if (!queued->refused && queued->step.kind == STEP_RUN) {
+    begin_run(self, queued);
+  } else if (queued->refused) {
+    step_log_refused(self->context.log, queued->step.step_id, &queued->error, queued->taken.payload,
+                     queued->taken.length);
+    answer_without_run(self, queued->step.step_id, queued->error.text, &queued->taken);
+    supply_settled(self->supply);
+  } else { /* a shutdown: what overtakes does not come this way */
+    remove_unanswered(self, &queued->taken);
+    supply_settled(self->supply);
+    self->handler->shutdown(self->owner);
+  }
+}
+
+/* Begins what can be begun, unless Redis is behind: then the results would pile up. */
+static void next(struct worker *self) {
+  struct queued *queued;
+  while (self->run == NULL && !self->stopping && !outbox_is_full(self->context.outbox) &&
+         (queued = supply_next(self->supply)) != NULL)
+    begin(self, queued);
+  if (self->run == NULL && !self->stopping)
+    self->handler->idle(self->owner);
+  supply_more(self->supply);
+}
+
+void worker_room(struct worker *self) {
+  if (self->run != NULL)
+    step_run_resume(self->run);
+  else
+    next(self);
+}
+
+/* Overtakes what waits. */
+static void cancel(struct worker *self, const char *step_id) {
+  static const char reason[] = "cancelled: by a cancel step";
+  const struct log *log = self->context.log;
+  struct queued *waiting;
+  if (self->run != NULL && strcmp(step_run_step(self->run)->step_id, step_id) == 0) {
+    log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
+    step_run_stop(self->run, PROCESS_GRACE_MS, reason);
+  } else if ((waiting = supply_take_run(self->supply, step_id)) != NULL) {
+    log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
+    answer_without_run(self, step_id, reason, &waiting->taken);
+    queued_free(waiting);
+  } else {
+    log_line(log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
+  }
+}
+
+/* Redis has gone back, and hands out once more what was taken: it runs at most once, and is
+   answered once. */
+static bool is_known(struct worker *self, const struct queued *queued) {
+  const char *step_id = queued->step.step_id;
+  switch (history_judge(&self->history, step_id)) {
+  case HISTORY_NEW:
+    return false;
+  case HISTORY_HELD:
+    remove_unanswered(self, &queued->taken);
+    break;
+  case HISTORY_ANSWERED:
+    log_line(self->context.log, LOG_WARN, step_id,
+             "redis has lost the result of this step, which is not run again");
+    answer_without_run(self, step_id, "lost: the step has run, and redis has lost its result",
+                       &queued->taken);
+  }
+  return true;
+}
+
+static bool on_arrived(void *owner, struct queued *queued) {
+  struct worker *self = owner;
+  self->handler->busy(self->owner);
+  if (queued->refused || queued->step.kind == STEP_SHUTDOWN)
+    return false;
+  if (queued->step.kind == STEP_CANCEL) {
+    cancel(self, queued->step.step_id);
+    remove_unanswered(self, &queued->taken);
+  } else if (!is_known(self, queued)) {
+    return false;
+  }
+  queued_free(queued);
+  return true;
+}
+
+static void on_changed(void *owner) {
+  next(owner);
+}
+
+/* It was started by an agent before this one: it is answered, and not run again. */
+static void on_interrupted(void *owner, const char *step_id, int64_t events,
+                           const struct taken *taken) {
+  static const char reason[] = "interrupted: the agent ended while this step was running";
+  struct worker *self = owner;
+  struct step_result result = {.step_id = step_id,
+                               .exit_code = -1,
+                               .error_message = reason,
+                               .error_message_length = sizeof reason - 1,
+                               .event_count = events};
+  log_line(self->context.log, LOG_WARN, step_id, "%s", reason);
+  history_add(&self->history, step_id);
+  answer(self, &result, taken, true);
+}
+
+static void on_supply_failed(void *owner, const struct error *error) {
+  struct worker *self = owner;
+  self->handler->failed(self->owner, error);
+}
+
+void worker_begin(struct worker *self) {
+  supply_begin(self->supply);
+}
+
+static void hold_known(void *owner, const struct queued *queued) {
+  struct worker *self = owner;
+  bool runs = queued == self->running;
+  history_hold(&self->history, runs ? step_run_step(self->run)->step_id : queued->step.step_id);
+}
+
+static void hold_missing(void *owner, const struct queued *queued) {
+  struct worker *self = owner;
+  if (supply_is_missing(self->supply, queued))
+    hold_known(self, queued);
+}
+
+static void return_known(void *owner, const struct queued *queued) {
+  struct worker *self = owner;
+  if (queued->taken.whole)
+    outbox_return(self->context.outbox, &queued->taken);
+}
+
+/* Nothing that was delivered is lost, only that steps were taken: they may come again. All are
+   returned, so that their order stays. */
+static void on_missing(void *owner) {
+  struct worker *self = owner;
+  log_line(self->context.log, LOG_WARN, NULL, "redis has lost that steps were taken");
+  supply_each(self->supply, hold_missing, self);
+  supply_each(self->supply, return_known, self);
+  outbox_flush(self->context.outbox);
+}
+
+/* What is known here, Redis knows again. */
+void worker_forgotten(struct worker *self) {
+  log_line(self->context.log, LOG_WARN, NULL,
+           "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
+  history_roll_back(&self->history);
+  supply_each(self->supply, hold_known, self);
+  supply_each(self->supply, return_known, self);
+  outbox_started(self->context.outbox,
+                 self->run != NULL ? step_run_step(self->run)->step_id : NULL);
+  outbox_flush(self->context.outbox);
+}
+
+struct worker *worker_new(const struct worker_context *context,
+                          const struct worker_handler *handler, void *owner) {
+  static const struct supply_handler supply_handler = {.interrupted = on_interrupted,
+                                                       .arrived = on_arrived,
+                                                       .missing = on_missing,
+                                                       .changed = on_changed,
+                                                       .failed = on_supply_failed};
+  struct worker *self = memory_allocate(sizeof *self);
+  *self = (struct worker){.context = *context, .handler = handler, .owner = owner};
+  struct supply_context supply_context = {.base = context->base,
+                                          .log = context->log,
+                                          .url = &context->options->redis,
+                                          .keys = context->keys,
+                                          .job_id = context->options->job_id,
+                                          .outbox = context->outbox};
+  self->supply = supply_new(&supply_context, &supply_handler, self);
+  return self;
+}
+
+void worker_free(struct worker *self) {
+  if (self->run != NULL)
+    step_run_free(self->run);
+  supply_free(self->supply);
+  free(self);
+}
+
+void worker_stop(struct worker *self, int64_t grace_ms, const char *reason) {
+  self->stopping = true;
+  supply_stop(self->supply);
+  if (self->run != NULL)
+    step_run_stop(self->run, grace_ms, reason);
+}
+
+bool worker_is_running(const struct worker *self) {
+  return self->run != NULL;
+}
+
+bool worker_reaped(struct worker *self, pid_t pid, int status) {
+  return self->run != NULL && step_run_reaped(self->run, pid, status);
+}

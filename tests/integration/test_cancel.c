@@ -1,0 +1,292 @@
+/* A `cancel` step: what runs is ended, what waits does not run, and both are answered. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+#define CANCELLED "cancelled: by a cancel step"
+
+/* From SIGTERM to SIGKILL, as at a deadline. */
+enum { GRACE_MS = 10000 };
+
+/* Once an agent has left nothing of a step may be left but what a server reads. */
+static void expect_nothing_left(struct job *job) {
+  job_wait_length(job, "inflight", 0);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "in"), 0);
+  assert_int_equal(job_length(job, "results"), 0);
+}
+
+/* Runs until it is ended, and has said so. */
+static const cJSON *start_endless(struct job *job, const char *sleep) {
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  return step;
+}
+
+static void the_running_step_is_ended(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 600);
+  const cJSON *step = start_endless(job, sleep);
+  int64_t began = wait_now_ms();
+  job_push_cancel(job, step);
+  const cJSON *result = job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  assert_true(wait_now_ms() - began < GRACE_MS / 2);
+  assert_int_equal(job_event_count(result), 3);
+  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  assert_int_equal(proc_find(sleep), 0);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  expect_nothing_left(job);
+}
+
+static long long now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* The best of several: the machine has other work too. bash tells the time without a process. */
+static void from_the_push_to_sigterm_it_is_quick(void **state) {
+  enum { ROUNDS = 7, QUICK_MS = 50 };
+  struct job *job = *state;
+  long long best = -1;
+  for (int round = 0; round < ROUNDS; round++) {
+    const cJSON *step = job_step(job, "bash", "-c",
+                                 "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
+                                 "while :; do read -rt 60 <> <(:); done",
+                                 NULL);
+    job_push(job, step);
+    events_wait(job, step, "stdout", "up");
+    long long pushed = now_us();
+    job_push_cancel(job, step);
+    const cJSON *result = job_result(job);
+    long long seconds, microseconds;
+    const char *told = job_text(result, "outputContent");
+    if (sscanf(told, "up\n%lld%*[.,]%lld", &seconds, &microseconds) != 2)
+      job_fail(job, "the command did not tell the time: %s", told);
+    long long took = seconds * 1000000 + microseconds - pushed;
+    assert_true(took >= 0);
+    if (best < 0 || took < best)
+      best = took;
+  }
+  print_message("from the push to SIGTERM: %lld us\n", best);
+  assert_true(best < QUICK_MS * 1000);
+}
+
+static void who_ignores_sigterm_is_killed(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 600);
+  const cJSON *step =
+      job_script(job, job_format(job, "trap '' TERM; echo up; setsid %s & %s", sleep, sleep));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  int64_t began = wait_now_ms();
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  int64_t took = wait_now_ms() - began;
+  if (took < GRACE_MS - 100 || took > GRACE_MS + 5000)
+    job_fail(job, "killed after %lld ms", (long long)took);
+  assert_true(proc_wait_gone(sleep, 1000));
+  expect_nothing_left(job);
+}
+
+/* A second order is the same as the first: the grace is what it was. */
+static void twice_is_once(void **state) {
+  struct job *job = *state;
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = job_script(
+      job, job_format(job,
+                      "trap 'until [ -e %s ]; do sleep 0.01; done; echo bye; exit 0' TERM; "
+                      "echo up; while :; do sleep 0.01; done",
+                      gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  job_push_cancel(job, step);
+  job_push_cancel(job, step);
+  job_wait_length(job, "inflight", 1); /* both orders were taken and done */
+  fclose(fopen(gate, "we"));
+  job_expect_answer(job, step, -1, CANCELLED, "up\nbye\n");
+  job_run(job, job_step(job, "true", NULL));
+  expect_nothing_left(job);
+}
+
+static void what_waits_is_answered_without_having_run(void **state) {
+  struct job *job = *state;
+  const char *mark = job_path(job, "mark");
+  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *before = job_step(job, "echo", "before", NULL);
+  const cJSON *waiting = job_step(job, "touch", mark, NULL);
+  const cJSON *after = job_step(job, "echo", "after", NULL);
+  job_push(job, before);
+  job_push(job, waiting);
+  job_push(job, after);
+  job_push_cancel(job, waiting);
+  const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
+  assert_int_equal(job_event_count(result), 0);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 0);
+  assert_string_equal(events_lines(job, running, "completed"), ""); /* it still runs */
+  job_wait_length(job, "inflight", 3);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  job_expect_answer(job, before, 0, NULL, "before\n");
+  job_expect_answer(job, after, 0, NULL, "after\n");
+  assert_int_not_equal(access(mark, F_OK), 0);
+  expect_nothing_left(job);
+}
+
+static void an_unknown_id_is_said_and_nothing_else(void **state) {
+  struct job *job = *state;
+  const cJSON *finished = job_step(job, "true", NULL);
+  job_run(job, finished);
+  job_push_cancel(job, finished);
+  agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
+  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  job_push_cancel(job, job_step(job, "never-pushed", NULL));
+  job_wait_length(job, "inflight", 1);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  expect_nothing_left(job);
+}
+
+static void it_overtakes_all_that_waits(void **state) {
+  enum { WAITING = 60 };
+  struct job *job = *state;
+  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *steps[WAITING];
+  for (int i = 0; i < WAITING; i++) {
+    steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
+    job_push(job, steps[i]);
+  }
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  for (int i = 0; i < WAITING; i++)
+    job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
+  expect_nothing_left(job);
+}
+
+/* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
+static void shutdown_keeps_its_place(void **state) {
+  struct job *job = *state;
+  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *before = job_step(job, "echo", "before", NULL);
+  const cJSON *after = job_step(job, "echo", "after", NULL);
+  job_push(job, before);
+  job_push_shutdown(job);
+  job_push(job, after);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  job_expect_answer(job, before, 0, NULL, "before\n");
+  job_expect_exit(job, 0);
+  assert_int_equal(job_length(job, "results"), 0);
+  assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1); /* for the next agent */
+}
+
+static void what_waits_behind_a_shutdown_can_be_cancelled(void **state) {
+  struct job *job = *state;
+  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *behind = job_step(job, "echo", "behind", NULL);
+  job_push_shutdown(job);
+  job_push(job, behind);
+  job_push_cancel(job, behind);
+  assert_int_equal(job_event_count(job_expect_answer(job, behind, -1, CANCELLED, NULL)), 0);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  job_expect_exit(job, 0);
+  job_expect_keys(job, "events", NULL);
+}
+
+/* Of two steps with one id the first one, and then the second one. */
+static void one_order_ends_one_step(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 600);
+  const cJSON *step = start_endless(job, sleep);
+  job_push(job, step);
+  job_wait_length(job, "inflight", 2);
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "up\nup\n");
+  expect_nothing_left(job);
+}
+
+/* The order is taken when Redis answers again; the command cannot have ended before. */
+static void with_a_frozen_redis_it_comes_later(void **state) {
+  struct job *job = *state;
+  const cJSON *step = start_endless(job, job_unique_sleep(job, 600));
+  redis_server_freeze(job->server);
+  redisAppendCommand(
+      job->redis, "LPUSH sandbox:%s:in {\"schemaVersion\":1,\"kind\":\"cancel\",\"stepId\":\"%s\"}",
+      job->id, job_text(step, "stepId"));
+  int done = 0;
+  while (done == 0)
+    assert_int_equal(redisBufferWrite(job->redis, &done), REDIS_OK);
+  redis_server_thaw(job->server);
+  redisReply *pushed;
+  assert_int_equal(redisGetReply(job->redis, (void **)&pushed), REDIS_OK);
+  freeReplyObject(pushed);
+  job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  expect_nothing_left(job);
+}
+
+/* Ended while nobody can be told: it is told when Redis is there again. */
+static void what_ends_without_redis_is_answered_later(void **state) {
+  struct job *job = *state;
+  const char *stopped = job_path(job, "stopped");
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = job_script(
+      job, job_format(job,
+                      "trap 'touch %s; until [ -e %s ]; do sleep 0.01; done; exit 0' TERM; "
+                      "echo up; while :; do sleep 0.01; done",
+                      stopped, gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  job_push_cancel(job, step);
+  job_wait_length(job, "inflight", 1);
+  redis_server_freeze(job->server);
+  fclose(fopen(gate, "we"));
+  agent_process_wait_log(job->agent, "exit=-1");
+  redis_server_thaw(job->server);
+  job_expect_answer(job, step, -1, CANCELLED, "up\n");
+  assert_int_equal(access(stopped, F_OK), 0);
+  expect_nothing_left(job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_running_step_is_ended, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(from_the_push_to_sigterm_it_is_quick, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(who_ignores_sigterm_is_killed, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(twice_is_once, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(what_waits_is_answered_without_having_run, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(an_unknown_id_is_said_and_nothing_else, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(it_overtakes_all_that_waits, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(shutdown_keeps_its_place, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(what_waits_behind_a_shutdown_can_be_cancelled, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(one_order_ends_one_step, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(with_a_frozen_redis_it_comes_later, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(what_ends_without_redis_is_answered_later, job_setup,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
+}

@@ -1,0 +1,263 @@
+/* A Redis Cluster of three nodes: any of them may be named, and the job may move. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/redis_cluster.h"
+#include "tests/support/wait.h"
+
+#define JOB_ID "{pipe-42}"
+
+struct scene {
+  struct redis_cluster *cluster;
+  struct job *job;
+  int owner; /* the node that has the job */
+};
+
+/* The job's own connection does not follow the job by itself. */
+static void look_for_job(struct scene *scene) {
+  struct job *job = scene->job;
+  scene->owner = redis_cluster_owner(scene->cluster, JOB_ID);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(redis_cluster_node(scene->cluster, scene->owner));
+}
+
+/* `further` nodes behind the one that has the job. */
+static void name_node(struct scene *scene, int further) {
+  int number = (scene->owner + further) % REDIS_CLUSTER_NODES;
+  snprintf(scene->job->url, sizeof scene->job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
+           redis_server_port(redis_cluster_node(scene->cluster, number)));
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  assert_non_null(scene);
+  *state = scene;
+  scene->cluster = redis_cluster_start();
+  scene->job = job_new(redis_cluster_node(scene->cluster, 0));
+  snprintf(scene->job->id, sizeof scene->job->id, "%s", JOB_ID);
+  look_for_job(scene);
+  name_node(scene, 1);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  scene->job->server = NULL; /* the cluster's */
+  job_free(scene->job);
+  redis_cluster_stop(scene->cluster);
+  free(scene);
+  return 0;
+}
+
+static void expect_hello(struct job *job) {
+  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
+}
+
+static void any_node_will_do(void **state) {
+  struct scene *scene = *state;
+  for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
+    name_node(scene, further);
+    job_start_agent(scene->job, "--verbose", NULL);
+    expect_hello(scene->job);
+    job_shut_down(scene->job);
+    const char *log = agent_process_log(scene->job->agent);
+    if ((strstr(log, " moved to 127.0.0.1:") != NULL) != (further > 0))
+      job_fail(scene->job, "moved, or did not, from node %d behind the owner", further);
+    if (strstr(log, "WARN") != NULL)
+      job_fail(scene->job, "to be sent on is nothing to warn about");
+  }
+}
+
+/* Counts on until the gate is there, ten lines at a time. */
+static cJSON *counting_step(struct job *job, const char *gate) {
+  return job_script(job, job_format(job,
+                                    "i=0; until [ -e %s ]; do"
+                                    "  for n in 1 2 3 4 5 6 7 8 9 10; do"
+                                    "    i=$((i + 1)); echo $i;"
+                                    "  done; sleep 0.01; "
+                                    "done; echo end $i",
+                                    gate));
+}
+
+static void open_gate(const char *gate) {
+  FILE *file = fopen(gate, "we");
+  assert_non_null(file);
+  fclose(file);
+}
+
+/* 1, 2, 3 … n, and `end n`; each once and in order. */
+static void expect_count(struct job *job, const char *lines) {
+  long next = 1;
+  for (char *end; *lines >= '0' && *lines <= '9'; next++) {
+    if (strtol(lines, &end, 10) != next || *end != '\n')
+      job_fail(job, "%.20s comes where %ld should", lines, next);
+    lines = end + 1;
+  }
+  assert_string_equal(lines, job_format(job, "end %ld\n", next - 1));
+}
+
+struct growth {
+  struct job *job;
+  long long least;
+};
+
+static bool has_grown(void *context) {
+  const struct growth *growth = context;
+  redisReply *reply = redisCommand(growth->job->redis, "XLEN sandbox:%s:events", JOB_ID);
+  bool grown =
+      reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer >= growth->least;
+  freeReplyObject(reply);
+  return grown;
+}
+
+static void wait_for_events(struct job *job, long long more) {
+  redisReply *reply = redisCommand(job->redis, "XLEN sandbox:%s:events", JOB_ID);
+  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+  struct growth growth = {.job = job, .least = reply->integer + more};
+  freeReplyObject(reply);
+  if (!wait_until(has_grown, &growth, WAIT_BOUND_MS))
+    job_fail(job, "no more events arrive");
+}
+
+/* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
+ */
+static void a_job_moves_while_a_step_prints(void **state) {
+  struct scene *scene = *state;
+  struct job *job = scene->job;
+  const char *gate = job_path(job, "gate");
+  job_start_agent(job, "--events-maxlen", "0", NULL);
+  expect_hello(job);
+  const cJSON *step = counting_step(job, gate);
+  job_push(job, step);
+  events_wait(job, step, "stdout", "1");
+  static const char *const first[] = {"sandbox:" JOB_ID ":events", "sandbox:" JOB_ID ":committed"};
+  for (int round = 0; round < 2; round++) {
+    int to = (scene->owner + 1) % REDIS_CLUSTER_NODES;
+    redis_cluster_begin_move(scene->cluster, JOB_ID, to);
+    assert_true(redis_cluster_move_key(scene->cluster, first[round]));
+    /* Of what is asked for now, some keys are here and some are there. */
+    int port = redis_server_port(redis_cluster_node(scene->cluster, to));
+    agent_process_wait_log(job->agent, job_format(job, " 127.0.0.1:%d; trying again", port));
+    while (redis_cluster_move_key(scene->cluster, NULL))
+      continue;
+    redis_cluster_end_move(scene->cluster);
+    look_for_job(scene);
+    wait_for_events(job, 100);
+  }
+  open_gate(gate);
+  const cJSON *result = job_result(job);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  expect_count(job, events_lines(job, step, "stdout"));
+  expect_hello(job);
+  job_shut_down(job);
+}
+
+static void move_job(struct scene *scene) {
+  redis_cluster_begin_move(scene->cluster, JOB_ID, (scene->owner + 1) % REDIS_CLUSTER_NODES);
+  while (redis_cluster_move_key(scene->cluster, NULL))
+    continue;
+  redis_cluster_end_move(scene->cluster);
+  look_for_job(scene);
+}
+
+/* Taking, starting and answering: whichever of them a move falls into. */
+static void a_queue_moves_while_it_is_worked_off(void **state) {
+  enum { STEPS = 60, MOVES = 6 };
+  struct scene *scene = *state;
+  struct job *job = scene->job;
+  job_start_agent(job, NULL);
+  expect_hello(job);
+  const cJSON *steps[STEPS];
+  for (int i = 0; i < STEPS; i++) {
+    steps[i] = job_script(job, job_format(job, "sleep 0.02; echo %d", i));
+    job_push(job, steps[i]);
+  }
+  for (int i = 0; i < MOVES; i++) {
+    events_wait(job, steps[i * STEPS / MOVES], "stdout", job_format(job, "%d", i * STEPS / MOVES));
+    move_job(scene);
+  }
+  for (int i = 0; i < STEPS; i++) {
+    const cJSON *result = job_result(job);
+    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
+    job_expect_result(job, result, 0, NULL, job_format(job, "%d\n", i));
+    assert_string_equal(events_lines(job, steps[i], "stdout"), job_format(job, "%d\n", i));
+  }
+  expect_hello(job); /* there are no others */
+  job_shut_down(job);
+}
+
+/* With a question that waits at the node that the slot leaves. */
+static void an_idle_job_moves(void **state) {
+  struct scene *scene = *state;
+  struct job *job = scene->job;
+  job_start_agent(job, "--verbose", NULL);
+  expect_hello(job);
+  for (int round = 0; round < REDIS_CLUSTER_NODES; round++) {
+    move_job(scene);
+    expect_hello(job);
+  }
+  job_shut_down(job);
+}
+
+/* A result whose acknowledgement was lost with the node and its memory comes once more. */
+static void expect_hello_behind_others(struct job *job) {
+  const cJSON *step = job_step(job, "echo", "hello again", NULL);
+  job_push(job, step);
+  const cJSON *result;
+  do
+    result = job_result(job);
+  while (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0);
+  job_expect_result(job, result, 0, NULL, "hello again\n");
+}
+
+/* It asks at the address that it was given where the job is. */
+static void a_node_that_is_lost_is_found_again(void **state) {
+  struct scene *scene = *state;
+  struct job *job = scene->job;
+  job_start_agent(job, "--verbose", NULL);
+  expect_hello(job);
+  struct redis_server *node = redis_cluster_node(scene->cluster, scene->owner);
+  redis_server_kill(node);
+  agent_process_wait_log(job->agent, "cannot connect to");
+  redis_server_restart(node);
+  redis_cluster_wait(scene->cluster);
+  look_for_job(scene);
+  expect_hello_behind_others(job);
+  job_shut_down(job);
+}
+
+static void keys_that_are_scattered_are_said_at_once(void **state) {
+  struct scene *scene = *state;
+  struct job *job = scene->job;
+  snprintf(job->id, sizeof job->id, "pipe-42");
+  for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
+    name_node(scene, further);
+    job_start_agent(job, NULL);
+    int code = agent_process_wait(job->agent, WAIT_BOUND_MS);
+    if (code != 3 ||
+        strstr(agent_process_log(job->agent), "put the job id in braces, like {pipe-42}") == NULL)
+      job_fail(job, "exit code %d, or no word of the braces", code);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(any_node_will_do, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_job_moves_while_a_step_prints, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_queue_moves_while_it_is_worked_off, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_idle_job_moves, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_found_again, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(keys_that_are_scattered_are_said_at_once, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("cluster", tests, NULL, NULL);
+}

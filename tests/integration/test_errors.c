@@ -1,0 +1,307 @@
+/* What Redis refuses: for a time, then it is waited out; for good, then the agent says what and
+   leaves. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+/* --- for a time --- */
+
+/* A step that prints when it is told to: touch a file, and it prints its name. */
+struct talker {
+  const cJSON *step;
+  char *gate;
+};
+
+static struct talker start_talker(struct job *job) {
+  struct talker talker = {.gate = job_path(job, "gate")};
+  talker.step = job_script(
+      job, job_format(job,
+                      "echo up; until [ -e %s ]; do sleep 0.01; done; echo down; exec 2>&1; "
+                      "until [ -e %s.2 ]; do sleep 0.01; done",
+                      talker.gate, talker.gate));
+  job_push(job, talker.step);
+  events_wait(job, talker.step, "stdout", "up");
+  return talker;
+}
+
+static void touch(const char *path) {
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fclose(file);
+}
+
+static int count_in(const char *text, const char *part) {
+  int count = 0;
+  for (; (text = strstr(text, part)) != NULL; text++)
+    count++;
+  return count;
+}
+
+static long long connections(struct job *job) {
+  redisReply *info = job_ask(job, "INFO stats");
+  const char *field = strstr(info->str, "total_connections_received:");
+  assert_non_null(field);
+  long long count = strtoll(field + strlen("total_connections_received:"), NULL, 10);
+  freeReplyObject(info);
+  return count;
+}
+
+struct attempts {
+  struct job *job;
+  long long before;
+};
+
+static bool has_tried_often(void *context) {
+  const struct attempts *attempts = context;
+  return connections(attempts->job) >= attempts->before + 4;
+}
+
+/* The step has something to tell while Redis refuses it: it is told when Redis takes it again.
+   Until then the agent has tried often, and has said so once. */
+static void expect_waited_out(struct job *job, const struct talker *talker, const char *error,
+                              const char *lift) {
+  struct attempts attempts = {.job = job, .before = connections(job)};
+  touch(talker->gate);
+  if (!wait_until(has_tried_often, &attempts, WAIT_BOUND_MS))
+    job_fail(job, "it does not try again");
+  const char *log = agent_process_log(job->agent);
+  const char *line = job_format(job,
+                                "WARN  job=%s redis outbox: lost the connection to 127.0.0.1:%d:"
+                                " %s",
+                                job->id, redis_server_port(job->server), error);
+  if (count_in(log, line) != 1)
+    job_fail(job, "%d warnings of %s", count_in(log, line), error);
+  job_do(job, lift);
+  touch(job_format(job, "%s.2", talker->gate));
+  job_expect_answer(job, talker->step, 0, NULL, "up\ndown\n");
+  assert_string_equal(events_lines(job, talker->step, "stdout"), "up\ndown\n");
+  agent_process_wait_log(job->agent, "outbox: connected to");
+  assert_int_equal(count_in(agent_process_log(job->agent), "outbox: connected to"), 1);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_shut_down(job);
+}
+
+static void out_of_memory_is_waited_out(void **state) {
+  struct job *job = *state;
+  struct talker talker = start_talker(job);
+  job_do(job, "CONFIG SET maxmemory 1");
+  expect_waited_out(job, &talker, "OOM", "CONFIG SET maxmemory 0");
+}
+
+/* A replica of nobody keeps what it has. */
+static void a_replica_is_waited_out(void **state) {
+  struct job *job = *state;
+  struct talker talker = start_talker(job);
+  job_do(job, "REPLICAOF 127.0.0.1 1");
+  expect_waited_out(job, &talker, "READONLY", "REPLICAOF NO ONE");
+}
+
+static bool saving_has_failed(void *context) {
+  redisReply *info = job_ask(context, "INFO persistence");
+  bool failed = strstr(info->str, "rdb_last_bgsave_status:err") != NULL;
+  freeReplyObject(info);
+  return failed;
+}
+
+static void a_disk_that_is_full_is_waited_out(void **state) {
+  struct job *job = *state;
+  struct talker talker = start_talker(job);
+  assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
+  job_do(job, "CONFIG SET save %s", "3600 1");
+  job_do(job, "BGSAVE");
+  assert_true(wait_until(saving_has_failed, job, WAIT_BOUND_MS));
+  expect_waited_out(job, &talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
+}
+
+/* It loads a millisecond for each key, and answers meanwhile. */
+static void loading_is_waited_out(void **state) {
+  static const char *const slow[] = {"--key-load-delay", "1000",
+                                     "--loading-process-events-interval-bytes", "1024", NULL};
+  struct job *job = *state = job_new(redis_server_start(slow));
+  job_start_agent(job, NULL);
+  struct talker talker = start_talker(job);
+  job_do(job, "EVAL %s 0",
+         "for i = 1, 1500 do redis.call('SET', 'filler:' .. i, string.rep('x', 500)) end");
+  job_do(job, "SAVE");
+  redis_server_kill(job->server);
+  touch(talker.gate);
+  redis_server_restart(job->server);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(job->server);
+  touch(job_format(job, "%s.2", talker.gate));
+  job_expect_answer(job, talker.step, 0, NULL, "up\ndown\n");
+  const char *log = agent_process_log(job->agent);
+  assert_non_null(strstr(log, "outbox: connected to"));
+  assert_null(strstr(log, "ERROR"));
+  job_shut_down(job);
+}
+
+/* Before its first success it does not wait for ever: a person may be looking. */
+static void at_boot_it_is_waited_out_for_a_while(void **state) {
+  struct job *job = *state;
+  job_do(job, "CONFIG SET maxmemory 1");
+  job_start_agent(job, NULL);
+  agent_process_wait_log(job->agent, "attempt 2");
+  job_do(job, "CONFIG SET maxmemory 0");
+  job_run(job, job_step(job, "true", NULL));
+  assert_non_null(strstr(agent_process_log(job->agent), "OOM"));
+  job_shut_down(job);
+}
+
+/* --- for good --- */
+
+static void expect_end(struct job *job, const char *command, const char *key, const char *error) {
+  job_expect_exit(job, 3);
+  const char *log = agent_process_log(job->agent);
+  const char *refused =
+      job_format(job, "refuses %s sandbox:%s:%s: %s", command, job->id, key, error);
+  if (strstr(log, refused) == NULL)
+    job_fail(job, "no word of `%s`", refused);
+}
+
+static void a_key_of_another_type_is_said_at_boot(void **state) {
+  static const char *const keys[][2] = {{"LLEN", "in"},      {"XLEN", "events"},
+                                        {"LLEN", "results"}, {"LLEN", "inflight"},
+                                        {"GET", "started"},  {"GET", "committed"}};
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    job_do(job, "SADD sandbox:%s:%s member", job->id, keys[i][1]);
+    job_start_agent(job, NULL);
+    expect_end(job, keys[i][0], keys[i][1], "WRONGTYPE");
+    job_expect_keys(job, keys[i][1], NULL); /* nothing was done */
+    job_do(job, "DEL sandbox:%s:%s", job->id, keys[i][1]);
+  }
+}
+
+/* The key becomes something else while a step runs; the command that meets it, and what is lost. */
+static void expect_end_of_runner(struct job *job, const char *key, const char *command) {
+  job_start_agent(job, NULL);
+  struct talker talker = start_talker(job);
+  job_do(job, "DEL sandbox:%s:%s", job->id, key);
+  job_do(job, "SADD sandbox:%s:%s member", job->id, key);
+  touch(talker.gate);
+  touch(job_format(job, "%s.2", talker.gate));
+  expect_end(job, command, key, "WRONGTYPE");
+  unlink(talker.gate);
+  unlink(job_format(job, "%s.2", talker.gate));
+  job_do(job, "FLUSHALL");
+}
+
+static void a_key_that_changes_its_type_is_said(void **state) {
+  struct job *job = *state;
+  expect_end_of_runner(job, "events", "XADD");
+  expect_end_of_runner(job, "results", "LPUSH");
+  expect_end_of_runner(job, "inflight", "LREM");
+  expect_end_of_runner(job, "committed", "GET");
+}
+
+/* What waits for a list is not told that it became something else: the next one is. */
+static void an_intake_that_changes_its_type_is_said(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  job_do(job, "SADD sandbox:%s:in member", job->id);
+  expect_end(job, "BLMOVE", "in", "WRONGTYPE");
+}
+
+/* An answer that Redis will not take is in the log. */
+static void what_is_not_taken_is_in_the_log(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  struct talker talker = start_talker(job);
+  job_do(job, "SADD sandbox:%s:results member", job->id);
+  touch(talker.gate);
+  touch(job_format(job, "%s.2", talker.gate));
+  expect_end(job, "LPUSH", "results", "WRONGTYPE");
+  const char *lost = strstr(agent_process_log(job->agent), "undelivered result: {");
+  if (lost == NULL || strstr(lost, job_text(talker.step, "stepId")) == NULL)
+    job_fail(job, "the result is not in the log");
+}
+
+/* A user whose permissions are taken away one by one, at boot and later. */
+static void start_as_clerk(struct job *job) {
+  const char *url =
+      job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+  agent_process_free(job->agent);
+  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+}
+
+static void a_permission_that_is_missing_is_said_at_boot(void **state) {
+  static const struct {
+    const char *command;
+    const char *key;
+  } rows[] = {{"XADD", "events"},   {"LPUSH", "results"}, {"LREM", "inflight"},
+              {"SET", "started"},   {"EXPIRE", "in"},     {"LINDEX", "inflight"},
+              {"GET", "started"},   {"DEL", "started"},   {"RPUSH", "inflight"},
+              {"LTRIM", "inflight"}};
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);
+    start_as_clerk(job);
+    expect_end(job, rows[i].command, rows[i].key, "NOPERM");
+    job_expect_keys(job, NULL);
+  }
+}
+
+static void a_permission_that_is_taken_away_is_said(void **state) {
+  static const struct {
+    const char *command;
+    const char *key;
+  } rows[] = {{"XADD", "events"}, {"LPUSH", "results"}, {"LREM", "inflight"}};
+  struct job *job = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
+    start_as_clerk(job);
+    struct talker talker = start_talker(job);
+    job_do(job, "ACL SETUSER clerk -%s", rows[i].command);
+    touch(talker.gate);
+    touch(job_format(job, "%s.2", talker.gate));
+    expect_end(job, rows[i].command, rows[i].key, "NOPERM");
+    unlink(talker.gate);
+    unlink(job_format(job, "%s.2", talker.gate));
+    job_do(job, "FLUSHALL");
+  }
+}
+
+static int no_setup(void **state) {
+  *state = NULL;
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(out_of_memory_is_waited_out, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_replica_is_waited_out, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_disk_that_is_full_is_waited_out, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(loading_is_waited_out, no_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(at_boot_it_is_waited_out_for_a_while, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_key_of_another_type_is_said_at_boot, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_key_that_changes_its_type_is_said, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(an_intake_that_changes_its_type_is_said, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(what_is_not_taken_is_in_the_log, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_permission_that_is_missing_is_said_at_boot,
+                                      job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_permission_that_is_taken_away_is_said, job_setup_server,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
+}

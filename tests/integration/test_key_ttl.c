@@ -1,0 +1,171 @@
+/* Keys of a job that is gone do not stay for ever, and what is done leaves none. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+enum { WAITING = 70, DEFAULT_SECONDS = 604800 };
+
+static const char *const names[] = {"in", "events", "results", "inflight", "started", "committed"};
+enum { NAMES = sizeof names / sizeof *names };
+
+/* Milliseconds; -1 for a key that stays, -2 for one that is not there. */
+static long long time_left(struct job *job, const char *name) {
+  redisReply *reply = job_ask(job, "PTTL sandbox:%s:%s", job->id, name);
+  long long left = reply->integer;
+  freeReplyObject(reply);
+  return left;
+}
+
+/* A step that runs, others that wait with the agent and in the list, a result: all keys there. */
+static void fill_all_keys(struct job *job) {
+  const cJSON *step =
+      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  job_push(job, job_step(job, "true", NULL));
+  job_wait_length(job, "results", 1);
+  job_push(job, step);
+  for (int i = 0; i < WAITING; i++)
+    job_push(job, job_step(job, "true", NULL));
+  events_wait(job, step, "stdout", "up");
+  job_expect_keys(job, "in", "events", "results", "inflight", "started", "committed", NULL);
+}
+
+static bool all_expire(void *context) {
+  for (size_t i = 0; i < NAMES; i++)
+    if (time_left(context, names[i]) < 0)
+      return false;
+  return true;
+}
+
+struct watch {
+  struct job *job;
+  int refreshed[NAMES];
+  long long left[NAMES];
+};
+
+/* Time that is left goes down; when it goes up it was set anew. */
+static bool all_were_refreshed(void *context) {
+  enum { OFTEN = 4 };
+  struct watch *watch = context;
+  bool all = true;
+  for (size_t i = 0; i < NAMES; i++) {
+    long long left = time_left(watch->job, names[i]);
+    watch->refreshed[i] += left > watch->left[i];
+    watch->left[i] = left;
+    all &= watch->refreshed[i] > OFTEN;
+  }
+  return all;
+}
+
+static bool there_are_none(void *context) {
+  redisReply *keys = job_ask(context, "KEYS sandbox:*");
+  bool none = keys->elements == 0;
+  freeReplyObject(keys);
+  return none;
+}
+
+static void keys_live_as_long_as_the_agent_and_a_little(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--key-ttl", "2", NULL);
+  fill_all_keys(job);
+  assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
+  struct watch watch = {.job = job};
+  if (!wait_until(all_were_refreshed, &watch, WAIT_BOUND_MS))
+    job_fail(job, "a key is not refreshed");
+  for (size_t i = 0; i < NAMES; i++)
+    assert_in_range(time_left(job, names[i]), 1, 2000);
+  int64_t killed = wait_now_ms();
+  job_kill_agent(job);
+  assert_true(wait_until(there_are_none, job, WAIT_BOUND_MS));
+  assert_true(wait_now_ms() - killed < 4000);
+}
+
+static void an_idle_agent_keeps_them_too(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--key-ttl", "1", NULL);
+  job_push(job, job_step(job, "true", NULL));
+  job_wait_length(job, "results", 1);
+  /* Many times as long as they would live by themselves. */
+  int64_t end = wait_now_ms() + 5000;
+  while (wait_now_ms() < end) {
+    assert_in_range(time_left(job, "events"), 1, 1000);
+    assert_in_range(time_left(job, "results"), 1, 1000);
+    assert_in_range(time_left(job, "committed"), 1, 1000);
+  }
+}
+
+static void by_default_it_is_a_week(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  fill_all_keys(job);
+  /* What comes into being between two refreshes has its time with the next step or refresh. */
+  static const char *const at_once[] = {"events", "results", "started", "committed"};
+  for (size_t i = 0; i < sizeof at_once / sizeof *at_once; i++)
+    assert_in_range(time_left(job, at_once[i]), (DEFAULT_SECONDS - 60) * 1000LL,
+                    DEFAULT_SECONDS * 1000LL);
+}
+
+static void with_0_they_stay(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--key-ttl", "0", NULL);
+  fill_all_keys(job);
+  for (size_t i = 0; i < NAMES; i++)
+    assert_int_equal(time_left(job, names[i]), -1);
+}
+
+static void a_shutdown_leaves_what_a_server_reads(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_push(job, job_step(job, "true", NULL));
+  job_push(job, job_step(job, "true", NULL));
+  job_shut_down(job);
+  job_expect_keys(job, "events", "results", NULL);
+  job_result(job);
+  job_result(job);
+  job_expect_keys(job, "events", NULL);
+}
+
+static void a_signal_does_too(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  const cJSON *step =
+      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
+  job_expect_exit(job, 128 + SIGTERM);
+  job_expect_keys(job, "events", "results", NULL);
+}
+
+static void an_agent_that_did_nothing_leaves_nothing(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_shut_down(job);
+  job_expect_keys(job, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(keys_live_as_long_as_the_agent_and_a_little, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(an_idle_agent_keeps_them_too, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(by_default_it_is_a_week, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(with_0_they_stay, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_shutdown_leaves_what_a_server_reads, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_signal_does_too, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(an_agent_that_did_nothing_leaves_nothing, job_setup_server,
+                                      job_teardown),
+  };
+  return cmocka_run_group_tests_name("key ttl", tests, NULL, NULL);
+}

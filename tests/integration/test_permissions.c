@@ -1,0 +1,108 @@
+/* The user of README.md may do what the agent does, and nothing in its line is too much. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+#include "tests/support/redis_user.h"
+#include "tests/support/wait.h"
+
+/* So that the database has to be selected, too. */
+enum { DATABASE = 3 };
+
+static void start_as(struct job *job, const char *name) {
+  const char *url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
+                               redis_server_port(job->server), DATABASE);
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+  agent_process_free(job->agent);
+  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+}
+
+static bool are_named(void *context) {
+  struct job *job = context;
+  redisReply *clients = job_ask(job, "CLIENT LIST");
+  bool named = strstr(clients->str, job_format(job, "name=sandbox:%s:in ", job->id)) != NULL &&
+               strstr(clients->str, job_format(job, "name=sandbox:%s:out ", job->id)) != NULL;
+  freeReplyObject(clients);
+  return named;
+}
+
+static bool has_left_or_answered(void *context) {
+  struct job *job = context;
+  return !agent_process_is_running(job->agent) || job_length(job, "results") > 0;
+}
+
+/* Whether everything that the agent does can be done. */
+static bool works(struct job *job) {
+  job_do(job, "SELECT %d", DATABASE);
+  job_do(job, "FLUSHALL");
+  job_push(job, job_step(job, "echo", "hello", NULL));
+  start_as(job, "somebody");
+  assert_true(wait_until(has_left_or_answered, job, WAIT_BOUND_MS));
+  if (!agent_process_is_running(job->agent) || !are_named(job))
+    return false;
+  job_expect_result(job, job_result(job), 0, NULL, "hello\n");
+  job_shut_down(job);
+  return true;
+}
+
+static void the_line_is_enough(void **state) {
+  struct job *job = *state;
+  redis_user_make(job->redis, "somebody", NULL);
+  if (!works(job))
+    job_fail(job, "the user of README.md cannot work");
+}
+
+static void no_rule_is_too_much(void **state) {
+  struct job *job = *state;
+  size_t count;
+  char **rules = redis_user_rules(&count);
+  assert_true(count > 4);
+  assert_string_equal(rules[0], "reset");
+  for (size_t i = 1; i < count; i++) {
+    redis_user_make(job->redis, "somebody", rules[i]);
+    if (works(job))
+      job_fail(job, "%s is not needed", rules[i]);
+    /* All but the name, which is a courtesy, are said. */
+    if (strcmp(rules[i], "+client|setname") != 0) {
+      job_expect_exit(job, 3);
+      if (rules[i][0] == '+' || rules[i][0] == '~')
+        assert_non_null(strstr(agent_process_log(job->agent), "NOPERM"));
+    }
+  }
+  redis_user_free_rules(rules, count);
+}
+
+/* Its keys are its own: those of another program are out of its reach. */
+static void other_keys_are_out_of_reach(void **state) {
+  struct job *job = *state;
+  redis_user_make(job->redis, "somebody", NULL);
+  job_do(job, "SET other secret");
+  redisContext *redis = redis_server_connect(job->server);
+  freeReplyObject(redisCommand(redis, "AUTH somebody PASSWORD"));
+  static const char *const refused[] = {"GET other",   "DEL other",    "KEYS *",
+                                        "FLUSHALL",    "ACL LIST",     "CONFIG GET maxmemory",
+                                        "CLIENT LIST", "EVAL return 0"};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    redisReply *reply = redisCommand(redis, refused[i]);
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_int_equal(strncmp(reply->str, "NOPERM", 6), 0);
+    freeReplyObject(reply);
+  }
+  redisFree(redis);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_line_is_enough, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(no_rule_is_too_much, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(other_keys_are_out_of_reach, job_setup_server, job_teardown),
+  };
+  return cmocka_run_group_tests_name("permissions", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+
+static int number(const cJSON *object, const char *field) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
+  assert_true(cJSON_IsNumber(value));
+  return (int)value->valuedouble;
+}
+
+/* The step's events are `first`, `first` + 1, … up to what its result counts. */
+static void expect_from(struct job *job, const cJSON *step, const cJSON *result, int first) {
+  int next = first;
+  const char *kind = "";
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    if (number(event, "seq") != next)
+      job_fail(job, "event %d comes where %d should", number(event, "seq"), next);
+    kind = job_text(event, "kind");
+    if ((next == 1) != (strcmp(kind, "started") == 0))
+      job_fail(job, "event %d is `%s`", next, kind);
+    next++;
+  }
+  assert_string_equal(kind, "completed");
+  assert_int_equal(next - 1, number(result, "eventCount"));
+}
+
+static void expect_all(struct job *job, const cJSON *step, const cJSON *result, int count) {
+  expect_from(job, step, result, 1);
+  assert_int_equal(number(result, "eventCount"), count);
+}
+
+static void both_streams_share_the_numbers(void **state) {
+  struct job *job = *state;
+  const cJSON *step =
+      job_script(job, "for i in $(seq 1 500); do echo \"$i\"; echo \"$i\" >&2; done; printf end");
+  expect_all(job, step, job_run(job, step), 1 + 1000 + 1 + 1);
+  assert_non_null(strstr(events_lines(job, step, "stdout"), "499\n500\nend\n"));
+  assert_non_null(strstr(events_lines(job, step, "stderr"), "499\n500\n"));
+}
+
+static void each_step_counts_from_one(void **state) {
+  struct job *job = *state;
+  const cJSON *first = job_step(job, "seq", "10", NULL);
+  const cJSON *silent = job_step(job, "true", NULL);
+  const cJSON *failed = job_script(job, "echo out; echo err >&2; exit 3");
+  const cJSON *unknown = job_step(job, "no-such-command", NULL);
+  job_push(job, first);
+  job_push(job, silent);
+  job_push(job, failed);
+  job_push(job, unknown);
+  expect_all(job, first, job_result(job), 12);
+  expect_all(job, silent, job_result(job), 2);
+  expect_all(job, failed, job_result(job), 4);
+  expect_all(job, unknown, job_result(job), 2);
+}
+
+static void a_step_that_is_ended_is_counted_too(void **state) {
+  struct job *job = *state;
+  cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_unique_sleep(job, 600)));
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  expect_all(job, step, job_run(job, step), 3);
+}
+
+static void every_piece_of_a_line_has_a_number(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_script(job, "head -c 600000 /dev/zero | tr '\\0' x");
+  const cJSON *result = job_run(job, step);
+  expect_from(job, step, result, 1);
+  assert_true(number(result, "eventCount") >= 5);
+  assert_non_null(strstr(events_raw(job), "\"seq\":2,\"partial\":true}\n"));
+}
+
+static bool is_there(void *path) {
+  return access(path, F_OK) == 0;
+}
+
+/* Redis does not answer, the agent holds little, and so it stops reading while the command prints
+   on both streams. */
+static void a_pause_loses_no_number(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
+  const char *gate = job_path(job, "gate");
+  char *printed = job_path(job, "printed");
+  const cJSON *step = job_script(
+      job, job_format(job,
+                      "until [ -e %s ]; do sleep 0.01; done; seq 1 2000; seq 1 2000 >&2; touch %s;"
+                      " echo end; echo end >&2",
+                      gate, printed));
+  job_push(job, step);
+  events_wait(job, step, "started", "sh");
+  redis_server_freeze(job->server);
+  fclose(fopen(gate, "w"));
+  bool is_printed = wait_until(is_there, printed, WAIT_BOUND_MS);
+  redis_server_thaw(job->server);
+  assert_true(is_printed);
+  expect_all(job, step, job_result(job), 1 + 2 * 2001 + 1);
+}
+
+static void what_was_trimmed_shows_as_a_gap(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, "--events-maxlen", "500", NULL);
+  const cJSON *step = job_step(job, "seq", "5000", NULL);
+  const cJSON *result = job_run(job, step);
+  assert_int_equal(number(result, "eventCount"), 5002);
+  const cJSON *events = events_of(job, step);
+  int first = number(cJSON_GetArrayItem(events, 0), "seq");
+  assert_int_equal(first, 5002 - cJSON_GetArraySize(events) + 1);
+  assert_true(first > 1);
+  expect_from(job, step, result, first);
+}
+
+static void a_refused_step_has_no_events(void **state) {
+  struct job *job = *state;
+  cJSON *step = job_step(job, "true", NULL);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 0);
+  assert_int_equal(number(job_run(job, step), "eventCount"), 0);
+  job_push_text(job, "{", 1);
+  assert_int_equal(number(job_result(job), "eventCount"), 0);
+  assert_string_equal(events_raw(job), "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(both_streams_share_the_numbers, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(each_step_counts_from_one, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_that_is_ended_is_counted_too, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(every_piece_of_a_line_has_a_number, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_pause_loses_no_number, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(what_was_trimmed_shows_as_a_gap, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_refused_step_has_no_events, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);
+}

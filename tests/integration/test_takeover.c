@@ -1,0 +1,140 @@
+/* Two agents for one job: the younger one has it, the older one leaves and does no more harm. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+#define INTERRUPTED "interrupted: the agent ended while this step was running"
+#define TAKEN_OVER "another agent has taken over this job"
+
+/* The job's agent from here on is a second one; returns the first. */
+static struct agent_process *start_second(struct job *job) {
+  struct agent_process *first = job->agent;
+  job->agent = NULL;
+  job_start_agent(job, NULL);
+  return first;
+}
+
+static void expect_superseded(struct agent_process *first) {
+  int code = agent_process_wait(first, WAIT_BOUND_MS);
+  if (code != 3)
+    agent_process_fail(first, "exit code %d, not 3", code);
+  if (strstr(agent_process_log(first), TAKEN_OVER) == NULL)
+    agent_process_fail(first, "no word of the other agent");
+  agent_process_free(first);
+}
+
+static void an_idle_one_leaves(void **state) {
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  struct agent_process *first = start_second(job);
+  expect_superseded(first);
+  job_run(job, job_step(job, "true", NULL));
+  job_shut_down(job);
+  job_expect_keys(job, "events", NULL);
+}
+
+static void a_running_step_is_killed_and_answered_by_the_other(void **state) {
+  struct job *job = *state;
+  const char *sleep = job_unique_sleep(job, 600);
+  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
+  const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
+  job_push(job, running);
+  events_wait(job, running, "stdout", "up");
+  job_push(job, waiting);
+  job_wait_length(job, "inflight", 2);
+  struct agent_process *first = start_second(job);
+  const cJSON *result = job_expect_answer(job, running, -1, INTERRUPTED, NULL);
+  assert_int_equal(job_event_count(result), 2);
+  job_expect_answer(job, waiting, 0, NULL, "waiting\n");
+  expect_superseded(first);
+  assert_int_equal(proc_find(sleep), 0);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 2);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 3);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+  job_expect_keys(job, "events", NULL);
+}
+
+/* It prints without end, so that it always has something on its way. */
+static void no_line_comes_after_the_takeover(void **state) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "yes", job->id, NULL);
+  job_push(job, step);
+  events_wait(job, step, "stdout", job->id);
+  struct agent_process *first = start_second(job);
+  const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
+  expect_superseded(first);
+  /* Trimmed, so that the last one tells. */
+  redisReply *last = job_ask(job, "XREVRANGE sandbox:%s:events + - COUNT 1", job->id);
+  const char *seq = job_format(job, "\"seq\":%d}", job_event_count(result));
+  if (strstr(last->element[0]->element[1]->element[1]->str, seq) == NULL)
+    job_fail(job, "the last event is not %s", seq);
+  freeReplyObject(last);
+  assert_int_equal(proc_find(job_format(job, "yes %s", job->id)), 0);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+}
+
+/* The older one was asleep all the time, and wakes up with a step to be answered. */
+static void one_that_slept_answers_nothing(void **state) {
+  struct job *job = *state;
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = job_script(
+      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo down", gate));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
+  fclose(fopen(gate, "we"));
+  struct agent_process *first = start_second(job);
+  job_expect_answer(job, step, -1, INTERRUPTED, NULL);
+  const cJSON *events = events_of(job, step);
+  assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
+  expect_superseded(first);
+  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), cJSON_GetArraySize(events));
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+}
+
+/* Whichever of the two has asked for it: it is answered, once. */
+static void steps_go_on_while_there_are_two(void **state) {
+  enum { STEPS = 30, AT = 10 };
+  struct job *job = *state;
+  struct agent_process *first = NULL;
+  for (int i = 0; i < STEPS; i++) {
+    if (i == AT)
+      first = start_second(job);
+    const cJSON *step = job_step(job, "echo", "on", NULL);
+    job_push(job, step);
+    const cJSON *result = job_result(job);
+    assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+    assert_int_equal(job_length(job, "results"), 0);
+  }
+  expect_superseded(first);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+  job_expect_keys(job, "events", NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(an_idle_one_leaves, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(a_running_step_is_killed_and_answered_by_the_other, job_setup,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(no_line_comes_after_the_takeover, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(one_that_slept_answers_nothing, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(steps_go_on_while_there_are_two, job_setup, job_teardown),
+  };
+  return cmocka_run_group_tests_name("takeover", tests, NULL, NULL);
+}

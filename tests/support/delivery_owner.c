@@ -1,0 +1,190 @@
+#include "tests/support/delivery_owner.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/command.h"
+
+static void say(struct delivery_owner *self, const char *word) {
+  size_t length = strlen(self->said);
+  snprintf(self->said + length, sizeof self->said - length, "%s%s", length > 0 ? " " : "", word);
+}
+
+static void on_claimed(void *owner) {
+  struct delivery_owner *self = owner;
+  self->claimed++;
+  say(self, "claimed");
+}
+
+static void on_delivered(void *owner) {
+  struct delivery_owner *self = owner;
+  self->delivered++;
+  say(self, "delivered");
+  if (self->put_when_delivered != NULL)
+    delivery_owner_put(self, self->put_when_delivered);
+  self->put_when_delivered = NULL;
+  delivery_go(self->delivery);
+}
+
+static void on_closed(void *owner) {
+  struct delivery_owner *self = owner;
+  self->closed++;
+  say(self, "closed");
+}
+
+static void on_forgotten(void *owner) {
+  struct delivery_owner *self = owner;
+  self->forgotten++;
+  say(self, "forgotten");
+}
+
+static void on_unreachable(void *owner) {
+  struct delivery_owner *self = owner;
+  self->unreachable++;
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct delivery_owner *self = owner;
+  self->failed++;
+  say(self, "failed");
+  strcpy(self->error, error->text);
+}
+
+int delivery_owner_set_up(void **state) {
+  struct delivery_owner *self = calloc(1, sizeof *self);
+  loop_init(&self->loop);
+  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->server = fake_redis_new(self->loop.base, false);
+  redis_model_init(&self->redis);
+  fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
+  self->url = fake_redis_url(self->server);
+  keys_init(&self->keys, "j");
+  hold_init(&self->hold);
+  *state = self;
+  return 0;
+}
+
+int delivery_owner_tear_down(void **state) {
+  struct delivery_owner *self = *state;
+  if (self->delivery != NULL)
+    delivery_free(self->delivery);
+  hold_free(&self->hold);
+  keys_release(&self->keys);
+  fake_redis_free(self->server);
+  redis_model_release(&self->redis);
+  close(self->log.fd);
+  loop_release(&self->loop);
+  free(self);
+  return 0;
+}
+
+void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
+  static const struct delivery_handler handler = {.claimed = on_claimed,
+                                                  .delivered = on_delivered,
+                                                  .closed = on_closed,
+                                                  .forgotten = on_forgotten,
+                                                  .unreachable = on_unreachable,
+                                                  .failed = on_failed};
+  struct delivery_options options = {.url = &self->url,
+                                     .keys = &self->keys,
+                                     .name = "its-name",
+                                     .key_ttl_seconds = key_ttl_seconds};
+  self->delivery = delivery_new(self->loop.base, &self->log, &options, &self->hold, &handler, self);
+  delivery_start(self->delivery);
+}
+
+void delivery_owner_start(struct delivery_owner *self) {
+  delivery_owner_make(self, 0);
+  delivery_owner_awaits(self, &self->claimed, 1);
+}
+
+void delivery_owner_put(struct delivery_owner *self, const char *text) {
+  const struct command_word words[] = {command_word("LPUSH"), command_word(self->keys.results),
+                                       command_word(text)};
+  (void)command_write(hold_reserve(&self->hold, command_length(words, 3)), words, 3);
+  hold_commit(&self->hold, 1);
+}
+
+void delivery_owner_go(struct delivery_owner *self) {
+  delivery_go(self->delivery);
+}
+
+struct number {
+  const int *number;
+  int value;
+};
+
+static bool is_reached(void *context) {
+  const struct number *number = context;
+  return *number->number >= number->value;
+}
+
+void delivery_owner_awaits(struct delivery_owner *self, const int *number, int value) {
+  struct number awaited = {.number = number, .value = value};
+  assert_true(loop_until(&self->loop, is_reached, &awaited));
+}
+
+static int count(const char *text, const char *part) {
+  int found = 0;
+  while ((text = strstr(text, part)) != NULL) {
+    found++;
+    text += strlen(part);
+  }
+  return found;
+}
+
+int delivery_owner_logged(const struct delivery_owner *self, const char *text) {
+  char log[16384] = "";
+  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
+  return count(log, text);
+}
+
+int delivery_owner_done(const struct delivery_owner *self, const char *text) {
+  return count(self->redis.done, text);
+}
+
+void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
+  int delivered = self->delivered;
+  delivery_owner_put(self, text);
+  delivery_owner_go(self);
+  delivery_owner_awaits(self, &self->delivered, delivered + 1);
+}
+
+void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
+  int looks = self->redis.looks, delivered = self->delivered;
+  *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "MULTI";
+  delivery_owner_put(self, text);
+  delivery_owner_go(self);
+  delivery_owner_awaits(self, &self->redis.looks, looks + 1);
+  loop_settle(&self->loop);
+  assert_int_equal(self->delivered, delivered);
+  self->redis.silent_from = self->redis.deaf_from = NULL;
+  fake_redis_close_connection(self->server);
+}
+
+const char *delivery_owner_last_window(const struct delivery_owner *self) {
+  size_t length;
+  const char *bytes = fake_redis_bytes(self->server, &length), *window = NULL;
+  while ((bytes = strstr(bytes, "*1\r\n$5\r\nMULTI\r\n")) != NULL)
+    window = bytes++;
+  assert_non_null(window);
+  return window;
+}
+
+const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count) {
+  static char text[4096];
+  size_t all = fake_redis_commands(self->server);
+  text[0] = '\0';
+  for (size_t i = all - count; i < all; i++)
+    strcat(strcat(text, fake_redis_command(self->server, i)), "\n");
+  return text;
+}

@@ -1,0 +1,42 @@
+#ifndef TESTS_SUPPORT_REDIS_CLUSTER_H
+#define TESTS_SUPPORT_REDIS_CLUSTER_H
+
+#include <stdbool.h>
+
+#include "tests/support/redis_server.h"
+
+/*
+ * A Redis Cluster of a test's own: three masters that share all slots, without replicas. Whatever
+ * fails fails the test.
+ *
+ *   struct redis_cluster *cluster = redis_cluster_start();
+ *   int owner = redis_cluster_owner(cluster, "{pipe-42}");
+ *   redis_cluster_begin_move(cluster, "{pipe-42}", to);
+ *   while (redis_cluster_move_key(cluster, NULL)) …
+ *   redis_cluster_end_move(cluster);
+ *   redis_cluster_stop(cluster);
+ */
+enum { REDIS_CLUSTER_NODES = 3 };
+
+struct redis_cluster;
+
+/* Starts it and waits until every node says that all is well. */
+struct redis_cluster *redis_cluster_start(void);
+void redis_cluster_stop(struct redis_cluster *self);
+
+/* Owned by the cluster. */
+struct redis_server *redis_cluster_node(const struct redis_cluster *self, int number);
+
+/* Waits until every node says that all is well. */
+void redis_cluster_wait(const struct redis_cluster *self);
+
+/* The number of the node that has this key's slot. */
+int redis_cluster_owner(const struct redis_cluster *self, const char *key);
+
+/* Moves a slot as redis-cli does: opened at both ends, its keys one by one (this one, or any with
+   NULL; false: there is none left), closed at all nodes. */
+void redis_cluster_begin_move(struct redis_cluster *self, const char *key, int to);
+bool redis_cluster_move_key(struct redis_cluster *self, const char *key);
+void redis_cluster_end_move(struct redis_cluster *self);
+
+#endif

@@ -1,0 +1,142 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/claim.h"
+
+#define NONCE 0xabcdef0123456789U
+#define OURS "0000000000000007"
+
+/* An agent of generation 3, with the nonce 7. */
+static struct claim owner_at(uint64_t delivered) {
+  struct claim claim;
+  claim_init(&claim, 7, "2:0000000000000001:9", 20);
+  claim.delivered = delivered;
+  return claim;
+}
+
+static enum claim_verdict judge(uint64_t delivered, const char *value) {
+  struct claim claim = owner_at(delivered);
+  return claim_judge(&claim, value, value != NULL ? strlen(value) : 0);
+}
+
+static void each_agent_raises_the_generation(void **state) {
+  (void)state;
+  struct claim claim;
+  claim_init(&claim, NONCE, NULL, 0);
+  assert_int_equal(claim.generation, 1);
+  assert_int_equal(claim.delivered, 0);
+  for (uint64_t generation = 1; generation < 5; generation++) {
+    char value[CLAIM_TEXT_SIZE];
+    size_t length = claim_text(&claim, 1000, value);
+    claim_init(&claim, NONCE + generation, value, length);
+    assert_int_equal(claim.generation, generation + 1);
+    assert_int_equal(claim.delivered, 0);
+    assert_true(claim.nonce == NONCE + generation);
+  }
+}
+
+static void its_text_names_all_three(void **state) {
+  (void)state;
+  struct claim claim = owner_at(4);
+  char text[CLAIM_TEXT_SIZE];
+  assert_int_equal(claim_text(&claim, 5, text), 20);
+  assert_string_equal(text, "3:" OURS ":5");
+  claim = (struct claim){.generation = UINT64_MAX, .nonce = UINT64_MAX};
+  assert_true(claim_text(&claim, UINT64_MAX, text) == strlen(text)); /* the longest fits */
+  assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
+}
+
+static void its_own_number_tells_what_arrived(void **state) {
+  (void)state;
+  assert_int_equal(judge(4, "3:" OURS ":5"), CLAIM_DELIVERED);
+  assert_int_equal(judge(4, "3:" OURS ":4"), CLAIM_PENDING);
+  assert_int_equal(judge(4, "3:" OURS ":3"), CLAIM_FORGOTTEN);
+  assert_int_equal(judge(4, "3:" OURS ":6"), CLAIM_FORGOTTEN); /* nobody wrote that */
+  assert_int_equal(judge(0, "3:" OURS ":1"), CLAIM_DELIVERED);
+  assert_int_equal(judge(9, "3:" OURS ":10"), CLAIM_DELIVERED); /* numbers, not texts */
+}
+
+static void before_the_first_window_an_earlier_owner_is_as_it_should_be(void **state) {
+  (void)state;
+  assert_int_equal(judge(0, NULL), CLAIM_PENDING);
+  assert_int_equal(judge(0, "2:0000000000000001:9"), CLAIM_PENDING);
+  assert_int_equal(judge(0, "1:" OURS ":1"), CLAIM_PENDING);
+}
+
+static void an_earlier_owner_later_on_means_that_redis_went_back(void **state) {
+  (void)state;
+  assert_int_equal(judge(1, NULL), CLAIM_FORGOTTEN);
+  assert_int_equal(judge(1, "2:0000000000000001:9"), CLAIM_FORGOTTEN);
+  assert_int_equal(judge(1, "2:" OURS ":2"), CLAIM_FORGOTTEN);
+}
+
+static void a_later_owner_has_taken_over(void **state) {
+  (void)state;
+  for (uint64_t delivered = 0; delivered < 2; delivered++) {
+    assert_int_equal(judge(delivered, "4:0000000000000001:1"), CLAIM_TAKEN);
+    assert_int_equal(judge(delivered, "10:" OURS ":1"), CLAIM_TAKEN);
+    /* Two that took over from the same one: who writes second has lost. */
+    assert_int_equal(judge(delivered, "3:0000000000000001:1"), CLAIM_TAKEN);
+  }
+}
+
+static void what_no_agent_wrote_is_nobodys_claim(void **state) {
+  (void)state;
+  static const char *const values[] = {
+      "",
+      "9",
+      "9:",
+      "9::",
+      "hello",
+      "9:0000000000000001",
+      "9:0000000000000001:",
+      "9:0000000000000001:x",
+      "9:0000000000000001:1 ",
+      "9:0000000000000001:1x",
+      "9:0000000000000001:1:1",
+      " 9:0000000000000001:1",
+      "+9:0000000000000001:1",
+      "-9:0000000000000001:1",
+      "09:0000000000000001:1",
+      "9:0000000000000001:-1",
+      "9:0000000000000001:01",
+      "9:1:1",
+      "9:0x00000000000001:1",
+      "9:000000000000000A:1",
+      "9:00000000000000001:1",
+      "9223372036854775807:0000000000000001:1", /* from where one could not be raised for ever */
+      "18446744073709551615:0000000000000001:1",
+      "18446744073709551625:0000000000000001:1",
+      "9:0000000000000001:18446744073709551616",
+      "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999",
+  };
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    struct claim claim;
+    claim_init(&claim, NONCE, values[i], strlen(values[i]));
+    if (claim.generation != 1 || judge(0, values[i]) != CLAIM_PENDING ||
+        judge(1, values[i]) != CLAIM_FORGOTTEN)
+      fail_msg("%s", values[i]);
+  }
+  struct claim claim;
+  claim_init(&claim, NONCE, "9:0000000000000001:1\0", 21);
+  assert_int_equal(claim.generation, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_agent_raises_the_generation),
+      cmocka_unit_test(its_text_names_all_three),
+      cmocka_unit_test(its_own_number_tells_what_arrived),
+      cmocka_unit_test(before_the_first_window_an_earlier_owner_is_as_it_should_be),
+      cmocka_unit_test(an_earlier_owner_later_on_means_that_redis_went_back),
+      cmocka_unit_test(a_later_owner_has_taken_over),
+      cmocka_unit_test(what_no_agent_wrote_is_nobodys_claim),
+  };
+  return cmocka_run_group_tests_name("claim", tests, NULL, NULL);
+}

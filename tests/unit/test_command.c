@@ -1,0 +1,107 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/command.h"
+
+static void it_is_an_array_of_bulk_strings(void **state) {
+  (void)state;
+  const char *texts[] = {"LPUSH", "a key", ""};
+  char *command = command_new(texts, 3);
+  assert_string_equal(command, "*3\r\n$5\r\nLPUSH\r\n$5\r\na key\r\n$0\r\n\r\n");
+  free(command);
+}
+
+static void words_may_be_any_bytes(void **state) {
+  (void)state;
+  const struct command_word words[] = {command_word("SET"),
+                                       {.text = "\r\n$1\r\n\0\xff", .length = 8}};
+  static const char expected[] = "*2\r\n$3\r\nSET\r\n$8\r\n\r\n$1\r\n\0\xff\r\n";
+  char out[64];
+  assert_int_equal(command_length(words, 2), sizeof expected - 1);
+  char *end = command_write(out, words, 2);
+  assert_int_equal(end - out, sizeof expected - 1);
+  assert_memory_equal(out, expected, sizeof expected - 1);
+
+  const char *at = out;
+  struct command_word read[2];
+  assert_true(command_read(&at, end, read, 2));
+  assert_true(command_word_is(&read[0], "SET", 3));
+  assert_true(command_word_is(&read[1], words[1].text, 8));
+  assert_false(command_read(&at, end, read, 2));
+}
+
+/* Lengths of 1 to 6 digits, on both sides of each power of ten. */
+static void lengths_of_all_kinds(void **state) {
+  (void)state;
+  static const size_t lengths[] = {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 9999, 10000, 100000};
+  static char text[100000];
+  memset(text, 'x', sizeof text);
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    struct command_word words[12];
+    for (size_t k = 0; k < 12; k++) /* the count has two digits too */
+      words[k] = (struct command_word){.text = text, .length = lengths[i]};
+    size_t length = command_length(words, 12);
+    char *out = malloc(length); /* one byte more or less is seen */
+    assert_non_null(out);
+    const char *end = command_write(out, words, 12);
+    assert_ptr_equal(end, out + length);
+    const char *at = out;
+    struct command_word read[12];
+    assert_true(command_read(&at, end, read, 12));
+    assert_ptr_equal(at, end);
+    for (size_t k = 0; k < 12; k++)
+      assert_int_equal(read[k].length, lengths[i]);
+    free(out);
+  }
+}
+
+static void commands_are_taken_apart_one_by_one(void **state) {
+  (void)state;
+  const char *one[] = {"XADD", "events", "*", "data", "{}"};
+  const char *two[] = {"DEL", "started"};
+  char *first = command_new(one, 5), *second = command_new(two, 2);
+  char both[128];
+  strcat(strcpy(both, first), second);
+  free(first);
+  free(second);
+
+  const char *at = both, *end = both + strlen(both);
+  struct command_word words[3];
+  assert_true(command_read(&at, end, words, 3)); /* the first three words of five */
+  assert_true(command_word_is(&words[0], "XADD", 4));
+  assert_true(command_word_is(&words[2], "*", 1));
+  assert_true(command_read(&at, end, words, 3));
+  assert_true(command_word_is(&words[0], "DEL", 3));
+  assert_true(command_word_is(&words[1], "started", 7));
+  assert_int_equal(words[2].length, 0); /* which it does not have */
+  assert_ptr_equal(at, end);
+  assert_false(command_read(&at, end, words, 3));
+}
+
+static void a_word_is_the_same_or_it_is_not(void **state) {
+  (void)state;
+  struct command_word word = command_word("LREM");
+  assert_true(command_word_is(&word, "LREM", 4));
+  assert_false(command_word_is(&word, "LREMX", 5));
+  assert_false(command_word_is(&word, "LRE", 3));
+  assert_false(command_word_is(&word, "lrem", 4));
+  assert_false(command_word_is(&word, "", 0));
+  assert_true(command_word_is(&(struct command_word){.text = NULL}, "", 0));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(it_is_an_array_of_bulk_strings),
+      cmocka_unit_test(words_may_be_any_bytes),
+      cmocka_unit_test(lengths_of_all_kinds),
+      cmocka_unit_test(commands_are_taken_apart_one_by_one),
+      cmocka_unit_test(a_word_is_the_same_or_it_is_not),
+  };
+  return cmocka_run_group_tests_name("command", tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* What is delivered, and that it is delivered once, whatever the connection does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/permissions.h"
+#include "tests/support/delivery_owner.h"
+
+#define KEY "sandbox:j:"
+#define COMMITTED KEY "committed"
+#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+#define LOOK_BYTES                                                                                 \
+  "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
+
+/* The nonce in the middle differs from run to run. */
+static void is_committed(const struct delivery_owner *owner, int generation, int number) {
+  int theirs, last, end = 0;
+  assert_int_equal(sscanf(owner->redis.committed, "%d:%*16[0-9a-f]:%d%n", &theirs, &last, &end), 2);
+  assert_int_equal(theirs, generation);
+  assert_int_equal(last, number);
+  assert_int_equal(owner->redis.committed[end], '\0');
+}
+
+static void the_job_is_claimed_before_anything_is_sent(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_put(owner, "early");
+  delivery_owner_make(owner, 0);
+  delivery_owner_go(owner);
+  delivery_owner_awaits(owner, &owner->claimed, 1);
+  assert_int_equal(delivery_owner_done(owner, "SET " COMMITTED " 1:"), 1);
+  assert_int_equal(delivery_owner_done(owner, "early"), 0);
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_string_equal(owner->said, "claimed delivered");
+  char expected[256];
+  snprintf(expected, sizeof expected, "\nLPUSH " KEY "results early\nSET " COMMITTED " %s\n",
+           owner->redis.committed);
+  assert_string_equal(strchr(owner->redis.done, '\n'), expected);
+  is_committed(owner, 1, 2);
+}
+
+static void the_key_is_watched_before_it_is_read(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.deaf_from = "WATCH";
+  delivery_owner_make(owner, 0);
+  delivery_owner_awaits(owner, &owner->redis.looks, 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), 1 + PERMISSIONS_COUNT + 2);
+  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
+}
+
+static void an_earlier_agent_is_succeeded(void **state) {
+  struct delivery_owner *owner = *state;
+  strcpy(owner->redis.committed, "41:00000000000000ff:7");
+  delivery_owner_start(owner);
+  is_committed(owner, 42, 1);
+  assert_int_equal(owner->forgotten, 0);
+}
+
+static void a_window_is_these_bytes(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_make(owner, 60);
+  delivery_owner_awaits(owner, &owner->claimed, 1);
+  delivery_owner_put(owner, "one");
+  delivery_owner_deliver(owner, "two");
+  char expected[1024];
+  snprintf(expected, sizeof expected,
+           "*1\r\n$5\r\nMULTI\r\n"
+           "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\none\r\n"
+           "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\ntwo\r\n"
+           "*5\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n$2\r\nEX\r\n$2\r\n60\r\n"
+           "*1\r\n$4\r\nEXEC\r\n" LOOK_BYTES,
+           owner->redis.committed);
+  assert_string_equal(delivery_owner_last_window(owner), expected);
+  is_committed(owner, 1, 2);
+  assert_int_equal(owner->hold.bytes, 0);
+}
+
+static void without_a_time_the_claim_does_not_expire(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  char expected[512];
+  snprintf(expected, sizeof expected,
+           "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n"
+           "*1\r\n$4\r\nEXEC\r\n" LOOK_BYTES,
+           owner->redis.committed);
+  assert_string_equal(delivery_owner_last_window(owner), expected);
+}
+
+static void what_is_put_meanwhile_leaves_with_the_next_window(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.silent_from = "EXEC";
+  static const char *const texts[] = {"one", "two", "three"};
+  for (size_t i = 0; i < 3; i++) {
+    delivery_owner_put(owner, texts[i]);
+    delivery_owner_go(owner);
+  }
+  delivery_owner_awaits(owner, &owner->redis.executed, 2); /* the claim, and the first of them */
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->redis.looks, 3);
+  assert_int_equal(owner->delivered, 0);
+  assert_string_equal(delivery_owner_last_commands(owner, 2), LOOK);
+  owner->redis.silent_from = NULL;
+  owner->redis.silent = false;
+  owner->put_when_delivered = "four";
+  char rest[256];
+  snprintf(rest, sizeof rest, "*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%s\r\n", owner->redis.committed);
+  fake_redis_send(owner->server, rest);
+  delivery_owner_awaits(owner, &owner->delivered, 3);
+  is_committed(owner, 1, 4);
+  assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nLPUSH " KEY "results three\nSET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "four\nSET "), 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+static void a_lost_answer_is_not_a_lost_window(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_lose(owner, "one", true);
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
+  assert_int_equal(owner->hold.bytes, 0);
+  delivery_owner_deliver(owner, "two");
+  is_committed(owner, 1, 3);
+  assert_string_equal(owner->said, "claimed delivered delivered");
+}
+
+static void a_lost_window_is_sent_again_byte_for_byte(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  int looks = owner->redis.looks;
+  delivery_owner_lose(owner, "one", false);
+  char *first = strdup(delivery_owner_last_window(owner));
+  delivery_owner_put(owner, "two"); /* is no part of it */
+  delivery_owner_go(owner);
+  owner->redis.deaf_from = "MULTI";
+  delivery_owner_awaits(owner, &owner->redis.looks, looks + 3); /* lost, look, again */
+  assert_string_equal(delivery_owner_last_window(owner), first);
+  free(first);
+  owner->redis.deaf_from = NULL;
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->delivered, 2);
+  assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nSET "), 1);
+  assert_true(strstr(owner->redis.done, "one") < strstr(owner->redis.done, "two"));
+  assert_string_equal(owner->said, "claimed delivered delivered");
+}
+
+static void a_lost_claim_is_made_again_or_found(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.deaf_from = "MULTI";
+  delivery_owner_make(owner, 0);
+  delivery_owner_awaits(owner, &owner->redis.looks, 2);
+  owner->redis.deaf_from = NULL;
+  owner->redis.silent_from = "MULTI";
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->redis.looks, 4);
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(owner->claimed, 0);
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->claimed, 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->redis.executed, 1);
+  delivery_owner_deliver(owner, "one");
+  is_committed(owner, 1, 2);
+  assert_string_equal(owner->said, "claimed delivered");
+}
+
+static void an_emptied_redis_does_not_have_it(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_deliver(owner, "zero");
+  delivery_owner_lose(owner, "one", true);
+  redis_model_commit(&owner->redis, NULL);
+  delivery_owner_awaits(owner, &owner->delivered, 2);
+  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+  assert_int_equal(delivery_owner_done(owner, "zero"), 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
+  is_committed(owner, 1, 3);
+}
+
+static void a_redis_that_went_back_is_told_once(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  char earlier[128];
+  strcpy(earlier, owner->redis.committed);
+  delivery_owner_deliver(owner, "zero");
+  delivery_owner_lose(owner, "one", true);
+  redis_model_commit(&owner->redis, earlier);
+  owner->redis.deaf_from = "MULTI";
+  delivery_owner_awaits(owner, &owner->forgotten, 1);
+  owner->redis.deaf_from = NULL;
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->delivered, 2);
+  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+  is_committed(owner, 1, 3);
+  delivery_owner_lose(owner, "two", false); /* that is another time */
+  redis_model_commit(&owner->redis, earlier);
+  delivery_owner_awaits(owner, &owner->delivered, 3);
+  assert_int_equal(owner->forgotten, 2);
+}
+
+/* The key was touched, but it is still this agent's. */
+static void a_window_that_was_not_executed_is_sent_again(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.dirty = true;
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  is_committed(owner, 1, 2);
+  assert_int_equal(owner->redis.looks, 4); /* the first, the claim, the nil, the same again */
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_string_equal(owner->said, "claimed delivered");
+}
+
+static void a_large_window_goes_in_parts(void **state) {
+  struct delivery_owner *owner = *state;
+  enum { LARGE = 3000000 }; /* many times what a socket takes */
+  char *text = malloc(LARGE + 1);
+  assert_non_null(text);
+  memset(text, 'x', LARGE);
+  text[LARGE] = '\0';
+  delivery_owner_start(owner);
+  fake_redis_stop_reading(owner->server);
+  delivery_owner_put(owner, text);
+  delivery_owner_go(owner);
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->delivered, 0);
+  fake_redis_close_connection(owner->server); /* half of it was written */
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, text), 1);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+  free(text);
+}
+
+static void an_answer_nobody_asked_for_is_no_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  fake_redis_send(owner->server, "+OK\r\n");
+  delivery_owner_awaits(owner, &owner->redis.looks, 3);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+  delivery_owner_deliver(owner, "one");
+  is_committed(owner, 1, 2);
+}
+
+/* Nor are answers to what was not sent yet. */
+static void an_answer_that_is_too_early_is_no_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  enum { LARGE = 3000000 };
+  char *text = calloc(1, LARGE + 1);
+  assert_non_null(text);
+  memset(text, 'x', LARGE);
+  delivery_owner_start(owner);
+  fake_redis_stop_reading(owner->server);
+  delivery_owner_put(owner, text);
+  delivery_owner_go(owner);
+  char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
+  snprintf(answers, sizeof answers,
+           "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n",
+           (int)(number - owner->redis.committed), owner->redis.committed);
+  fake_redis_send(owner->server, answers);
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(delivery_owner_done(owner, text), 1);
+  free(text);
+}
+
+#define TEST(name)                                                                                 \
+  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(the_job_is_claimed_before_anything_is_sent),
+      TEST(the_key_is_watched_before_it_is_read),
+      TEST(an_earlier_agent_is_succeeded),
+      TEST(a_window_is_these_bytes),
+      TEST(without_a_time_the_claim_does_not_expire),
+      TEST(what_is_put_meanwhile_leaves_with_the_next_window),
+      TEST(a_lost_answer_is_not_a_lost_window),
+      TEST(a_lost_window_is_sent_again_byte_for_byte),
+      TEST(a_lost_claim_is_made_again_or_found),
+      TEST(an_emptied_redis_does_not_have_it),
+      TEST(a_redis_that_went_back_is_told_once),
+      TEST(a_window_that_was_not_executed_is_sent_again),
+      TEST(a_large_window_goes_in_parts),
+      TEST(an_answer_nobody_asked_for_is_no_answer),
+      TEST(an_answer_that_is_too_early_is_no_answer),
+  };
+  return cmocka_run_group_tests_name("delivery", tests, NULL, NULL);
+}

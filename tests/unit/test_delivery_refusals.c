@@ -1,0 +1,298 @@
+/* What a delivery does when it is refused, superseded, asked and closed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/delivery_owner.h"
+
+#define KEY "sandbox:j:"
+#define COMMITTED KEY "committed"
+#define OTHERS "2:00000000000000ff:1"
+
+static void fails(struct delivery_owner *owner, const char *error) {
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  if (strstr(owner->error, error) == NULL)
+    fail_msg("%s", owner->error);
+  assert_int_equal(owner->failed, 1);
+  assert_false(fake_redis_is_connected(owner->server));
+  assert_true(delivery_is_gone(owner->delivery));
+  size_t commands = fake_redis_commands(owner->server);
+  delivery_owner_go(owner); /* and nothing more is sent */
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), commands);
+}
+
+static bool again_and_again(void *context) {
+  const struct delivery_owner *owner = context;
+  return fake_redis_connections(owner->server) >= 5;
+}
+
+static void what_passes_is_sent_again_and_told_once(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.refused = "LPUSH";
+  owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+  delivery_owner_put(owner, "one");
+  delivery_owner_put(owner, "two");
+  delivery_owner_go(owner);
+  assert_true(loop_until(&owner->loop, again_and_again, owner));
+  assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
+  assert_false(delivery_is_gone(owner->delivery));
+  owner->redis.refused = NULL;
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
+  assert_string_equal(owner->said, "claimed delivered");
+  assert_int_equal(delivery_owner_logged(owner, "OOM"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+}
+
+/* Redis refuses EXEC itself when its state has changed since the commands were queued. */
+static void so_is_what_is_refused_with_the_last_command(void **state) {
+  static const char *const refusals[] = {
+      "EXECABORT Transaction discarded because of: OOM command not allowed",
+      "CLUSTERDOWN The cluster is down"};
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  for (int i = 0; i < 2; i++) {
+    owner->redis.exec_refusal = refusals[i];
+    delivery_owner_deliver(owner, "one");
+    assert_int_equal(fake_redis_connections(owner->server), i + 2);
+    assert_int_equal(delivery_owner_done(owner, "one"), i + 1);
+  }
+  owner->redis.exec_refusal = "EXECABORT Transaction discarded because of: NOPERM no";
+  delivery_owner_put(owner, "two");
+  delivery_owner_go(owner);
+  fails(owner, "redis refuses EXEC: EXECABORT Transaction discarded because of: NOPERM no");
+}
+
+static void what_does_not_pass_is_told_with_command_and_key(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.refused = "LPUSH " KEY "results two";
+  owner->redis.refusal = "NOPERM no permissions";
+  delivery_owner_put(owner, "one");
+  delivery_owner_put(owner, "two");
+  delivery_owner_go(owner);
+  fails(owner, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
+  assert_int_equal(delivery_owner_done(owner, "one"), 0);
+  assert_true(owner->hold.bytes > 0); /* it was not delivered */
+}
+
+static void every_command_has_its_name(void **state) {
+  static const char *const commands[] = {"SET " COMMITTED, "WATCH " COMMITTED};
+  for (size_t i = 0; i < 2; i++) {
+    struct delivery_owner *owner = *state;
+    delivery_owner_start(owner);
+    owner->redis.refused = commands[i];
+    owner->redis.refusal = "WRONGTYPE Operation against a key";
+    delivery_owner_put(owner, "one");
+    delivery_owner_go(owner);
+    char expected[128];
+    snprintf(expected, sizeof expected, "redis refuses %s: WRONGTYPE", commands[i]);
+    fails(owner, expected);
+    delivery_owner_tear_down(state);
+    delivery_owner_set_up(state);
+  }
+}
+
+/* The others were executed: it can be tried neither again nor not at all. */
+static void an_error_inside_a_transaction_is_for_good(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.refused = "LPUSH " KEY "results two";
+  owner->redis.refusal = "OOM which passes elsewhere";
+  owner->redis.refused_inside = true;
+  delivery_owner_put(owner, "one");
+  delivery_owner_put(owner, "two");
+  delivery_owner_put(owner, "three");
+  delivery_owner_go(owner);
+  fails(owner, "redis refuses LPUSH " KEY "results: OOM which passes elsewhere");
+  assert_int_equal(owner->delivered, 0);
+}
+
+static void a_refused_login_is_told(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.refused_login = "LREM";
+  owner->redis.refusal = "NOPERM no permissions";
+  delivery_owner_make(owner, 0);
+  fails(owner, "LREM " KEY "inflight: NOPERM no permissions");
+  assert_int_equal(owner->redis.looks, 0);
+}
+
+static void another_agent_takes_over(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_deliver(owner, "one");
+  redis_model_commit(&owner->redis, OTHERS);
+  delivery_owner_put(owner, "two");
+  delivery_owner_go(owner);
+  fails(owner, "another agent has taken over this job (" COMMITTED ")");
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_string_equal(owner->said, "claimed delivered failed");
+}
+
+static void another_agent_takes_over_while_it_is_away(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_lose(owner, "one", false);
+  redis_model_commit(&owner->redis, OTHERS);
+  fails(owner, "another agent has taken over");
+  assert_int_equal(delivery_owner_done(owner, "one"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+}
+
+/* Between the end of a transaction and the watch of the next one: what would be sent now would be
+   executed, since the other's claim is older than the watch. */
+static void another_agent_takes_over_behind_a_window(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.commit_behind = OTHERS;
+  owner->put_when_delivered = "two";
+  delivery_owner_put(owner, "one");
+  delivery_owner_go(owner);
+  fails(owner, "another agent has taken over");
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_string_equal(owner->said, "claimed failed"); /* nobody acts on what arrived */
+  assert_int_equal(owner->hold.bytes, 0);
+}
+
+static void who_claims_second_has_lost(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
+  delivery_owner_put(owner, "one");
+  delivery_owner_make(owner, 0);
+  fails(owner, "another agent has taken over");
+  assert_int_equal(owner->claimed, 0);
+  assert_string_equal(owner->redis.committed, "1:00000000000000ff:1");
+  assert_string_equal(owner->redis.done, "");
+}
+
+/* What depends on what arrived may depend on what was lost with it. */
+static void what_was_lost_is_told_before_what_arrived(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.commit_behind = "";
+  delivery_owner_deliver(owner, "one");
+  assert_string_equal(owner->said, "claimed forgotten delivered");
+  delivery_owner_deliver(owner, "two");
+  assert_string_equal(owner->said, "claimed forgotten delivered delivered");
+}
+
+static bool is_disconnected(void *context) {
+  const struct delivery_owner *owner = context;
+  return !fake_redis_is_connected(owner->server);
+}
+
+static void it_gives_the_job_back(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_deliver(owner, "one");
+  delivery_close(owner->delivery);
+  delivery_owner_awaits(owner, &owner->closed, 1);
+  assert_string_equal(owner->redis.committed, "");
+  int executed = owner->redis.executed;
+  assert_int_equal(delivery_owner_done(owner, "\nDEL " COMMITTED "\n"), 1);
+  assert_true(loop_until(&owner->loop, is_disconnected, owner));
+  assert_int_equal(owner->redis.executed, executed);
+  assert_string_equal(owner->said, "claimed delivered closed");
+}
+
+static void a_lost_end_is_looked_for(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  for (int done = 0; done < 2; done++) {
+    *(done ? &owner->redis.silent_from : &owner->redis.deaf_from) = "MULTI";
+    int looks = owner->redis.looks;
+    if (!done)
+      delivery_close(owner->delivery);
+    delivery_owner_awaits(owner, &owner->redis.looks, looks + 1 + done);
+    owner->redis.silent_from = owner->redis.deaf_from = NULL;
+    if (!done)
+      owner->redis.silent_from = "MULTI";
+    assert_int_equal(owner->closed, 0);
+    fake_redis_close_connection(owner->server);
+  }
+  owner->redis.silent_from = NULL;
+  delivery_owner_awaits(owner, &owner->closed, 1);
+  assert_int_equal(delivery_owner_done(owner, "DEL " COMMITTED), 1);
+  assert_string_equal(owner->said, "claimed closed");
+}
+
+/* It came behind the end whose answer was lost, and began to count anew. */
+static void the_next_agents_claim_is_not_given_back(void **state) {
+  struct delivery_owner *owner = *state;
+  strcpy(owner->redis.committed, "7:00000000000000ff:1");
+  delivery_owner_start(owner);
+  int looks = owner->redis.looks;
+  owner->redis.silent_from = "MULTI";
+  delivery_close(owner->delivery);
+  delivery_owner_awaits(owner, &owner->redis.looks, looks + 1);
+  owner->redis.silent_from = NULL;
+  redis_model_commit(&owner->redis, "1:00000000000000ff:1");
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->closed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->redis.committed, "1:00000000000000ff:1");
+  assert_string_equal(owner->said, "claimed closed");
+}
+
+static void what_was_never_claimed_is_not_given_back(void **state) {
+  struct delivery_owner *owner = *state;
+  strcpy(owner->redis.committed, OTHERS);
+  delivery_owner_make(owner, 0);
+  delivery_close(owner->delivery);
+  delivery_owner_awaits(owner, &owner->closed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_int_equal(owner->redis.executed, 0);
+  assert_string_equal(owner->said, "closed");
+}
+
+static void a_claim_on_its_way_is_given_back(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.silent_from = "EXEC";
+  delivery_owner_make(owner, 0);
+  delivery_owner_awaits(owner, &owner->redis.looks, 2);
+  delivery_close(owner->delivery);
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->closed, 1);
+  assert_string_equal(owner->redis.committed, "");
+  assert_string_equal(owner->said, "claimed closed");
+}
+
+#define TEST(name)                                                                                 \
+  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(what_passes_is_sent_again_and_told_once),
+      TEST(so_is_what_is_refused_with_the_last_command),
+      TEST(what_does_not_pass_is_told_with_command_and_key),
+      TEST(every_command_has_its_name),
+      TEST(an_error_inside_a_transaction_is_for_good),
+      TEST(a_refused_login_is_told),
+      TEST(another_agent_takes_over),
+      TEST(another_agent_takes_over_while_it_is_away),
+      TEST(another_agent_takes_over_behind_a_window),
+      TEST(who_claims_second_has_lost),
+      TEST(what_was_lost_is_told_before_what_arrived),
+      TEST(it_gives_the_job_back),
+      TEST(a_lost_end_is_looked_for),
+      TEST(the_next_agents_claim_is_not_given_back),
+      TEST(what_was_never_claimed_is_not_given_back),
+      TEST(a_claim_on_its_way_is_given_back),
+  };
+  return cmocka_run_group_tests_name("delivery_refusals", tests, NULL, NULL);
+}

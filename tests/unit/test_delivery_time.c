@@ -1,0 +1,190 @@
+/* When a delivery does not get an answer: the loop's time goes by TIMES as fast. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/loop_event.h"
+#include "tests/support/delivery_owner.h"
+#include "tests/support/wait.h"
+
+#define TIMES 20
+
+/* These stand before the program's own. */
+struct event_base *loop_event_base_new(void) {
+  return event_base_new();
+}
+
+struct event *loop_event_new(struct event_base *base, int fd, short what,
+                             event_callback_fn callback, void *owner) {
+  struct event *event = event_new(base, fd, what, callback, owner);
+  assert_int_equal(event_add(event, NULL), 0);
+  return event;
+}
+
+struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  return evtimer_new(base, callback, owner);
+}
+
+struct timeval loop_milliseconds(int64_t milliseconds) {
+  int64_t us = milliseconds * 1000 / TIMES;
+  return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+void loop_timer_start(struct event *timer, int64_t milliseconds) {
+  struct timeval time = loop_milliseconds(milliseconds);
+  assert_int_equal(evtimer_add(timer, &time), 0);
+}
+
+void loop_timer_start_now(struct event *timer) {
+  event_active(timer, EV_TIMEOUT, 0);
+}
+
+/* What the agent takes for this long. */
+static int64_t since_ms(int64_t start_ms) {
+  return (wait_now_ms() - start_ms) * TIMES;
+}
+
+static bool is_lost(void *context) {
+  const struct delivery_owner *owner = context;
+  return delivery_owner_logged(owner, "no answer in time") > 0;
+}
+
+/* Half open: what is sent disappears, and nothing says so. */
+static void a_window_that_is_not_answered_is_a_lost_connection(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.deaf_from = "MULTI";
+  int64_t start_ms = wait_now_ms();
+  delivery_owner_put(owner, "one");
+  delivery_owner_go(owner);
+  assert_true(loop_until(&owner->loop, is_lost, owner));
+  assert_true(since_ms(start_ms) >= 11000); /* a frozen Redis has 10 s */
+  owner->redis.deaf_from = NULL;
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+/* The time of an answer begins anew with each request, and ends with its last answer. */
+static void it_is_looked_when_nothing_is_sent(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  int looks = owner->redis.looks;
+  int64_t start_ms = wait_now_ms();
+  delivery_owner_awaits(owner, &owner->redis.looks, looks + 5);
+  assert_true(since_ms(start_ms) >= 5 * 2500);
+  assert_string_equal(delivery_owner_last_commands(owner, 2),
+                      "WATCH sandbox:j:committed\nGET sandbox:j:committed\n");
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+static void a_look_finds_the_connection_lost(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.deaf_from = "WATCH";
+  assert_true(loop_until(&owner->loop, is_lost, owner));
+  owner->redis.deaf_from = NULL;
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+static void a_look_finds_another_agent(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  redis_model_commit(&owner->redis, "2:00000000000000ff:1");
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  assert_non_null(strstr(owner->error, "another agent"));
+}
+
+static void a_look_finds_redis_emptied(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  delivery_owner_deliver(owner, "one");
+  redis_model_commit(&owner->redis, NULL);
+  delivery_owner_awaits(owner, &owner->forgotten, 1);
+  int looks = owner->redis.looks;
+  delivery_owner_awaits(owner, &owner->redis.looks, looks + 2);
+  assert_int_equal(owner->forgotten, 1); /* it is told once */
+  delivery_owner_deliver(owner, "two");
+  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+}
+
+/* There is nothing that could be refused: the trouble is over, and is said to be. */
+static void a_look_ends_the_trouble(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  int looks = owner->redis.looks;
+  fake_redis_close_connection(owner->server);
+  delivery_owner_awaits(owner, &owner->redis.looks, looks + 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(delivery_owner_logged(owner, "closed by the server"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+}
+
+struct reading {
+  struct delivery_owner *owner;
+  size_t until;
+};
+
+static bool has_read(void *context) {
+  const struct reading *reading = context;
+  size_t length;
+  (void)fake_redis_bytes(reading->owner->server, &length);
+  return length >= reading->until;
+}
+
+/* A window may take longer than an answer, where the way is narrow. */
+static void what_is_still_being_taken_is_not_late(void **state) {
+  struct delivery_owner *owner = *state;
+  enum { LARGE = 16000000, PART = 400000 };
+  char *text = malloc(LARGE + 1);
+  assert_non_null(text);
+  memset(text, 'x', LARGE);
+  text[LARGE] = '\0';
+  delivery_owner_start(owner);
+  fake_redis_stop_reading(owner->server);
+  delivery_owner_put(owner, text);
+  int64_t start_ms = wait_now_ms();
+  delivery_owner_go(owner);
+  struct reading reading = {.owner = owner};
+  while (since_ms(start_ms) < 20000) {
+    fake_redis_read_on(owner->server);
+    (void)fake_redis_bytes(owner->server, &reading.until);
+    reading.until += PART;
+    assert_true(loop_until(&owner->loop, has_read, &reading));
+    fake_redis_stop_reading(owner->server);
+    int64_t part_ms = wait_now_ms(); /* 2 s of the agent's */
+    while (since_ms(part_ms) < 2000)
+      event_base_loop(owner->loop.base, EVLOOP_NONBLOCK);
+  }
+  assert_int_equal(owner->delivered, 0);
+  fake_redis_read_on(owner->server);
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  free(text);
+}
+
+#define TEST(name)                                                                                 \
+  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_window_that_is_not_answered_is_a_lost_connection),
+      TEST(it_is_looked_when_nothing_is_sent),
+      TEST(a_look_finds_the_connection_lost),
+      TEST(a_look_finds_another_agent),
+      TEST(a_look_finds_redis_emptied),
+      TEST(a_look_ends_the_trouble),
+      TEST(what_is_still_being_taken_is_not_late),
+  };
+  return cmocka_run_group_tests_name("delivery_time", tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/queue.h"
+
+static int set_up(void **state) {
+  *state = calloc(1, sizeof(struct queue));
+  return *state == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+  queue_release(*state);
+  free(*state);
+  return 0;
+}
+
+static struct taken whole(const char *payload) {
+  return (struct taken){.payload = payload, .length = strlen(payload), .whole = true};
+}
+
+static struct queued *made(const char *payload) {
+  struct taken taken = whole(payload);
+  return queued_new(&taken);
+}
+
+static struct queued *step(const char *kind, const char *step_id) {
+  char payload[256];
+  snprintf(payload, sizeof payload,
+           "{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"%s\",\"command\":\"true\"}", step_id,
+           kind);
+  return made(payload);
+}
+
+static void pop_is(struct queue *queue, const char *step_id) {
+  struct queued *queued = queue_pop(queue);
+  assert_non_null(queued);
+  assert_string_equal(queued->step.step_id, step_id);
+  queued_free(queued);
+}
+
+static void a_step_is_parsed_and_its_payload_copied(void **state) {
+  (void)state;
+  char payload[] = "{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}";
+  struct queued *queued = made(payload);
+  memset(payload, 'x', sizeof payload - 1);
+  assert_false(queued->refused);
+  assert_string_equal(queued->step.step_id, "a");
+  assert_int_equal(queued->step.kind, STEP_RUN);
+  assert_int_equal(queued->taken.length, sizeof payload - 1);
+  assert_memory_equal(queued->taken.payload, "{\"schemaVersion\":1,", 19);
+  assert_false(queued->seen);
+  queued_free(queued);
+}
+
+static void what_is_refused_says_why_and_keeps_its_payload(void **state) {
+  (void)state;
+  struct queued *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
+  assert_true(queued->refused);
+  assert_non_null(strstr(queued->error.text, "schemaVersion"));
+  assert_string_equal(queued->step.step_id, "a");
+  queued_free(queued);
+
+  queued = made("");
+  assert_true(queued->refused);
+  assert_int_equal(queued->taken.length, 0);
+  queued_free(queued);
+}
+
+static void the_beginning_of_a_payload_is_refused_for_its_size(void **state) {
+  (void)state;
+  struct taken taken = whole("{\"schemaVersion\":1,\"stepId\":\"large\",\"command\":\"tr");
+  taken.whole = false;
+  struct queued *queued = queued_new(&taken);
+  assert_true(queued->refused);
+  assert_string_equal(queued->error.text, "payload: expected at most 67108864 bytes");
+  assert_string_equal(queued->step.step_id, "large");
+  queued_free(queued);
+}
+
+static void the_oldest_comes_first(void **state) {
+  struct queue *queue = *state;
+  assert_null(queue_pop(queue));
+  queue_push(queue, step("run", "a"));
+  queue_push(queue, step("shutdown", "b"));
+  queue_push(queue, step("run", "c"));
+  pop_is(queue, "a");
+  queue_push(queue, step("run", "d"));
+  pop_is(queue, "b");
+  pop_is(queue, "c");
+  pop_is(queue, "d");
+  assert_null(queue_pop(queue));
+  assert_int_equal(queue->bytes, 0);
+}
+
+static void so_many_are_taken(void **state) {
+  struct queue *queue = *state;
+  char id[24];
+  for (int i = 0; i < QUEUE_MOST; i++) {
+    assert_false(queue_is_full(queue));
+    snprintf(id, sizeof id, "step-%d", i);
+    queue_push(queue, step("run", id));
+  }
+  assert_true(queue_is_full(queue));
+  pop_is(queue, "step-0");
+  assert_false(queue_is_full(queue));
+}
+
+/* The last one may be as large as it likes. */
+static void so_many_bytes_are_taken(void **state) {
+  struct queue *queue = *state;
+  char *payload = malloc(QUEUE_BYTES);
+  assert_non_null(payload);
+  memset(payload, ' ', QUEUE_BYTES);
+  struct taken taken = {.payload = payload, .length = QUEUE_BYTES - 1, .whole = true};
+  queue_push(queue, queued_new(&taken));
+  assert_false(queue_is_full(queue));
+  taken.length = QUEUE_BYTES;
+  queue_push(queue, queued_new(&taken));
+  assert_true(queue_is_full(queue));
+  queued_free(queue_pop(queue));
+  assert_true(queue_is_full(queue));
+  queued_free(queue_pop(queue));
+  assert_false(queue_is_full(queue));
+  free(payload);
+}
+
+static void a_run_is_taken_out_by_its_id(void **state) {
+  struct queue *queue = *state;
+  queue_push(queue, step("shutdown", "b"));
+  queue_push(queue, step("run", "a"));
+  queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
+  queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
+  queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
+  assert_null(queue_take_run(queue, "c"));
+  assert_null(queue_take_run(queue, ""));
+  struct queued *taken = queue_take_run(queue, "b");
+  assert_non_null(taken);
+  assert_string_equal(taken->step.command, "first");
+  queued_free(taken);
+  taken = queue_take_run(queue, "b");
+  assert_non_null(taken);
+  assert_string_equal(taken->step.command, "second");
+  queued_free(taken);
+  assert_null(queue_take_run(queue, "b"));
+  assert_int_equal(queue->count, 3);
+  pop_is(queue, "b");
+  pop_is(queue, "a");
+  pop_is(queue, "b");
+}
+
+/* A payload that was pushed twice is there twice. */
+static void each_is_seen_once(void **state) {
+  struct queue *queue = *state;
+  struct taken twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
+  struct taken once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
+  struct taken never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
+  queue_push(queue, queued_new(&twice));
+  queue_push(queue, queued_new(&once));
+  queue_push(queue, queued_new(&twice));
+  for (int round = 0; round < 2; round++) {
+    queue_forget_seen(queue);
+    assert_true(queue_see(queue, &twice));
+    assert_true(queue_see(queue, &twice));
+    assert_false(queue_see(queue, &twice));
+    assert_true(queue_see(queue, &once));
+    assert_false(queue_see(queue, &once));
+    assert_false(queue_see(queue, &never));
+  }
+}
+
+static void the_same_is_the_same_bytes(void **state) {
+  (void)state;
+  struct queued *queued = made("{\"a\":1}");
+  struct taken other = whole("{\"a\":1}");
+  assert_true(queued_is(queued, &other));
+  other.whole = false;
+  assert_false(queued_is(queued, &other));
+  other = whole("{\"a\":2}");
+  assert_false(queued_is(queued, &other));
+  other = whole("{\"a\":1} ");
+  assert_false(queued_is(queued, &other));
+  queued_free(queued);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_step_is_parsed_and_its_payload_copied),
+      cmocka_unit_test(what_is_refused_says_why_and_keeps_its_payload),
+      cmocka_unit_test(the_beginning_of_a_payload_is_refused_for_its_size),
+      cmocka_unit_test_setup_teardown(the_oldest_comes_first, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_many_are_taken, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_many_bytes_are_taken, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_run_is_taken_out_by_its_id, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(each_is_seen_once, set_up, tear_down),
+      cmocka_unit_test(the_same_is_the_same_bytes),
+  };
+  return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/command.h"
+#include "agent/redis/records.h"
+
+#define KEY "sandbox:j:"
+
+struct scene {
+  struct keys keys;
+  struct hold hold;
+  struct records records;
+  char text[4096]; /* results, one line each */
+};
+
+static struct scene *scene_new(unsigned long long maxlen, unsigned long long ttl) {
+  struct scene *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  keys_init(&self->keys, "j");
+  hold_init(&self->hold);
+  records_init(&self->records, &self->hold, &self->keys, maxlen, ttl);
+  return self;
+}
+
+static void scene_free(struct scene *self) {
+  records_release(&self->records);
+  hold_free(&self->hold);
+  keys_release(&self->keys);
+  free(self);
+}
+
+/* What is held is these commands, their words joined by one space, one line each; and it is one
+   window. Delivers it. */
+static void holds(struct scene *self, const char *expected) {
+  static char text[8192];
+  struct hold_window window;
+  size_t commands = 0;
+  char *out = text;
+  assert_true(hold_window(&self->hold, &window));
+  assert_int_equal(window.length, self->hold.bytes);
+  struct command_word words[10];
+  for (const char *at = window.bytes; command_read(&at, window.bytes + window.length, words, 10);
+       commands++) {
+    for (size_t i = 0; i < 10 && words[i].text != NULL; i++)
+      out += sprintf(out, "%s%.*s", i > 0 ? " " : "", (int)words[i].length, words[i].text);
+    out += sprintf(out, "\n");
+  }
+  assert_string_equal(text, expected);
+  assert_int_equal(window.commands, commands);
+  hold_delivered(&self->hold);
+}
+
+static struct taken taken(const char *payload) {
+  return (struct taken){.payload = payload, .length = strlen(payload), .whole = true};
+}
+
+static const struct step_event event = {.kind = STEP_EVENT_STDOUT,
+                                        .step_id = "s",
+                                        .step_id_length = 1,
+                                        .line = "hello",
+                                        .line_length = 5,
+                                        .timestamp = "2026-05-05T10:00:00.123+00:00",
+                                        .seq = 2};
+
+#define EVENT                                                                                      \
+  "{\"schemaVersion\":1,\"stepId\":\"s\",\"kind\":\"stdout\",\"line\":\"hello\","                  \
+  "\"timestamp\":\"2026-05-05T10:00:00.123+00:00\",\"seq\":2}"
+#define RESULT                                                                                     \
+  "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":3,\"timedOut\":false,"                       \
+  "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2}"
+
+static const struct step_result result = {.step_id = "s", .exit_code = 3, .event_count = 2};
+
+static void an_event_is_one_entry_of_the_stream(void **state) {
+  (void)state;
+  static const char expected[] =
+      "*8\r\n$4\r\nXADD\r\n$16\r\nsandbox:j:events\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n"
+      "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
+  struct scene *scene = scene_new(10000, 60);
+  records_event(&scene->records, &event);
+  struct hold_window window;
+  assert_true(hold_window(&scene->hold, &window));
+  assert_int_equal(window.length, sizeof expected - 1);
+  assert_memory_equal(window.bytes, expected, sizeof expected - 1);
+  assert_int_equal(window.commands, 1);
+  scene_free(scene);
+}
+
+static void a_stream_that_is_not_trimmed(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  records_event(&scene->records, &event);
+  records_event(&scene->records, &event);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n");
+  scene_free(scene);
+}
+
+static void a_step_is_started_until_it_is_not(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  records_started(&scene->records, "an id");
+  holds(scene, "SET " KEY "started an id EX 60\n"
+               "EXPIRE " KEY "in 60\n"
+               "EXPIRE " KEY "inflight 60\n");
+  records_started(&scene->records, NULL);
+  holds(scene, "DEL " KEY "started\n"
+               "EXPIRE " KEY "in 60\n"
+               "EXPIRE " KEY "inflight 60\n");
+  scene_free(scene);
+}
+
+static void a_result_and_what_goes_with_it_are_one_piece(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  struct taken step = taken("{the step}");
+  records_result(&scene->records, &result, &step, true);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "DEL " KEY "started\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  records_result(&scene->records, &result, &step, false);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  records_result(&scene->records, &result, NULL, true);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "DEL " KEY "started\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  scene_free(scene);
+}
+
+/* Also where it does not fit into what is left of a chunk. */
+static void a_result_is_never_cut(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}");
+  struct hold_window window;
+  memset(hold_reserve(&scene->hold, HOLD_CHUNK_SIZE - 250), 'x', HOLD_CHUNK_SIZE - 250);
+  hold_commit(&scene->hold, 1);
+  records_result(&scene->records, &result, &step, true);
+  assert_true(hold_window(&scene->hold, &window));
+  assert_int_equal(window.length, HOLD_CHUNK_SIZE - 250);
+  hold_delivered(&scene->hold);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "DEL " KEY "started\n");
+  scene_free(scene);
+}
+
+static void of_a_step_that_is_not_whole_the_oldest_is_removed(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = {.payload = "{begin", .length = 6, .whole = false};
+  records_result(&scene->records, &result, &step, false);
+  records_removal(&scene->records, &step);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LTRIM " KEY "inflight 0 -2\n"
+               "LTRIM " KEY "inflight 0 -2\n");
+  scene_free(scene);
+}
+
+static void a_step_is_removed_or_put_back(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  struct taken step = taken("{the step}");
+  records_removal(&scene->records, &step);
+  holds(scene, "LREM " KEY "inflight -1 {the step}\n");
+  records_return(&scene->records, &step); /* it may be there still, and is there once */
+  holds(scene, "LREM " KEY "inflight -1 {the step}\n"
+               "RPUSH " KEY "inflight {the step}\n"
+               "EXPIRE " KEY "inflight 60\n");
+  scene_free(scene);
+}
+
+static void keys_that_expire_are_refreshed(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 604800);
+  records_refresh(&scene->records);
+  holds(scene, "EXPIRE " KEY "in 604800\n"
+               "EXPIRE " KEY "events 604800\n"
+               "EXPIRE " KEY "results 604800\n"
+               "EXPIRE " KEY "inflight 604800\n"
+               "EXPIRE " KEY "started 604800\n");
+  scene_free(scene);
+}
+
+static void without_a_time_nothing_expires(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}");
+  records_refresh(&scene->records);
+  assert_int_equal(scene->hold.bytes, 0);
+  records_started(&scene->records, "id");
+  records_started(&scene->records, NULL);
+  records_result(&scene->records, &result, &step, true);
+  records_return(&scene->records, &step);
+  holds(scene, "SET " KEY "started id\n"
+               "DEL " KEY "started\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "DEL " KEY "started\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "RPUSH " KEY "inflight {the step}\n");
+  scene_free(scene);
+}
+
+static size_t removals(const struct scene *scene, const char *payload) {
+  struct taken step = taken(payload);
+  return records_removals(&scene->records, &step);
+}
+
+/* A chunk's worth of something else. */
+static void put_much(struct scene *scene) {
+  for (size_t before = scene->hold.bytes; scene->hold.bytes < before + HOLD_CHUNK_SIZE;)
+    records_event(&scene->records, &event);
+}
+
+static void removals_are_found_wherever_they_lie(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  static const char *const payloads[] = {"{first}", "{second}", "{third}"};
+  assert_int_equal(removals(scene, "{first}"), 0);
+  for (size_t i = 0; i < 3; i++) {
+    struct taken step = taken(payloads[i]);
+    records_result(&scene->records, &result, &step, true);
+    put_much(scene);
+  }
+  struct hold_window window;
+  assert_true(hold_window(&scene->hold, &window)); /* what is on its way is held too */
+  for (size_t i = 0; i < 3; i++)
+    assert_int_equal(removals(scene, payloads[i]), 1);
+  assert_int_equal(removals(scene, "{first"), 0);
+  assert_int_equal(removals(scene, "{first}x"), 0);
+  assert_int_equal(removals(scene, ""), 0);
+  assert_int_equal(removals(scene, EVENT), 0); /* other commands have such words too */
+  hold_delivered(&scene->hold);
+  assert_int_equal(removals(scene, "{first}"), 0);
+  assert_int_equal(removals(scene, "{second}"), 1);
+  scene_free(scene);
+}
+
+static void what_is_alike_is_counted(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{twice}"), cut = {.payload = "{", .length = 1, .whole = false};
+  records_removal(&scene->records, &step);
+  put_much(scene);
+  records_removal(&scene->records, &step);
+  assert_int_equal(removals(scene, "{twice}"), 2);
+  assert_false(records_returns(&scene->records, &step));
+  records_return(&scene->records, &step); /* which removes nothing */
+  assert_true(records_returns(&scene->records, &step));
+  assert_false(records_returns(&scene->records, &cut));
+  assert_int_equal(removals(scene, "{twice}"), 2);
+  assert_int_equal(records_removals(&scene->records, &cut), 0);
+  records_removal(&scene->records, &cut);
+  records_removal(&scene->records, &cut);
+  assert_int_equal(records_removals(&scene->records, &cut), 2);
+  scene_free(scene);
+}
+
+static void note_result(void *owner, const char *json, size_t length) {
+  struct scene *scene = owner;
+  snprintf(scene->text + strlen(scene->text), sizeof scene->text - strlen(scene->text), "%.*s\n",
+           (int)length, json);
+}
+
+static void each_result_that_is_held_is_told(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 60);
+  struct taken step = taken("{the step}");
+  records_each_result(&scene->records, note_result, scene);
+  assert_string_equal(scene->text, "");
+  char expected[2048] = "";
+  for (int i = 0; i < 3; i++) {
+    struct step_result numbered = result;
+    numbered.exit_code = i;
+    records_result(&scene->records, &numbered, &step, true);
+    put_much(scene);
+    sprintf(
+        expected + strlen(expected),
+        "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":%d,\"timedOut\":false,"
+        "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2}\n",
+        i);
+  }
+  records_each_result(&scene->records, note_result, scene);
+  assert_string_equal(scene->text, expected);
+  scene_free(scene);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_event_is_one_entry_of_the_stream),
+      cmocka_unit_test(a_stream_that_is_not_trimmed),
+      cmocka_unit_test(a_step_is_started_until_it_is_not),
+      cmocka_unit_test(a_result_and_what_goes_with_it_are_one_piece),
+      cmocka_unit_test(a_result_is_never_cut),
+      cmocka_unit_test(of_a_step_that_is_not_whole_the_oldest_is_removed),
+      cmocka_unit_test(a_step_is_removed_or_put_back),
+      cmocka_unit_test(keys_that_expire_are_refreshed),
+      cmocka_unit_test(without_a_time_nothing_expires),
+      cmocka_unit_test(removals_are_found_wherever_they_lie),
+      cmocka_unit_test(what_is_alike_is_counted),
+      cmocka_unit_test(each_result_that_is_held_is_told),
+  };
+  return cmocka_run_group_tests_name("records", tests, NULL, NULL);
+}

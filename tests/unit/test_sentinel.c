@@ -1,0 +1,308 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/sentinel.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "tests/support/wait.h"
+
+#define QUESTION "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
+#define KNOWS "*2\r\n$8\r\n10.0.0.7\r\n$4\r\n6380\r\n"
+
+enum { SENTINELS = 3 };
+
+/* One of them, with what it answers in order; what follows is answered by the last. */
+struct told {
+  struct fake_redis *server;
+  const char *answers[4];
+  size_t count;
+};
+
+struct scene {
+  struct loop loop;
+  struct told sentinels[SENTINELS];
+  struct redis_address addresses[SENTINELS];
+  struct redis_url url;
+  struct sentinel *sentinel;
+  int done; /* calls */
+  char master[64];
+  char why[200];
+};
+
+static const char *answer(void *owner, const char *command) {
+  (void)command;
+  struct told *self = owner;
+  const char *text = self->answers[self->count];
+  if (self->count < 3 && self->answers[self->count + 1] != NULL)
+    self->count++;
+  return text;
+}
+
+static int set_up(void **state) {
+  static char name[] = "pipes";
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  for (size_t i = 0; i < SENTINELS; i++) {
+    struct told *told = &scene->sentinels[i];
+    told->server = fake_redis_new(scene->loop.base, true);
+    told->answers[0] = KNOWS;
+    fake_redis_answer_with(told->server, answer, told);
+    struct redis_url url = fake_redis_url(told->server);
+    scene->addresses[i] = (struct redis_address){.host = url.host, .port = url.port};
+  }
+  scene->url = (struct redis_url){
+      .master = name, .sentinels = scene->addresses, .sentinel_count = SENTINELS};
+  scene->sentinel = sentinel_new(scene->loop.base, &scene->url);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  sentinel_free(scene->sentinel);
+  for (size_t i = 0; i < SENTINELS; i++)
+    fake_redis_free(scene->sentinels[i].server);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void on_done(void *owner, const struct redis_address *master, const char *why) {
+  struct scene *scene = owner;
+  scene->done++;
+  assert_true((master == NULL) == (why != NULL));
+  scene->master[0] = scene->why[0] = '\0';
+  if (master != NULL)
+    (void)redis_address_name(master->host, master->port, scene->master, sizeof scene->master);
+  else
+    (void)snprintf(scene->why, sizeof scene->why, "%s", why);
+}
+
+static void ask(struct scene *scene) {
+  scene->done = 0;
+  sentinel_ask(scene->sentinel, on_done, scene);
+  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 1);
+}
+
+static void finds_it(struct scene *scene) {
+  ask(scene);
+  assert_string_equal(scene->why, "");
+  assert_string_equal(scene->master, "10.0.0.7:6380");
+}
+
+/* How many connections each one has had so far. */
+static void were_asked(const struct scene *scene, int first, int second, int third) {
+  assert_int_equal(fake_redis_connections(scene->sentinels[0].server), first);
+  assert_int_equal(fake_redis_connections(scene->sentinels[1].server), second);
+  assert_int_equal(fake_redis_connections(scene->sentinels[2].server), third);
+}
+
+static void the_first_is_asked(void **state) {
+  struct scene *scene = *state;
+  finds_it(scene);
+  were_asked(scene, 1, 0, 0);
+  assert_string_equal(fake_redis_command(scene->sentinels[0].server, 0), QUESTION);
+  assert_int_equal(fake_redis_commands(scene->sentinels[0].server), 1);
+  assert_false(fake_redis_is_connected(scene->sentinels[0].server));
+}
+
+static void the_one_that_knew_is_asked_again(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->sentinels[0].server);
+  finds_it(scene);
+  fake_redis_accept(scene->sentinels[0].server);
+  finds_it(scene);
+  were_asked(scene, 0, 2, 0);
+  fake_redis_refuse(scene->sentinels[1].server);
+  fake_redis_refuse(scene->sentinels[2].server);
+  finds_it(scene);
+  were_asked(scene, 1, 2, 0);
+}
+
+static void the_one_that_is_doubted_comes_last(void **state) {
+  struct scene *scene = *state;
+  finds_it(scene);
+  sentinel_doubt(scene->sentinel);
+  finds_it(scene);
+  were_asked(scene, 1, 1, 0);
+  sentinel_doubt(scene->sentinel);
+  sentinel_doubt(scene->sentinel);
+  finds_it(scene);
+  were_asked(scene, 2, 1, 0);
+}
+
+static void what_is_no_answer_leads_to_the_next(void **state) {
+  struct scene *scene = *state;
+  static const char *const answers[] = {
+      "-ERR unknown command 'SENTINEL', with args beginning with: \r\n",
+      "-LOADING Redis is loading\r\n",
+      "*-1\r\n",
+      "$-1\r\n",
+      "+OK\r\n",
+      ":1\r\n",
+      "*0\r\n",
+      "*1\r\n$1\r\na\r\n",
+      "*2\r\n$0\r\n\r\n$1\r\n1\r\n",
+      "*2\r\n$1\r\na\r\n$1\r\n0\r\n",
+      "*2\r\n$1\r\na\r\n$1\r\nx\r\n",
+      "*2\r\n$1\r\na\r\n:1\r\n",
+      "*2\r\n:1\r\n:1\r\n",
+      "HTTP/1.1 400 Bad Request\r\n",
+  };
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    struct sentinel *fresh = sentinel_new(scene->loop.base, &scene->url);
+    sentinel_free(scene->sentinel);
+    scene->sentinel = fresh;
+    scene->sentinels[0].answers[0] = answers[i];
+    finds_it(scene);
+    were_asked(scene, (int)i + 1, (int)i + 1, 0);
+  }
+}
+
+static void an_answer_may_come_in_pieces(void **state) {
+  struct scene *scene = *state;
+  scene->sentinels[0].answers[0] = NULL;
+  sentinel_ask(scene->sentinel, on_done, scene);
+  while (fake_redis_commands(scene->sentinels[0].server) == 0)
+    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  assert_string_equal(scene->master, "10.0.0.7:6380");
+}
+
+static void one_that_is_silent_is_passed_over(void **state) {
+  struct scene *scene = *state;
+  scene->sentinels[0].answers[0] = NULL;
+  int64_t start_ms = wait_now_ms();
+  finds_it(scene);
+  assert_in_range(wait_now_ms() - start_ms, SENTINEL_ANSWER_MS - 100, SENTINEL_ANSWER_MS + 2000);
+  were_asked(scene, 1, 1, 0);
+}
+
+static void one_that_hangs_up_is_passed_over(void **state) {
+  struct scene *scene = *state;
+  scene->sentinels[0].answers[0] = NULL;
+  sentinel_ask(scene->sentinel, on_done, scene);
+  while (fake_redis_commands(scene->sentinels[0].server) == 0)
+    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  fake_redis_close_connection(scene->sentinels[0].server);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  assert_string_equal(scene->master, "10.0.0.7:6380");
+}
+
+static void a_name_that_one_does_not_know_is_the_reason(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->sentinels[0].server);
+  scene->sentinels[1].answers[0] = "*-1\r\n";
+  fake_redis_refuse(scene->sentinels[2].server);
+  ask(scene);
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: it knows no master 'pipes'",
+                 scene->addresses[1].port);
+  assert_string_equal(scene->why, expected);
+}
+
+static void nobody_is_there(void **state) {
+  struct scene *scene = *state;
+  for (size_t i = 0; i < SENTINELS; i++)
+    fake_redis_refuse(scene->sentinels[i].server);
+  ask(scene);
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: Connection refused",
+                 scene->addresses[2].port);
+  assert_string_equal(scene->why, expected);
+}
+
+static void a_password_is_told_to_who_asks_for_it(void **state) {
+  struct scene *scene = *state;
+  char user[] = "smith";
+  char password[] = "s3cret";
+  scene->url.user = user;
+  scene->url.password = password;
+  finds_it(scene);
+  assert_int_equal(fake_redis_commands(scene->sentinels[0].server), 1);
+
+  struct told *told = &scene->sentinels[0];
+  told->answers[0] = "-NOAUTH Authentication required.\r\n";
+  told->answers[1] = "+OK\r\n";
+  told->answers[2] = KNOWS;
+  finds_it(scene);
+  were_asked(scene, 2, 0, 0);
+  assert_string_equal(fake_redis_command(told->server, 1), QUESTION);
+  assert_string_equal(fake_redis_command(told->server, 2), "AUTH s3cret");
+  assert_string_equal(fake_redis_command(told->server, 3), QUESTION);
+}
+
+static void a_wrong_password_leads_to_the_next(void **state) {
+  static const char *const answers[] = {
+      "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
+      "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n"};
+  struct scene *scene = *state;
+  char password[] = "s3cret";
+  scene->url.password = password;
+  fake_redis_refuse(scene->sentinels[1].server);
+  fake_redis_refuse(scene->sentinels[2].server);
+  scene->url.sentinel_count = 1;
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    scene->sentinels[0].count = 0;
+    scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
+    scene->sentinels[0].answers[1] = answers[i];
+    ask(scene);
+    assert_memory_equal(strstr(scene->why, ": ") + 2, answers[i] + 1, 8);
+    assert_null(strstr(scene->why, "s3cret"));
+  }
+}
+
+static void without_a_password_there_is_none_to_tell(void **state) {
+  struct scene *scene = *state;
+  scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
+  finds_it(scene);
+  were_asked(scene, 1, 1, 0);
+}
+
+static void nobody_is_told_after_it_was_cancelled(void **state) {
+  struct scene *scene = *state;
+  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_cancel(scene->sentinel);
+  loop_settle(&scene->loop);
+  scene->sentinels[0].answers[0] = NULL;
+  sentinel_ask(scene->sentinel, on_done, scene);
+  while (fake_redis_commands(scene->sentinels[0].server) == 0)
+    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  sentinel_cancel(scene->sentinel);
+  fake_redis_send(scene->sentinels[0].server, KNOWS);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 0);
+  scene->sentinels[0].answers[0] = KNOWS;
+  finds_it(scene);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_first_is_asked, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_one_that_knew_is_asked_again, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_one_that_is_doubted_comes_last, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_no_answer_leads_to_the_next, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_answer_may_come_in_pieces, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(one_that_is_silent_is_passed_over, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(one_that_hangs_up_is_passed_over, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_name_that_one_does_not_know_is_the_reason, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(nobody_is_there, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_password_is_told_to_who_asks_for_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_wrong_password_leads_to_the_next, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_password_there_is_none_to_tell, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("sentinel", tests, NULL, NULL);
+}
