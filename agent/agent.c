@@ -83,16 +83,10 @@ static void leave(struct agent *self) {
    shutdown waits for Redis until the idle limit, everything else leaves without it. */
 static void drain(struct agent *self) {
   self->state = DRAINING;
-  bool empty = outbox_is_empty(self->outbox);
-  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN && !empty;
-  if (!self->owns_job || (outbox_is_gone(self->outbox) && !patient))
+  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN;
+  if (!self->owns_job || outbox_is_empty(self->outbox) ||
+      (outbox_is_gone(self->outbox) && !patient))
     leave(self);
-  else if (empty)
-    outbox_close(self->outbox);
-}
-
-static void on_closed(void *owner) {
-  leave(owner);
 }
 
 /* The running step may have been waited for without Redis, which has come back since. */
@@ -260,7 +254,6 @@ static void make_outbox(struct agent *self) {
   static const struct outbox_handler handler = {.ready = on_outbox_ready,
                                                 .room = on_outbox_room,
                                                 .empty = on_outbox_empty,
-                                                .closed = on_closed,
                                                 .forgotten = on_outbox_forgotten,
                                                 .gone = on_outbox_gone,
                                                 .failed = on_redis_failed};

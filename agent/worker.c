@@ -30,20 +30,21 @@ struct worker {
 
 static void next(struct worker *self);
 
-static void answer(struct worker *self, const struct step_result *result, const struct taken *taken,
-                   bool started) {
-  outbox_result(self->context.outbox, result, taken, started);
+static void answer(struct worker *self, const struct step_event *completed,
+                   const struct step_result *result, const struct taken *taken, bool started) {
+  outbox_result(self->context.outbox, completed, result, taken, started);
   outbox_flush(self->context.outbox);
 }
 
 /* An answer of the agent's own, to a step that has not run. */
 static void answer_without_run(struct worker *self, const char *step_id, const char *message,
-                               const struct taken *taken) {
+                               int64_t events, const struct taken *taken) {
   struct step_result result = {.step_id = step_id,
                                .exit_code = -1,
                                .error_message = message,
-                               .error_message_length = strlen(message)};
-  answer(self, &result, taken, false);
+                               .error_message_length = strlen(message),
+                               .event_count = events};
+  answer(self, NULL, &result, taken, false);
 }
 
 static void remove_unanswered(struct worker *self, const struct taken *taken) {
@@ -52,7 +53,7 @@ static void remove_unanswered(struct worker *self, const struct taken *taken) {
 }
 
 static void on_run_event(void *owner, const struct step_event *event) {
-  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
+  static const char *const names[] = {"started", "stdout", "stderr"};
   struct worker *self = owner;
   outbox_event(self->context.outbox, event);
   if (self->context.log->least <= LOG_DEBUG && self->run != NULL)
@@ -79,7 +80,7 @@ static void on_run_waits(void *owner) {
 static void on_run_done(void *owner, const struct step_run_report *report) {
   struct worker *self = owner;
   step_log_done(self->context.log, step_run_step(self->run), report);
-  answer(self, &report->result, &self->running->taken, true);
+  answer(self, &report->completed, &report->result, &self->running->taken, true);
   step_run_free(self->run);
   self->run = NULL;
   self->running = NULL;
@@ -120,7 +121,7 @@ static void begin(struct worker *self, struct queued *queued) {
   } else if (queued->refused) {
     step_log_refused(self->context.log, queued->step.step_id, &queued->error, queued->taken.payload,
                      queued->taken.length);
-    answer_without_run(self, queued->step.step_id, queued->error.text, &queued->taken);
+    answer_without_run(self, queued->step.step_id, queued->error.text, 0, &queued->taken);
     supply_settled(self->supply);
   } else { /* a shutdown: what overtakes does not come this way */
     remove_unanswered(self, &queued->taken);
@@ -157,7 +158,7 @@ static void cancel(struct worker *self, const char *step_id) {
     step_run_stop(self->run, PROCESS_GRACE_MS, reason);
   } else if ((waiting = supply_take_run(self->supply, step_id)) != NULL) {
     log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-    answer_without_run(self, step_id, reason, &waiting->taken);
+    answer_without_run(self, step_id, reason, 0, &waiting->taken);
     queued_free(waiting);
   } else {
     log_line(log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
@@ -177,7 +178,7 @@ static bool is_known(struct worker *self, const struct queued *queued) {
   case HISTORY_ANSWERED:
     log_line(self->context.log, LOG_WARN, step_id,
              "redis has lost the result of this step, which is not run again");
-    answer_without_run(self, step_id, "lost: the step has run, and redis has lost its result",
+    answer_without_run(self, step_id, "lost: the step has run, and redis has lost its result", -1,
                        &queued->taken);
   }
   return true;
@@ -214,7 +215,7 @@ static void on_interrupted(void *owner, const char *step_id, int64_t events,
                                .event_count = events};
   log_line(self->context.log, LOG_WARN, step_id, "%s", reason);
   history_add(&self->history, step_id);
-  answer(self, &result, taken, true);
+  answer(self, NULL, &result, taken, true);
 }
 
 static void on_supply_failed(void *owner, const struct error *error) {

@@ -19,16 +19,19 @@ static size_t digits(size_t number) {
   return count;
 }
 
+char *command_close(char *out) {
+  *out++ = '\r';
+  *out++ = '\n';
+  return out;
+}
+
 /* A type byte, a number and a line end. */
 static char *write_number(char *out, char type, size_t number) {
   size_t count = digits(number);
   *out = type;
   for (size_t i = count; i > 0; i--, number /= 10)
     out[i] = (char)('0' + number % 10);
-  out += 1 + count;
-  *out++ = '\r';
-  *out++ = '\n';
-  return out;
+  return command_close(out + 1 + count);
 }
 
 size_t command_length(const struct command_word *words, size_t count) {
@@ -43,9 +46,7 @@ char *command_write(char *out, const struct command_word *words, size_t count) {
   for (size_t i = 0; i < count; i++) {
     out = write_number(out, '$', words[i].length);
     memcpy(out, words[i].text, words[i].length);
-    out += words[i].length;
-    *out++ = '\r';
-    *out++ = '\n';
+    out = command_close(out + words[i].length);
   }
   return out;
 }
@@ -58,6 +59,34 @@ char *command_new(const char *const *texts, size_t count) {
   *command_write(command, words, count) = '\0';
   free(words);
   return command;
+}
+
+void command_head_init(struct command_head *self, const char *const *texts, size_t count) {
+  struct command_word *words = memory_allocate(count * sizeof *words);
+  for (size_t i = 0; i < count; i++)
+    words[i] = command_word(texts[i]);
+  /* One word more is announced than is there; that may be one digit more. */
+  self->text = memory_allocate(command_length(words, count) + 1);
+  char *body = command_write(self->text, words, count);
+  size_t announced = 3 + digits(count);
+  size_t length = (size_t)(body - self->text) - announced;
+  memmove(self->text + 3 + digits(count + 1), self->text + announced, length);
+  self->length = (size_t)(write_number(self->text, '*', count + 1) - self->text) + length;
+  free(words);
+}
+
+void command_head_release(struct command_head *self) {
+  free(self->text);
+  *self = (struct command_head){0};
+}
+
+size_t command_head_length(const struct command_head *self, size_t last) {
+  return self->length + 3 + digits(last) + last + 2;
+}
+
+char *command_head_write(const struct command_head *self, char *out, size_t last) {
+  memcpy(out, self->text, self->length);
+  return write_number(out + self->length, '$', last);
 }
 
 /* Behind a type byte; moves behind the line. */

@@ -26,6 +26,26 @@ char *command_write(char *out, const struct command_word *words, size_t count);
 char *command_new(const char *const *texts, size_t count);
 
 /*
+ * A command up to its last word, which is written in place and whose length is all that is known
+ * before:
+ *
+ *   out = command_head_write(&head, out, n);  … exactly n bytes …  out = command_close(out);
+ */
+struct command_head {
+  char *text;
+  size_t length;
+};
+
+/* `texts` are the words but the last. */
+void command_head_init(struct command_head *self, const char *const *texts, size_t count);
+void command_head_release(struct command_head *self);
+
+/* The whole command's length, with a last word of so many bytes. */
+size_t command_head_length(const struct command_head *self, size_t last);
+char *command_head_write(const struct command_head *self, char *out, size_t last);
+char *command_close(char *out);
+
+/*
  * Takes one command apart, which must be one that was written here: up to `most` of its words;
  * those that it does not have are empty. Moves *at behind it; false when *at is the end.
  */

@@ -58,8 +58,6 @@ struct delivery {
   struct claim claim;
   bool looked;    /* on this connection: what has arrived is known */
   bool claimed;   /* the first window was delivered */
-  bool closing;   /* the job is to be given back */
-  bool closes;    /* the last window, which does that, was sent */
   bool forgotten; /* said so, and nothing was delivered since */
   enum waiting waiting;
   struct request request; /* what is waited for */
@@ -97,9 +95,7 @@ static char *make_tail(const struct delivery *self) {
   (void)claim_text(&self->claim, self->claim.delivered + 1, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->options.key_ttl_seconds);
   const char *words[] = {"SET", self->options.keys->committed, value, "EX", ttl};
-  const char *last[] = {"DEL", self->options.keys->committed};
-  char *set = self->closing ? command_new(last, 2)
-                            : command_new(words, self->options.key_ttl_seconds > 0 ? 5 : 3);
+  char *set = command_new(words, self->options.key_ttl_seconds > 0 ? 5 : 3);
   char *tail;
   if (asprintf(&tail, "%s%s%s", set, exec, self->look) < 0)
     memory_exhausted("a command");
@@ -110,7 +106,6 @@ static char *make_tail(const struct delivery *self) {
 static void send_window(struct delivery *self, const struct hold_window *window) {
   free(self->tail);
   self->tail = make_tail(self);
-  self->closes = self->closing;
   struct iovec pieces[REQUEST_PIECES] = {piece(multi, sizeof multi - 1),
                                          piece(window->bytes, window->length),
                                          piece(self->tail, strlen(self->tail))};
@@ -133,7 +128,7 @@ static void next_request(struct delivery *self) {
     send_text(self, LOOK, self->look, LOOK_COMMANDS);
   else if (self->question != NULL && self->claimed)
     send_text(self, QUESTION, self->question, 1);
-  else if (!self->claimed || self->closing || hold_window(self->hold, &window))
+  else if (!self->claimed || hold_window(self->hold, &window))
     send_window(self, &window);
   else
     be_quiet(self);
@@ -162,13 +157,6 @@ static enum claim_verdict judge(struct delivery *self, const redisReply *committ
   evutil_secure_rng_get_bytes(&nonce, sizeof nonce);
   claim_init(&self->claim, nonce, committed->str, committed->len);
   return CLAIM_PENDING;
-}
-
-/* The last window arrived, or nothing is there that is this agent's to give back. */
-static bool is_closed(const struct delivery *self, enum claim_verdict verdict, bool arrived) {
-  if (arrived)
-    return self->closes;
-  return self->closing && (verdict != CLAIM_PENDING || !self->claimed);
 }
 
 static void tell_taken(struct delivery *self) {
@@ -206,11 +194,6 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
   bool arrived = self->request.executed || verdict == CLAIM_DELIVERED;
   self->waiting = NOTHING;
   self->looked = true;
-  if (is_closed(self, verdict, arrived)) {
-    link_stop(self->link);
-    self->handler->closed(self->owner);
-    return;
-  }
   if (arrived) {
     self->forgotten = false;
     link_works(self->link);
@@ -266,15 +249,9 @@ static void on_down(void *owner) {
   (void)evtimer_del(self->quiet);
 }
 
-/* As long as what is sent is taken the other side lives: an answer is due from the last byte on. */
 static void on_writable(void *owner) {
   struct delivery *self = owner;
-  size_t before = self->request.sent;
   request_send(&self->request, self->link);
-  if (self->request.sent > before) {
-    link_expect(self->link, 0);
-    link_expect(self->link, ANSWER_MS);
-  }
 }
 
 static void on_unreachable(void *owner) {
@@ -342,11 +319,6 @@ void delivery_start(struct delivery *self) {
 void delivery_go(struct delivery *self) {
   if (self->waiting == NOTHING)
     next_request(self);
-}
-
-void delivery_close(struct delivery *self) {
-  self->closing = true;
-  delivery_go(self);
 }
 
 void delivery_ask(struct delivery *self, char *command,

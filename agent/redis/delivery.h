@@ -19,15 +19,12 @@
  *     claimed()         once: the job is this agent's
  *   delivery_go         there is something in the hold
  *     delivered()       a window arrived, and has left the hold
- *   delivery_close      when the hold is empty: the key `committed` is removed, where it is this
- *                       agent's
- *     closed()          nothing more will be sent
  *     forgotten()       Redis came back without what it had acknowledged; what follows is sent all
  *                       the same
  *     unreachable()     Redis was lost, and one more attempt to come back to it has failed
  *     failed()          an error that does not pass: nothing more will be sent
  *
- * No callback comes from inside delivery_start, delivery_go, delivery_close or delivery_ask.
+ * No callback comes from inside delivery_start, delivery_go or delivery_ask.
  */
 struct delivery;
 
@@ -41,7 +38,6 @@ struct delivery_options {
 struct delivery_handler {
   void (*claimed)(void *owner);
   void (*delivered)(void *owner);
-  void (*closed)(void *owner);
   void (*forgotten)(void *owner);
   void (*unreachable)(void *owner);
   void (*failed)(void *owner, const struct error *error);
@@ -55,7 +51,6 @@ void delivery_free(struct delivery *self);
 
 void delivery_start(struct delivery *self);
 void delivery_go(struct delivery *self);
-void delivery_close(struct delivery *self);
 
 /*
  * Asks one question between two windows, when it is known what has arrived, and again after a lost

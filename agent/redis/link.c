@@ -24,6 +24,9 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
+/* How long an error reply that comes and goes is told once. */
+#define TOLD_MS (60 * 1000)
+
 /* From the connection to the end of the login. */
 #define LOGIN_MS 5000
 
@@ -53,7 +56,9 @@ struct link {
   bool was_up;
   bool too_large;
   bool troubled;     /* lost, and no answer of use since */
-  char trouble[160]; /* what was said about it last */
+  bool tell_end;     /* it was told, so its end is told too */
+  char trouble[160]; /* what was told last */
+  int64_t told_ms;   /* monotonic: when; 0 for never */
   int64_t lost_ms;   /* monotonic: since when it is troubled */
 };
 
@@ -89,19 +94,32 @@ static int next_pause(struct link *self) {
   return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
 }
 
-/* The same trouble is told once, however often it comes back before an answer is of use. */
-static void log_loss(struct link *self, const char *why) {
-  bool news = !self->troubled || strcmp(self->trouble, why) != 0;
-  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
-           "redis %s: lost the connection to %s: %s; trying again", self->options.role,
-           self->server, why);
-  (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
-  if (!self->troubled)
-    self->lost_ms = clock_monotonic_ms();
-  self->troubled = true;
+/* Whether an error reply of this kind, its first word, was told a short while ago: one that comes
+   and goes, as OOM does, would fill the log. */
+static bool is_told(const struct link *self, const char *why) {
+  size_t kind = strcspn(why, " ");
+  return self->told_ms > 0 && clock_monotonic_ms() - self->told_ms < TOLD_MS &&
+         strncmp(self->trouble, why, kind + 1) == 0;
 }
 
-static void lost(struct link *self, const char *reason) {
+/* The same trouble is told once, however often it comes back before an answer is of use. */
+static void log_loss(struct link *self, const char *why, bool refused) {
+  if (!self->troubled)
+    self->lost_ms = clock_monotonic_ms();
+  bool news = refused ? !is_told(self, why) : !self->troubled || strcmp(self->trouble, why) != 0;
+  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+           refused ? "redis %s: %s refuses for now: %s; trying again"
+                   : "redis %s: lost the connection to %s: %s; trying again",
+           self->options.role, self->server, why);
+  self->tell_end = self->troubled ? self->tell_end || news : news;
+  self->troubled = true;
+  if (!news)
+    return;
+  (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
+  self->told_ms = clock_monotonic_ms();
+}
+
+static void fall(struct link *self, const char *reason, bool refused) {
   bool was_up = self->state == UP;
   char why[160]; /* the reason may lie in what is closed here */
   (void)snprintf(why, sizeof why, "%s", reason);
@@ -109,7 +127,7 @@ static void lost(struct link *self, const char *reason) {
   self->attempts++;
   if (was_up) {
     self->attempts = 0;
-    log_loss(self, why);
+    log_loss(self, why, refused);
   } else if (!self->was_up && self->attempts >= LINK_BOOT_ATTEMPTS) {
     struct error error;
     (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
@@ -127,6 +145,10 @@ static void lost(struct link *self, const char *reason) {
   void (*tell)(void *owner) = was_up ? self->handler->down : self->handler->unreachable;
   if (tell != NULL)
     tell(self->owner);
+}
+
+static void lost(struct link *self, const char *reason) {
+  fall(self, reason, false);
 }
 
 /* Where a node of a cluster says that the keys are: at once, unless they are said to be in a
@@ -359,7 +381,7 @@ bool link_overcomes(struct link *self, const char *text) {
   if (!error_reply_passes(text))
     return false;
   if (self->state == UP && !follow(self, text))
-    lost(self, text);
+    fall(self, text, true);
   return true;
 }
 
@@ -369,8 +391,9 @@ void link_works(struct link *self) {
   if (!self->troubled)
     return;
   self->troubled = false;
-  log_line(self->log, LOG_INFO, NULL, "redis %s: connected to %s again after %.1f s",
-           self->options.role, self->server, (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
+  log_line(self->log, self->tell_end ? LOG_INFO : LOG_DEBUG, NULL,
+           "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
+           (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
 }
 
 bool link_reply_too_large(const struct link *self) {

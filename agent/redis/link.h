@@ -81,7 +81,7 @@ bool link_is_gone(const struct link *self);
 size_t link_write(struct link *self, const struct iovec *pieces, int count);
 
 /* A reply is due: when none begins to arrive within this time the connection counts as lost. 0:
-   none is due. The time starts again with every byte that arrives. */
+   none is due. The time starts again with every byte that arrives or is taken. */
 void link_expect(struct link *self, int milliseconds_from_now);
 
 /* Gives this connection up and makes a new one after a pause. `why` is told once, also when it

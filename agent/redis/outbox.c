@@ -22,7 +22,6 @@ struct outbox {
   size_t hold_bytes;
   size_t room_bytes; /* there is room again when no more is held */
   bool was_full;
-  bool closing; /* keys are not refreshed any more */
 };
 
 static void note_full(struct outbox *self) {
@@ -38,9 +37,9 @@ void outbox_started(struct outbox *self, const char *step_id) {
   records_started(&self->records, step_id);
 }
 
-void outbox_result(struct outbox *self, const struct step_result *result, const struct taken *taken,
-                   bool started) {
-  records_result(&self->records, result, taken, started);
+void outbox_result(struct outbox *self, const struct step_event *completed,
+                   const struct step_result *result, const struct taken *taken, bool started) {
+  records_result(&self->records, completed, result, taken, started);
   note_full(self);
 }
 
@@ -97,7 +96,7 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct outbox *self = context;
   /* Nobody needs it twice while Redis is away. */
-  if (!delivery_is_gone(self->delivery) && !self->closing) {
+  if (!delivery_is_gone(self->delivery)) {
     records_refresh(&self->records);
     delivery_go(self->delivery);
   }
@@ -106,8 +105,7 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
 
 static void on_claimed(void *owner) {
   struct outbox *self = owner;
-  if (!self->closing)
-    records_refresh(&self->records);
+  records_refresh(&self->records);
   start_refresh(self);
   self->handler->ready(self->owner);
 }
@@ -120,11 +118,6 @@ static void on_delivered(void *owner) {
     self->was_full = false;
     self->handler->room(self->owner);
   }
-}
-
-static void on_closed(void *owner) {
-  struct outbox *self = owner;
-  self->handler->closed(self->owner);
 }
 
 static void on_forgotten(void *owner) {
@@ -147,7 +140,6 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_handler *handler, void *owner) {
   static const struct delivery_handler delivery_handler = {.claimed = on_claimed,
                                                            .delivered = on_delivered,
-                                                           .closed = on_closed,
                                                            .forgotten = on_forgotten,
                                                            .unreachable = on_unreachable,
                                                            .failed = on_failed};
@@ -185,9 +177,4 @@ void outbox_free(struct outbox *self) {
 
 void outbox_start(struct outbox *self) {
   delivery_start(self->delivery);
-}
-
-void outbox_close(struct outbox *self) {
-  self->closing = true;
-  delivery_close(self->delivery);
 }

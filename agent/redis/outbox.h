@@ -24,8 +24,6 @@
  *   outbox_result, outbox_flush
  *     room()              after outbox_is_full: it no longer is
  *     empty()             everything is delivered
- *   outbox_close          when it is empty: gives the job back
- *     closed()
  *     forgotten()         Redis came back without what it had acknowledged
  *     gone()              Redis was lost, and one more attempt to come back to it has failed
  *     failed()            an error that does not pass: nothing more will be sent
@@ -45,7 +43,6 @@ struct outbox_handler {
   void (*ready)(void *owner);
   void (*room)(void *owner);
   void (*empty)(void *owner);
-  void (*closed)(void *owner);
   void (*forgotten)(void *owner);
   void (*gone)(void *owner);
   void (*failed)(void *owner, const struct error *error);
@@ -58,14 +55,13 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
 void outbox_free(struct outbox *self);
 
 void outbox_start(struct outbox *self);
-void outbox_close(struct outbox *self);
 
 /* What these write is in records.h. They take always; a caller that can wait asks outbox_is_full
    before. */
 void outbox_event(struct outbox *self, const struct step_event *event);
 void outbox_started(struct outbox *self, const char *step_id);
-void outbox_result(struct outbox *self, const struct step_result *result, const struct taken *taken,
-                   bool started);
+void outbox_result(struct outbox *self, const struct step_event *completed,
+                   const struct step_result *result, const struct taken *taken, bool started);
 void outbox_removal(struct outbox *self, const struct taken *taken);
 void outbox_return(struct outbox *self, const struct taken *taken);
 

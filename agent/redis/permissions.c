@@ -33,7 +33,6 @@ void permissions_init(struct permissions *self, const struct keys *keys) {
       {"SET", keys->started, ""},
       {"DEL", keys->started},
       {"SET", keys->committed, ""},
-      {"DEL", keys->committed},
       {"EXPIRE", keys->in, "1"},
       {"EXPIRE", keys->results, "1"},
       {"DISCARD"},

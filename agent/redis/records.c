@@ -64,14 +64,14 @@ static void put(struct records *self, const struct piece *piece) {
   hold_commit(self->hold, piece->commands);
 }
 
-/* Everything but the value's length and the value, which differ from event to event. */
-static void make_event_head(struct records *self, unsigned long long maxlen) {
+static void make_heads(struct records *self, unsigned long long maxlen) {
   char number[24];
   (void)snprintf(number, sizeof number, "%llu", maxlen);
-  const char *trimmed[] = {"XADD", self->keys->events, "MAXLEN", "~", number, "*", "data", ""};
-  const char *whole[] = {"XADD", self->keys->events, "*", "data", ""};
-  self->event_head = maxlen > 0 ? command_new(trimmed, 8) : command_new(whole, 5);
-  self->event_head_length = strlen(self->event_head) - strlen("0\r\n\r\n");
+  const char *trimmed[] = {"XADD", self->keys->events, "MAXLEN", "~", number, "*", "data"};
+  const char *whole[] = {"XADD", self->keys->events, "*", "data"};
+  command_head_init(&self->event, maxlen > 0 ? trimmed : whole, maxlen > 0 ? 7 : 4);
+  const char *result[] = {"LPUSH", self->keys->results};
+  command_head_init(&self->result, result, 2);
 }
 
 void records_init(struct records *self, struct hold *hold, const struct keys *keys,
@@ -79,35 +79,24 @@ void records_init(struct records *self, struct hold *hold, const struct keys *ke
   *self = (struct records){.hold = hold, .keys = keys};
   if (key_ttl_seconds > 0)
     (void)snprintf(self->ttl, sizeof self->ttl, "%llu", key_ttl_seconds);
-  make_event_head(self, events_maxlen);
+  make_heads(self, events_maxlen);
 }
 
 void records_release(struct records *self) {
-  free(self->event_head);
+  command_head_release(&self->event);
+  command_head_release(&self->result);
   *self = (struct records){0};
 }
 
-/* A command whose last word has `length` bytes, so far without it; returns where it begins. */
-static char *write_head(char *out, const char *head, size_t head_length, const char *digits,
-                        size_t digits_length) {
-  memcpy(out, head, head_length);
-  memcpy(out + head_length, digits, digits_length);
-  return out + head_length + digits_length;
-}
-
-static char *write_line_end(char *out) {
-  *out++ = '\r';
-  *out++ = '\n';
-  return out;
+static char *write_event(const struct records *self, const struct step_event *event, size_t length,
+                         char *out) {
+  return command_close(step_event_write(event, command_head_write(&self->event, out, length)));
 }
 
 void records_event(struct records *self, const struct step_event *event) {
-  char digits[24];
   size_t length = step_event_length(event);
-  size_t n = (size_t)snprintf(digits, sizeof digits, "%zu\r\n", length);
-  char *out = hold_reserve(self->hold, self->event_head_length + n + length + 2);
-  out = write_head(out, self->event_head, self->event_head_length, digits, n);
-  (void)write_line_end(step_event_write(event, out));
+  (void)write_event(self, event, length,
+                    hold_reserve(self->hold, command_head_length(&self->event, length)));
   hold_commit(self->hold, 1);
   if (event->kind != STEP_EVENT_STARTED)
     return;
@@ -131,9 +120,9 @@ void records_started(struct records *self, const char *step_id) {
   put(self, &piece);
 }
 
-/* The result is written where it is sent from, in front of what goes with it. */
-void records_result(struct records *self, const struct step_result *result,
-                    const struct taken *taken, bool started) {
+/* Event and result are written where they are sent from, in front of what goes with them. */
+void records_result(struct records *self, const struct step_event *completed,
+                    const struct step_result *result, const struct taken *taken, bool started) {
   struct piece rest = {0};
   if (taken != NULL)
     add_removal(self, &rest, taken);
@@ -142,18 +131,17 @@ void records_result(struct records *self, const struct step_result *result,
   add_expire(self, &rest, self->keys->results);
   add_expire(self, &rest, self->keys->events);
 
-  const char *texts[] = {"LPUSH", self->keys->results, ""};
-  char *head = command_new(texts, 3);
-  size_t head_length = strlen(head) - strlen("0\r\n\r\n");
-  char digits[24];
-  size_t length = step_result_length(result);
-  size_t n = (size_t)snprintf(digits, sizeof digits, "%zu\r\n", length);
-  char *out = hold_reserve(self->hold, head_length + n + length + 2 + piece_length(&rest));
-  out = write_head(out, head, head_length, digits, n);
-  out = write_line_end(step_result_write(result, out));
-  (void)piece_write(&rest, out);
-  hold_commit(self->hold, 1 + rest.commands);
-  free(head);
+  size_t event_length = completed != NULL ? step_event_length(completed) : 0;
+  size_t result_length = step_result_length(result);
+  size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
+  if (completed != NULL)
+    length += command_head_length(&self->event, event_length);
+  char *out = hold_reserve(self->hold, length);
+  if (completed != NULL)
+    out = write_event(self, completed, event_length, out);
+  out = step_result_write(result, command_head_write(&self->result, out, result_length));
+  (void)piece_write(&rest, command_close(out));
+  hold_commit(self->hold, (completed != NULL ? 2 : 1) + rest.commands);
 }
 
 void records_removal(struct records *self, const struct taken *taken) {
@@ -190,21 +178,27 @@ static bool is(const struct command_word *word, const char *text) {
 struct walk {
   const struct records *records;
   struct hold_window piece;
-  const char *at;
+  const char *at, *end; /* in the piece */
 };
+
+static bool next_piece(struct walk *self) {
+  if (!hold_next_piece(self->records->hold, &self->piece))
+    return false;
+  self->at = self->piece.bytes;
+  self->end = self->at + self->piece.length;
+  return true;
+}
 
 static bool walk_next(struct walk *self, const char *name, const char *key,
                       struct command_word words[4]) {
-  for (;;) {
-    const char *end = self->piece.bytes + self->piece.length;
-    if (self->at != NULL)
-      while (command_read(&self->at, end, words, 4))
-        if (is(&words[0], name) && is(&words[1], key))
-          return true;
-    if (!hold_next_piece(self->records->hold, &self->piece))
-      return false;
-    self->at = self->piece.bytes;
-  }
+  do {
+    while (self->at < self->end) {
+      (void)command_read(&self->at, self->end, words, 4);
+      if (is(&words[0], name) && is(&words[1], key))
+        return true;
+    }
+  } while (next_piece(self));
+  return false;
 }
 
 /* Commands on the list of the steps that are taken, with this payload; NULL: with any. */

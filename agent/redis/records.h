@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/redis/command.h"
 #include "agent/redis/hold.h"
 #include "wire/keys.h"
 #include "wire/step_event.h"
@@ -16,9 +17,9 @@
 struct records {
   struct hold *hold;
   const struct keys *keys;
-  char *event_head; /* the XADD up to the length of its value */
-  size_t event_head_length;
-  char ttl[24]; /* seconds; empty: keys do not expire */
+  struct command_head event;  /* the XADD */
+  struct command_head result; /* the LPUSH */
+  char ttl[24];               /* seconds; empty: keys do not expire */
 };
 
 /* One step as it lies in the list of the steps that are taken. */
@@ -38,10 +39,13 @@ void records_event(struct records *self, const struct step_event *event);
 /* From now on this step has been started, until its result; NULL: none is. */
 void records_started(struct records *self, const char *step_id);
 
-/* The answer, which removes the step (NULL: it is not in the list) from those that are taken;
-   `started`: and from having been started. */
-void records_result(struct records *self, const struct step_result *result,
-                    const struct taken *taken, bool started);
+/*
+ * The answer, with the step's last event (NULL: it had none): it removes the step (`taken`; NULL:
+ * it is not in the list) from those that are taken, and, when it was `started`, from having been
+ * so.
+ */
+void records_result(struct records *self, const struct step_event *completed,
+                    const struct step_result *result, const struct taken *taken, bool started);
 
 /* Removes a step without an answer. */
 void records_removal(struct records *self, const struct taken *taken);

@@ -67,6 +67,8 @@ void request_explain_refusal(const struct request *self, struct error *error) {
   struct command_word words[2] = {{.text = ""}};
   size_t number = 0;
   for (size_t i = 0; i < REQUEST_PIECES; i++) {
+    if (self->pieces[i].iov_len == 0)
+      continue; /* there may be no address either */
     const char *at = self->pieces[i].iov_base;
     const char *end = at + self->pieces[i].iov_len;
     while (number <= self->refused && command_read(&at, end, words, 2))

@@ -48,8 +48,9 @@ static void read_clock(struct step_run *self) {
   step_event_timestamp(self->timestamp, now_ms);
 }
 
-static void emit(struct step_run *self, enum step_event_kind kind, const struct line *line) {
-  struct step_event event = {.kind = kind,
+static struct step_event make_event(struct step_run *self, enum step_event_kind kind,
+                                    const struct line *line) {
+  return (struct step_event){.kind = kind,
                              .step_id = self->step_id_json,
                              .step_id_length = self->step_id_json_length,
                              .line = line->text,
@@ -57,6 +58,10 @@ static void emit(struct step_run *self, enum step_event_kind kind, const struct 
                              .partial = line->partial,
                              .timestamp = self->timestamp,
                              .seq = ++self->events};
+}
+
+static void emit(struct step_run *self, enum step_event_kind kind, const struct line *line) {
+  struct step_event event = make_event(self, kind, line);
   self->handler->event(self->owner, &event);
   batcher_add(&self->batcher, self->now_ms);
 }
@@ -173,9 +178,9 @@ static void finish(struct step_run *self) {
   int length = snprintf(text, sizeof text, "exit=%d timedOut=%s", report.result.exit_code,
                         report.result.timed_out ? "True" : "False");
   read_clock(self);
-  emit(self, STEP_EVENT_COMPLETED, &(struct line){.text = text, .length = (size_t)length});
+  struct line line = {.text = text, .length = (size_t)length};
+  report.completed = make_event(self, STEP_EVENT_COMPLETED, &line);
   report.result.event_count = (int64_t)self->events;
-  flush(self);
   self->handler->done(self->owner, &report);
 }
 

@@ -20,12 +20,13 @@
  *     event(…) …, flush()               while the command prints
  *     step_run_resume(…)                when the owner is no longer full
  *   waits()                           the command is over, its lines are not: the owner is full
- *   event(completed), flush(), done()   once, never inside another call of the owner
+ *   done(completed, result)           once, never inside another call of the owner
  *   step_run_free(run)                  from done(), or to give up
  */
 struct step_run;
 
 struct step_run_report {
+  struct step_event completed; /* the last event, which belongs to the result */
   struct step_result result;
   const char *holder; /* who still holds the step's output in the background; "" for nobody */
   size_t survivors;   /* processes that SIGKILL did not end */

@@ -207,7 +207,7 @@ static void what_waits_behind_a_shutdown_can_be_cancelled(void **state) {
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   job_expect_exit(job, 0);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 /* Of two steps with one id the first one, and then the second one. */

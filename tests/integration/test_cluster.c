@@ -135,7 +135,7 @@ static void a_job_moves_while_a_step_prints(void **state) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   const char *gate = job_path(job, "gate");
-  job_start_agent(job, "--events-maxlen", "0", NULL);
+  job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);
   expect_hello(job);
   const cJSON *step = counting_step(job, gate);
   job_push(job, step);

@@ -79,7 +79,7 @@ static void expect_waited_out(struct job *job, const struct talker *talker, cons
     job_fail(job, "it does not try again");
   const char *log = agent_process_log(job->agent);
   const char *line = job_format(job,
-                                "WARN  job=%s redis outbox: lost the connection to 127.0.0.1:%d:"
+                                "WARN  job=%s redis outbox: 127.0.0.1:%d refuses for now:"
                                 " %s",
                                 job->id, redis_server_port(job->server), error);
   if (count_in(log, line) != 1)

@@ -129,10 +129,10 @@ static void a_shutdown_leaves_what_a_server_reads(void **state) {
   job_push(job, job_step(job, "true", NULL));
   job_push(job, job_step(job, "true", NULL));
   job_shut_down(job);
-  job_expect_keys(job, "events", "results", NULL);
+  job_expect_keys(job, "committed", "events", "results", NULL);
   job_result(job);
   job_result(job);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 static void a_signal_does_too(void **state) {
@@ -144,14 +144,14 @@ static void a_signal_does_too(void **state) {
   events_wait(job, step, "stdout", "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   job_expect_exit(job, 128 + SIGTERM);
-  job_expect_keys(job, "events", "results", NULL);
+  job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-static void an_agent_that_did_nothing_leaves_nothing(void **state) {
+static void an_agent_that_did_nothing_leaves_its_claim(void **state) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_shut_down(job);
-  job_expect_keys(job, NULL);
+  job_expect_keys(job, "committed", NULL);
 }
 
 int main(void) {
@@ -164,7 +164,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_shutdown_leaves_what_a_server_reads, job_setup_server,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(a_signal_does_too, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(an_agent_that_did_nothing_leaves_nothing, job_setup_server,
+      cmocka_unit_test_setup_teardown(an_agent_that_did_nothing_leaves_its_claim, job_setup_server,
                                       job_teardown),
   };
   return cmocka_run_group_tests_name("key ttl", tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void expect_nothing_left(struct job *job) {
   job_wait_length(job, "inflight", 0);
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 /* A step that leaves one line in a file each time that it runs. */
@@ -158,7 +158,7 @@ static void what_waited_when_the_agent_was_stopped_runs_later(void **state) {
   kill(agent_process_pid(job->agent), SIGTERM);
   job_expect_exit(job, 128 + SIGTERM);
   job_expect_answer(job, running, -1, "cancelled: the agent was stopped by SIGTERM", NULL);
-  job_expect_keys(job, "events", "inflight", NULL);
+  job_expect_keys(job, "committed", "events", "inflight", NULL);
   job_start_agent(job, NULL);
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");

@@ -42,7 +42,7 @@ static void an_idle_one_leaves(void **state) {
   expect_superseded(first);
   job_run(job, job_step(job, "true", NULL));
   job_shut_down(job);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 static void a_running_step_is_killed_and_answered_by_the_other(void **state) {
@@ -64,7 +64,7 @@ static void a_running_step_is_killed_and_answered_by_the_other(void **state) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 3);
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 /* It prints without end, so that it always has something on its way. */
@@ -124,7 +124,7 @@ static void steps_go_on_while_there_are_two(void **state) {
   expect_superseded(first);
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 int main(void) {

@@ -178,7 +178,7 @@ static void a_redis_that_comes_back_before_the_tree_ends_hears_it(void **state) 
   job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\nbye\n");
   assert_null(strstr(agent_process_log(job->agent), UNDELIVERED));
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
-  job_expect_keys(job, "events", NULL);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 int main(void) {

@@ -35,12 +35,6 @@ static void on_delivered(void *owner) {
   delivery_go(self->delivery);
 }
 
-static void on_closed(void *owner) {
-  struct delivery_owner *self = owner;
-  self->closed++;
-  say(self, "closed");
-}
-
 static void on_forgotten(void *owner) {
   struct delivery_owner *self = owner;
   self->forgotten++;
@@ -90,7 +84,6 @@ int delivery_owner_tear_down(void **state) {
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
   static const struct delivery_handler handler = {.claimed = on_claimed,
                                                   .delivered = on_delivered,
-                                                  .closed = on_closed,
                                                   .forgotten = on_forgotten,
                                                   .unreachable = on_unreachable,
                                                   .failed = on_failed};

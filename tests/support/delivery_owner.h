@@ -19,7 +19,6 @@ struct delivery_owner {
   const char *put_when_delivered; /* from inside the callback, and goes on */
   int claimed;
   int delivered;
-  int closed;
   int forgotten;
   int unreachable;
   int failed;

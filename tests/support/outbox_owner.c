@@ -24,10 +24,6 @@ static void on_empty(void *owner) {
   ((struct outbox_owner *)owner)->empty++;
 }
 
-static void on_closed(void *owner) {
-  ((struct outbox_owner *)owner)->closed++;
-}
-
 static void on_forgotten(void *owner) {
   ((struct outbox_owner *)owner)->forgotten++;
 }
@@ -47,7 +43,6 @@ void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_sec
   static const struct outbox_handler handler = {.ready = on_ready,
                                                 .room = on_room,
                                                 .empty = on_empty,
-                                                .closed = on_closed,
                                                 .forgotten = on_forgotten,
                                                 .gone = on_gone,
                                                 .failed = on_failed};
@@ -111,7 +106,7 @@ void outbox_owner_put_event(struct outbox_owner *self, int number, int length) {
 void outbox_owner_put_result(struct outbox_owner *self, const char *payload) {
   struct step_result result = {.step_id = "s", .exit_code = 3};
   struct taken taken = {.payload = payload, .length = strlen(payload), .whole = true};
-  outbox_result(self->outbox, &result, &taken, true);
+  outbox_result(self->outbox, NULL, &result, &taken, true);
 }
 
 static bool is_empty(void *context) {

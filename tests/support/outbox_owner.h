@@ -18,7 +18,6 @@ struct outbox_owner {
   int ready;
   int room;
   int empty;
-  int closed;
   int forgotten;
   int gone;
   int failed;

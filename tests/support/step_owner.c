@@ -43,6 +43,8 @@ static void on_waits(void *owner) {
 
 static void on_done(void *owner, const struct step_run_report *report) {
   struct step_owner *self = owner;
+  on_event(self, &report->completed);
+  on_flush(self); /* as the answer does */
   self->done++;
   self->result = report->result;
   if (report->result.output_content != NULL)

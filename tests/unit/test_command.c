@@ -95,11 +95,43 @@ static void a_word_is_the_same_or_it_is_not(void **state) {
   assert_true(command_word_is(&(struct command_word){.text = NULL}, "", 0));
 }
 
+/* The same bytes as those of the whole command; with nine words before it, ten are announced. */
+static void a_head_is_a_command_whose_last_word_comes_later(void **state) {
+  (void)state;
+  static const size_t lengths[] = {0, 9, 10, 12345};
+  static char last[12345];
+  memset(last, 'x', sizeof last);
+  const char *texts[] = {"XADD", "a key", "", "3", "4", "5", "6", "7", "8"};
+  for (size_t count = 1; count <= sizeof texts / sizeof *texts; count++) {
+    struct command_head head;
+    command_head_init(&head, texts, count);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+      struct command_word words[10];
+      for (size_t k = 0; k < count; k++)
+        words[k] = command_word(texts[k]);
+      words[count] = (struct command_word){.text = last, .length = lengths[i]};
+      size_t length = command_length(words, count + 1);
+      char *expected = malloc(length), *out = malloc(length);
+      assert_true(expected != NULL && out != NULL);
+      command_write(expected, words, count + 1);
+      assert_int_equal(command_head_length(&head, lengths[i]), length);
+      char *value = command_head_write(&head, out, lengths[i]);
+      memcpy(value, last, lengths[i]);
+      assert_ptr_equal(command_close(value + lengths[i]), out + length);
+      assert_memory_equal(out, expected, length);
+      free(expected);
+      free(out);
+    }
+    command_head_release(&head);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_is_an_array_of_bulk_strings),
       cmocka_unit_test(words_may_be_any_bytes),
       cmocka_unit_test(lengths_of_all_kinds),
+      cmocka_unit_test(a_head_is_a_command_whose_last_word_comes_later),
       cmocka_unit_test(commands_are_taken_apart_one_by_one),
       cmocka_unit_test(a_word_is_the_same_or_it_is_not),
   };

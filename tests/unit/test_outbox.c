@@ -188,33 +188,6 @@ static void what_is_held_of_results_can_be_read(void **state) {
   assert_int_equal(results, 2);
 }
 
-static void it_gives_the_job_back(void **state) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 1, 1000000);
-  outbox_owner_delivers(owner);
-  owner->redis.done[0] = '\0';
-  outbox_close(owner->outbox);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->closed));
-  outbox_owner_has_done(owner, "DEL " KEY "committed\n");
-  assert_string_equal(owner->redis.committed, "");
-}
-
-/* Nor is anything put that would be left behind. */
-static void closed_while_it_is_claimed_it_is_empty(void **state) {
-  struct outbox_owner *owner = *state;
-  owner->redis.silent_from = "EXEC";
-  outbox_owner_make(owner, 1, 1000000);
-  outbox_start(owner->outbox);
-  while (owner->redis.executed == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  outbox_close(owner->outbox);
-  owner->redis.silent_from = NULL;
-  fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->closed));
-  outbox_owner_has_done(owner, CLAIM "\nDEL " KEY "committed\n");
-  assert_true(outbox_is_empty(owner->outbox));
-}
-
 #define TEST(name)                                                                                 \
   cmocka_unit_test_setup_teardown(name, outbox_owner_set_up, outbox_owner_tear_down)
 
@@ -231,8 +204,6 @@ int main(void) {
       TEST(what_does_not_pass_is_told),
       TEST(a_redis_that_forgot_is_told),
       TEST(what_is_held_of_results_can_be_read),
-      TEST(it_gives_the_job_back),
-      TEST(closed_while_it_is_claimed_it_is_empty),
   };
   return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

@@ -35,7 +35,6 @@ static const struct {
     {"SET " KEY "started ", "SET " KEY "started"},
     {"DEL " KEY "started", "DEL " KEY "started"},
     {"SET " KEY "committed ", "SET " KEY "committed"},
-    {"DEL " KEY "committed", "DEL " KEY "committed"},
     {"EXPIRE " KEY "in 1", "EXPIRE " KEY "in"},
     {"EXPIRE " KEY "results 1", "EXPIRE " KEY "results"},
     {"DISCARD", "DISCARD"},

@@ -121,19 +121,26 @@ static void a_result_and_what_goes_with_it_are_one_piece(void **state) {
   (void)state;
   struct scene *scene = scene_new(0, 60);
   struct taken step = taken("{the step}");
-  records_result(&scene->records, &result, &step, true);
+  records_result(&scene->records, NULL, &result, &step, true);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
                "LREM " KEY "inflight -1 {the step}\n"
                "DEL " KEY "started\n"
                "EXPIRE " KEY "results 60\n"
                "EXPIRE " KEY "events 60\n");
-  records_result(&scene->records, &result, &step, false);
+  records_result(&scene->records, NULL, &result, &step, false);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
                "LREM " KEY "inflight -1 {the step}\n"
                "EXPIRE " KEY "results 60\n"
                "EXPIRE " KEY "events 60\n");
-  records_result(&scene->records, &result, NULL, true);
+  records_result(&scene->records, NULL, &result, NULL, true);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "DEL " KEY "started\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  records_result(&scene->records, &event, &result, &step, true);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
                "DEL " KEY "started\n"
                "EXPIRE " KEY "results 60\n"
                "EXPIRE " KEY "events 60\n");
@@ -146,13 +153,15 @@ static void a_result_is_never_cut(void **state) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
   struct hold_window window;
+  /* There is room for the event alone. */
   memset(hold_reserve(&scene->hold, HOLD_CHUNK_SIZE - 250), 'x', HOLD_CHUNK_SIZE - 250);
   hold_commit(&scene->hold, 1);
-  records_result(&scene->records, &result, &step, true);
+  records_result(&scene->records, &event, &result, &step, true);
   assert_true(hold_window(&scene->hold, &window));
   assert_int_equal(window.length, HOLD_CHUNK_SIZE - 250);
   hold_delivered(&scene->hold);
-  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
                "LREM " KEY "inflight -1 {the step}\n"
                "DEL " KEY "started\n");
   scene_free(scene);
@@ -162,7 +171,7 @@ static void of_a_step_that_is_not_whole_the_oldest_is_removed(void **state) {
   (void)state;
   struct scene *scene = scene_new(0, 0);
   struct taken step = {.payload = "{begin", .length = 6, .whole = false};
-  records_result(&scene->records, &result, &step, false);
+  records_result(&scene->records, NULL, &result, &step, false);
   records_removal(&scene->records, &step);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
                "LTRIM " KEY "inflight 0 -2\n"
@@ -203,7 +212,7 @@ static void without_a_time_nothing_expires(void **state) {
   assert_int_equal(scene->hold.bytes, 0);
   records_started(&scene->records, "id");
   records_started(&scene->records, NULL);
-  records_result(&scene->records, &result, &step, true);
+  records_result(&scene->records, NULL, &result, &step, true);
   records_return(&scene->records, &step);
   holds(scene, "SET " KEY "started id\n"
                "DEL " KEY "started\n"
@@ -233,7 +242,7 @@ static void removals_are_found_wherever_they_lie(void **state) {
   assert_int_equal(removals(scene, "{first}"), 0);
   for (size_t i = 0; i < 3; i++) {
     struct taken step = taken(payloads[i]);
-    records_result(&scene->records, &result, &step, true);
+    records_result(&scene->records, NULL, &result, &step, true);
     put_much(scene);
   }
   struct hold_window window;
@@ -286,7 +295,7 @@ static void each_result_that_is_held_is_told(void **state) {
   for (int i = 0; i < 3; i++) {
     struct step_result numbered = result;
     numbered.exit_code = i;
-    records_result(&scene->records, &numbered, &step, true);
+    records_result(&scene->records, NULL, &numbered, &step, true);
     put_much(scene);
     sprintf(
         expected + strlen(expected),

@@ -160,8 +160,10 @@ static void later_only_the_list_is_looked_at(void **state) {
   scene->look_meanwhile = true; /* is the same, while it is running */
   for (int times = 0; times < 2; times++) {
     scene->answers[0] = "$3\r\none\r\n";
+    scene->answers[1] = "$3\r\ntwo\r\n";
     recovery_look(&scene->recovery);
-    ends(scene, "one done ", "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n");
+    ends(scene, "one two done ",
+         "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
   }
 }
 
