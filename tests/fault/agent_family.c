@@ -1,0 +1,49 @@
+/* The agent is killed, with all its processes, and started again. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/fault/family.h"
+#include "tests/support/wait.h"
+
+#define STEPS 20
+#define KILLS_MAX 40
+
+/* How long an agent lives: between moments and long enough for the whole job, as the seed says. */
+static const long lives_ms[] = {10, 40, 100, 250};
+
+/* Steps whose end comes right behind their last lines, alone, and behind more output than leaves at
+   once. */
+static const struct {
+  long lines;
+  const char *script;
+} shapes[] = {{10, "seq 1 5; sleep 0.02; seq 6 10"},
+              {10, "seq 1 10; sleep 0.11"},
+              {2000, "seq 1 2000"},
+              {3, "seq 1 3"}};
+static const size_t shapes_count = sizeof shapes / sizeof *shapes;
+
+void kill_agent(struct trial *trial) {
+  trial_open(trial, NULL);
+  trial->work.may_be_interrupted = true;
+  for (size_t i = 0; i < STEPS; i++)
+    work_push_script(&trial->work, shapes[i % shapes_count].lines, "", (int)(i % 3),
+                     shapes[i % shapes_count].script);
+  long life = lives_ms[trial_random(trial, sizeof lives_ms / sizeof *lives_ms)];
+  for (int kills = 0; kills < KILLS_MAX; kills++) {
+    trial_start_agent(trial);
+    if (trial_wait_results(trial, STEPS, (int)trial_random(trial, life + 1)))
+      break;
+    trial_kill_agent(trial);
+    trial->tally->cuts++;
+  }
+  if (!agent_process_is_running(trial->job->agent))
+    trial_start_agent(trial);
+  trial_wait_results(trial, STEPS, WAIT_BOUND_MS / 2);
+  job_push_shutdown(trial->job);
+  trial_finish(trial, WAIT_BOUND_MS);
+}

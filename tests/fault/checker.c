@@ -1,0 +1,241 @@
+#include "tests/fault/checker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What a result says that stands for one that nobody knows. */
+static const char interrupted[] = "interrupted: the agent ended while this step was running";
+static const char forgotten[] = "lost: the step has run, and redis has lost its result";
+
+/* What has been seen of one step. Its events have places: 0 `started`, 1 … its lines, then
+   `completed`. */
+struct seen {
+  bool *events; /* by place */
+  long highest; /* place so far; -1 for none */
+  long count;
+  long doubled;
+  long disordered;
+  long odd;       /* events whose seq is not that of their place */
+  long odd_place; /* the first of them, and its seq */
+  long odd_seq;
+  long results;
+  bool interrupted; /* says the result */
+};
+
+struct checker {
+  const struct work *work;
+  struct tally *tally;
+  struct seen seen[WORK_STEPS_MAX];
+  long answered; /* place of the last result's step; -1 for none */
+};
+
+static long last_place(const struct work_step *step) {
+  return step->lines + 1;
+}
+
+static long find_step(const struct checker *self, const char *id) {
+  for (size_t i = 0; i < self->work->count; i++) {
+    if (strcmp(self->work->steps[i].id, id) == 0)
+      return (long)i;
+  }
+  return -1;
+}
+
+/* -1: there should be no such event. */
+static long place_of(const struct work_step *step, const struct reader_event *event) {
+  if (strcmp(event->kind, "started") == 0)
+    return 0;
+  if (strcmp(event->kind, "completed") == 0)
+    return last_place(step);
+  char *end;
+  long line = strtol(event->line, &end, 10);
+  bool right = strcmp(event->kind, step->stream) == 0 && end != event->line &&
+               strcmp(end, step->filler) == 0 && line >= 1 && line <= step->lines;
+  return right ? line : -1;
+}
+
+static void take_event(void *context, const struct reader_event *event) {
+  struct checker *self = context;
+  long number = find_step(self, event->step_id);
+  long place = number < 0 ? -1 : place_of(&self->work->steps[number], event);
+  if (place < 0) {
+    tally_find(self->tally, TALLY_WRONG, 1, "no such event was to come: %.40s %.20s %.120s",
+               event->step_id, event->kind, event->line);
+    return;
+  }
+  struct seen *seen = &self->seen[number];
+  if (seen->events[place])
+    seen->doubled++;
+  else if (place < seen->highest)
+    seen->disordered++;
+  seen->events[place] = true;
+  seen->count++;
+  if (place > seen->highest)
+    seen->highest = place;
+  if (event->seq != place + 1 && seen->odd++ == 0) {
+    seen->odd_place = place;
+    seen->odd_seq = event->seq;
+  }
+}
+
+/* What the result must carry as the step's output; NULL for none. To be freed. */
+static char *expected_output(const struct work_step *step) {
+  if (step->lines == 0 || strcmp(step->stream, "stdout") != 0)
+    return NULL;
+  size_t size = (size_t)step->lines * (strlen(step->filler) + 22) + 1;
+  char *text = malloc(size);
+  assert_non_null(text);
+  char *end = text;
+  for (long line = 1; line <= step->lines; line++)
+    end += sprintf(end, "%ld%s\n", line, step->filler);
+  if (end - text > 1000000)
+    text[1000000] = '\0';
+  return text;
+}
+
+static void check_result(struct checker *self, long number, const cJSON *result) {
+  const struct work_step *step = &self->work->steps[number];
+  const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
+  const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
+  const char *output =
+      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(result, "outputContent"));
+  if (!cJSON_IsNumber(code) || code->valuedouble != step->exit_code)
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: exitCode is not %d", number,
+               step->exit_code);
+  if (!cJSON_IsNumber(count) || count->valuedouble != (double)(last_place(step) + 1))
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: eventCount is not %ld", number,
+               last_place(step) + 1);
+  char *expected = expected_output(step);
+  if ((output == NULL) != (expected == NULL) || (output != NULL && strcmp(output, expected) != 0))
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: outputContent is not what it printed",
+               number);
+  free(expected);
+}
+
+/* A step that the agent did not outlive: how many events there were can be known or not. */
+static void check_interrupted(struct checker *self, long number, const cJSON *result) {
+  const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
+  const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
+  if (!cJSON_IsNumber(code) || code->valuedouble != -1)
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted, but exitCode is not -1",
+               number);
+  bool known = cJSON_IsNumber(count) && count->valuedouble == (double)self->seen[number].count;
+  if (!cJSON_IsNull(count) && !known)
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted, and eventCount is wrong",
+               number);
+}
+
+static void take_result(void *context, const cJSON *result) {
+  struct checker *self = context;
+  const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(result, "stepId"));
+  const char *message =
+      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(result, "errorMessage"));
+  long number = find_step(self, id);
+  if (number < 0) {
+    tally_find(self->tally, TALLY_WRONG, 1, "a result of %.60s, which nobody pushed", id);
+    return;
+  }
+  struct seen *seen = &self->seen[number];
+  if (seen->results++ > 0)
+    return;
+  bool late = number < self->answered;
+  if (late && !self->work->steps[number].may_vanish)
+    tally_find(self->tally, TALLY_DISORDERED, 1, "step %ld is answered behind step %ld", number,
+               self->answered);
+  else if (!late)
+    self->answered = number;
+  bool may_vanish = self->work->steps[number].may_vanish;
+  seen->interrupted = message != NULL && (strcmp(message, interrupted) == 0 ||
+                                          (may_vanish && strcmp(message, forgotten) == 0));
+  if (!seen->interrupted)
+    check_result(self, number, result);
+  else if (self->work->may_be_interrupted || may_vanish)
+    check_interrupted(self, number, result);
+  else
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted by nobody", number);
+}
+
+/* Events that should be there and are not: of an interrupted step what lies before others. */
+static long count_missing(const struct work_step *step, const struct seen *seen) {
+  long missing = 0;
+  bool gap_allowed = step->gap_until > 0;
+  long end = last_place(step) + 1;
+  if (seen->interrupted) {
+    end = last_place(step);
+    while (end > 1 && !seen->events[end - 1])
+      end--;
+  }
+  for (long place = 0; place < end;) {
+    long first = place;
+    while (place < end && !seen->events[place])
+      place++;
+    if (place > first && gap_allowed && place <= step->gap_until)
+      gap_allowed = false;
+    else
+      missing += place - first;
+    place++;
+  }
+  return missing;
+}
+
+static void conclude(struct checker *self, long number, long runs) {
+  const struct work_step *step = &self->work->steps[number];
+  const struct seen *seen = &self->seen[number];
+  struct tally *tally = self->tally;
+  if (seen->results == 0 && !step->may_vanish)
+    tally_find(tally, TALLY_LOST, 1, "step %ld: no result", number);
+  if (seen->results > 1)
+    tally_find(tally, TALLY_DOUBLED, seen->results - 1, "step %ld: %ld results", number,
+               seen->results);
+  tally_find(tally, TALLY_LOST, count_missing(step, seen), "step %ld: %ld of %ld events missing",
+             number, count_missing(step, seen), last_place(step) + 1);
+  tally_find(tally, TALLY_DOUBLED, seen->doubled, "step %ld: %ld events again", number,
+             seen->doubled);
+  tally_find(tally, TALLY_DISORDERED, seen->disordered, "step %ld: %ld events behind later ones",
+             number, seen->disordered);
+  if (seen->interrupted && !step->may_vanish && seen->events[last_place(step)])
+    tally_find(tally, TALLY_WRONG, 1, "step %ld: interrupted, and completed", number);
+  if (seen->odd > 0)
+    tally_find(tally, TALLY_WRONG, 1, "step %ld: seq of event %ld is %ld (%ld such)", number,
+               seen->odd_place + 1, seen->odd_seq, seen->odd);
+  if (runs > 1)
+    tally_find(tally, TALLY_DOUBLED, runs - 1, "step %ld: ran %ld times", number, runs);
+  if (runs == 0 && seen->results > 0 && !seen->interrupted)
+    tally_find(tally, TALLY_WRONG, 1, "step %ld: answered without having run", number);
+}
+
+static void check_leftovers(const struct reader *reader, struct tally *tally) {
+  static const char *const lists[] = {"in", "inflight"};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    if (reader_length(reader, lists[i]) > 0)
+      tally_find(tally, TALLY_WRONG, 1, "%ld left in %s", reader_length(reader, lists[i]),
+                 lists[i]);
+  }
+  if (reader_has(reader, "started"))
+    tally_find(tally, TALLY_WRONG, 1, "a step is left as started");
+}
+
+void checker_check(const struct work *work, const struct reader *reader, struct tally *tally) {
+  struct checker self = {.work = work, .tally = tally, .answered = -1};
+  for (size_t i = 0; i < work->count; i++) {
+    self.seen[i].highest = -1;
+    self.seen[i].events = calloc((size_t)last_place(&work->steps[i]) + 1, sizeof(bool));
+    assert_non_null(self.seen[i].events);
+  }
+  reader_events(reader, take_event, &self);
+  reader_results(reader, take_result, &self);
+  long runs[WORK_STEPS_MAX];
+  work_count_runs(work, runs);
+  for (size_t i = 0; i < work->count; i++) {
+    conclude(&self, (long)i, runs[i]);
+    free(self.seen[i].events);
+  }
+  check_leftovers(reader, tally);
+}

@@ -1,0 +1,59 @@
+/* The connection is cut at a byte of the traffic of a small job, which is always the same. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/fault/family.h"
+#include "tests/support/wait.h"
+
+/* Three steps, of which one fails on stderr and one prints in two batches, and the shutdown. */
+static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
+  trial_open(trial, NULL);
+  trial_put_proxy(trial, plan);
+  work_push_lines(&trial->work, 3, 0);
+  work_push_script(&trial->work, 2, "", 3, "exec >&2; seq 1 2");
+  work_push_script(&trial->work, 4, "", 0, "seq 1 2; sleep 0.11; seq 3 4");
+  job_push_shutdown(trial->job);
+  trial_start_agent(trial);
+  trial_finish(trial, WAIT_BOUND_MS);
+}
+
+static void cut_once(struct trial *trial, enum relay_direction direction, bool swallow) {
+  struct proxy_plan plan = {0};
+  plan.faults[trial->role][0] =
+      (struct relay_fault){.direction = direction, .byte = trial->number, .swallow = swallow};
+  run_small_job(trial, &plan);
+}
+
+void cut_request(struct trial *trial) {
+  cut_once(trial, RELAY_REQUEST, false);
+}
+
+void cut_reply(struct trial *trial) {
+  cut_once(trial, RELAY_REPLY, false);
+}
+
+void cut_swallowed_reply(struct trial *trial) {
+  cut_once(trial, RELAY_REPLY, true);
+}
+
+/* Both connections, each at a byte and in a way that the seed says, and then once more what came in
+   their place, early on: while the agent finds out what became of what it had sent. */
+void cut_again(struct trial *trial) {
+  static const long reach[RELAY_ROLES][PROXY_FAULTS][RELAY_DIRECTIONS] = {
+      [RELAY_INTAKE] = {{400, 1200}, {300, 600}}, [RELAY_OUTBOX] = {{5000, 1000}, {1200, 400}}};
+  struct proxy_plan plan = {0};
+  for (int role = 0; role < RELAY_ROLES; role++) {
+    for (int i = 0; i < PROXY_FAULTS; i++) {
+      enum relay_direction direction = trial_random(trial, 2) == 0 ? RELAY_REQUEST : RELAY_REPLY;
+      plan.faults[role][i].direction = direction;
+      plan.faults[role][i].byte = 1 + trial_random(trial, reach[role][i][direction]);
+      plan.faults[role][i].swallow = direction == RELAY_REPLY && trial_random(trial, 2) == 0;
+    }
+  }
+  run_small_job(trial, &plan);
+}

@@ -1,0 +1,22 @@
+#include "tests/fault/family.h"
+
+const struct family families[] = {
+    {"cut-request", cut_request, .by_byte = true, .by_role = true, .shares_server = true,
+     .amount = {1, 17}},
+    {"cut-reply", cut_reply, .by_byte = true, .by_role = true, .shares_server = true,
+     .amount = {1, 5}},
+    {"swallow-reply", cut_swallowed_reply, .by_byte = true, .by_role = true, .shares_server = true,
+     .amount = {1, 5}},
+    {"cut-again", cut_again, .shares_server = true, .amount = {1000, 100}},
+    {"kill-redis", restart_kept, .amount = {40, 6}},
+    {"restart-empty", restart_empty, .amount = {40, 6}},
+    {"restart-snapshot", restart_snapshot, .amount = {40, 6}},
+    {"freeze", server_freeze, .amount = {2, 1}},
+    {"half-open", network_half_open, .by_role = true, .amount = {3, 1}},
+    {"latency", network_latency, .amount = {4, 1}},
+    {"client-kill", network_client_kill, .amount = {2, 1}},
+    {"maxmemory", server_maxmemory, .amount = {4, 1}},
+    {"failover", server_failover, .amount = {10, 2}},
+    {"kill-agent", kill_agent, .shares_server = true, .cuts = {300, 30}},
+};
+const size_t families_count = sizeof families / sizeof *families;

@@ -1,0 +1,45 @@
+#ifndef TESTS_FAULT_FAMILY_H
+#define TESTS_FAULT_FAMILY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/fault/trial.h"
+
+/*
+ * One kind of fault, in many trials.
+ */
+struct family {
+  const char *name;
+  void (*run)(struct trial *trial); /* in a process of its own; fills the trial's tally */
+  bool by_byte;       /* number 1, 2, 3 … until nothing is cut any more; otherwise a seed */
+  bool by_role;       /* on each of the two connections */
+  bool shares_server; /* the trials need no server of their own */
+  long amount[2];     /* the whole, the short cut: one in so many bytes; or trials */
+  long cuts[2];       /* or trials until there were so many cuts; 0: no such wish */
+};
+
+extern const struct family families[];
+extern const size_t families_count;
+
+/* How they are run, by the file that knows. */
+void cut_request(struct trial *trial);
+void cut_reply(struct trial *trial);
+void cut_swallowed_reply(struct trial *trial);
+void cut_again(struct trial *trial);
+
+void network_half_open(struct trial *trial);
+void network_latency(struct trial *trial);
+void network_client_kill(struct trial *trial);
+
+void restart_kept(struct trial *trial);
+void restart_empty(struct trial *trial);
+void restart_snapshot(struct trial *trial);
+
+void server_freeze(struct trial *trial);
+void server_maxmemory(struct trial *trial);
+void server_failover(struct trial *trial);
+
+void kill_agent(struct trial *trial);
+
+#endif

@@ -1,0 +1,151 @@
+/* redis-server is killed while a step prints, and comes back: with all that it had acknowledged,
+   with nothing, or with what it had some time ago. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#include "tests/fault/family.h"
+#include "tests/support/wait.h"
+
+#define BOUND_MS 60000
+
+/* A step that prints for two seconds. */
+#define LONG_LINES 8000
+static const char print_for_long[] =
+    "i=0; while [ $i -lt 160 ]; do seq $((i*50+1)) $((i*50+50)); i=$((i+1)); sleep 0.01; done";
+
+static void restart(struct trial *trial) {
+  struct job *job = trial->job;
+  redis_server_kill(job->server);
+  trial->tally->cuts++;
+  redis_server_restart(job->server);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(job->server);
+}
+
+static long stream_length(struct trial *trial) {
+  return (long)trial_command(trial, "XLEN sandbox:%s:events", trial->job->id);
+}
+
+void restart_kept(struct trial *trial) {
+  static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+  trial_open(trial, redis_server_start(durable));
+  work_push_lines(&trial->work, 5, 0);
+  work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
+  work_push_lines(&trial->work, 3, 4);
+  job_push_shutdown(trial->job);
+  trial_start_agent(trial);
+  long floor = 0;
+  for (int i = 0; i < 3; i++) {
+    work_wait_events(&trial->work, floor + trial_random(trial, 2000));
+    restart(trial);
+    floor += 2000;
+  }
+  trial_finish(trial, BOUND_MS);
+}
+
+/* A step that prints for long, and then more of its lines when the gate has been opened, for which
+   it waits a minute. */
+static struct work_step *push_gated(struct trial *trial) {
+  return work_push_script(
+      &trial->work, LONG_LINES + 100, "", 0,
+      job_format(trial->job,
+                 "%s; i=0; until [ -e '%s/gate' ] || [ $i -eq 6000 ]; do i=$((i+1)); sleep 0.01; "
+                 "done; seq %d %d",
+                 print_for_long, trial->directory, LONG_LINES + 1, LONG_LINES + 100));
+}
+
+static void open_gate(struct trial *trial) {
+  FILE *file = fopen(job_format(trial->job, "%s/gate", trial->directory), "we");
+  assert_non_null(file);
+  fclose(file);
+}
+
+/* The server takes nothing more from the agent; how many events it has in the end. */
+static long close_doors(struct trial *trial) {
+  trial_command(trial, "CLIENT PAUSE 60000 WRITE");
+  return stream_length(trial);
+}
+
+void restart_empty(struct trial *trial) {
+  trial_open(trial, redis_server_start(NULL));
+  struct work_step *running = push_gated(trial);
+  trial_start_agent(trial);
+  work_wait_events(&trial->work, 1 + trial_random(trial, LONG_LINES / 2));
+  running->gap_until = close_doors(trial);
+  restart(trial);
+  open_gate(trial);
+  work_push_lines(&trial->work, 5, 2);
+  job_push_shutdown(trial->job);
+  trial_finish(trial, BOUND_MS);
+}
+
+/* The server keeps a snapshot while a step runs, and goes back to it later. Three kinds, by seed:
+   0  the same step still runs when the server dies
+   1  it has ended and another one runs: the server forgets the answer. The step may stay without
+      one, but does not run again, not even by the next agent
+   2  as 0, and the snapshot shows a step in the queue that is taken already when the server dies */
+enum snapshot_kind { STEP_RUNS_ON, STEP_IS_FORGOTTEN, STEP_COMES_TWICE, SNAPSHOT_KINDS };
+
+static void push_more(struct trial *trial) {
+  work_push_lines(&trial->work, 3, 1);
+  work_push_lines(&trial->work, 3, 0);
+}
+
+/* With a queue that the agent has not seen yet, if that is the kind. */
+static void keep_snapshot(struct trial *trial, enum snapshot_kind kind) {
+  pid_t agent = agent_process_pid(trial->job->agent);
+  if (kind == STEP_COMES_TWICE) {
+    /* Dropped by the server, the agent waits for nothing that would be handed to it. */
+    assert_int_equal(kill(agent, SIGSTOP), 0);
+    trial_command(trial, "CLIENT KILL TYPE normal SKIPME yes");
+    push_more(trial);
+  }
+  trial_command(trial, "SAVE");
+  assert_int_equal(kill(agent, SIGCONT), 0);
+}
+
+static bool is_queue_taken(void *context) {
+  struct trial *trial = context;
+  return trial_command(trial, "LLEN sandbox:%s:in", trial->job->id) == 0;
+}
+
+void restart_snapshot(struct trial *trial) {
+  enum snapshot_kind kind = (enum snapshot_kind)(trial->number % SNAPSHOT_KINDS);
+  trial_open(trial, redis_server_start(NULL));
+  work_push_lines(&trial->work, 5, 0);
+  long before = 7; /* events of earlier steps than the one that runs in the end */
+  if (kind == STEP_IS_FORGOTTEN) {
+    struct work_step *forgotten = work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
+    forgotten->may_vanish = true;
+    forgotten->gap_until = LONG_LINES + 2;
+    before += LONG_LINES + 2;
+  }
+  struct work_step *running = push_gated(trial);
+  if (kind != STEP_COMES_TWICE)
+    push_more(trial);
+  if (kind == STEP_IS_FORGOTTEN)
+    job_push_shutdown(trial->job);
+  trial_start_agent(trial);
+  work_wait_events(&trial->work, 8 + trial_random(trial, LONG_LINES / 4));
+  keep_snapshot(trial, kind);
+  work_wait_events(&trial->work, before + LONG_LINES / 4 + trial_random(trial, LONG_LINES / 4));
+  if (!wait_until(is_queue_taken, trial, WAIT_BOUND_MS))
+    tally_find(trial->tally, TALLY_WRONG, 1, "no step is taken while another one runs");
+  running->gap_until = close_doors(trial) - before;
+  restart(trial);
+  open_gate(trial);
+  if (kind == STEP_IS_FORGOTTEN) {
+    assert_int_equal(agent_process_wait(trial->job->agent, BOUND_MS), 0);
+    trial_start_agent(trial);
+  }
+  job_push_shutdown(trial->job);
+  trial_finish(trial, BOUND_MS);
+}

@@ -1,0 +1,172 @@
+#include "tests/fault/trial.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/fault/checker.h"
+#include "tests/fault/reader.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+void trial_name(const struct trial *self, char separator, char *out, size_t size) {
+  static const char *const roles[RELAY_ROLES] = {"in", "out"};
+  if (self->by_role)
+    snprintf(out, size, "%s%c%s%c%ld", self->family, separator, roles[self->role], separator,
+             self->number);
+  else
+    snprintf(out, size, "%s%c%ld", self->family, separator, self->number);
+}
+
+/* The log of the agent that was there last, behind those of the earlier ones. */
+static void keep_log(struct trial *self) {
+  char path[PATH_MAX + 16];
+  if (self->job->agent == NULL || self->kept)
+    return;
+  self->kept = true;
+  snprintf(path, sizeof path, "%s/agent.log", self->directory);
+  FILE *file = fopen(path, "ae");
+  assert_non_null(file);
+  fprintf(file, "--- agent %d\n%s", (int)agent_process_pid(self->job->agent),
+          agent_process_log(self->job->agent));
+  fclose(file);
+}
+
+static void leave_evidence(int status, void *context) {
+  struct trial *self = context;
+  struct reader reader;
+  if (status == 0 && tally_is_clean(self->tally))
+    return;
+  keep_log(self);
+  reader_init(&reader, self->job->server, self->job->id, self->tally);
+  reader_dump(&reader, self->directory);
+  reader_release(&reader);
+}
+
+static void end_processes(int status, void *context) {
+  struct trial *self = context;
+  (void)status;
+  proxy_stop(self->proxy);
+  if (self->job->server != self->shared)
+    redis_server_stop(self->job->server);
+  proc_kill_children(getpid());
+}
+
+void trial_open(struct trial *self, struct redis_server *server) {
+  self->job = job_new(server != NULL ? server : self->shared);
+  /* Of one length for all trials of a family: the traffic's length hangs on it. */
+  snprintf(self->job->id, sizeof self->job->id, "{%s-%07ld}", self->family,
+           self->number % 10000000);
+  work_init(&self->work, self->job, self->directory);
+  /* What the agent leaves behind comes to this process, and ends with it. */
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  assert_int_equal(on_exit(end_processes, self), 0);
+  assert_int_equal(on_exit(leave_evidence, self), 0);
+  if (server == NULL)
+    trial_command(self, "FLUSHALL");
+}
+
+void trial_put_proxy(struct trial *self, const struct proxy_plan *plan) {
+  self->proxy = proxy_start(redis_server_port(self->job->server), plan);
+  snprintf(self->job->url, sizeof self->job->url, "redis://127.0.0.1:%d", proxy_port(self->proxy));
+}
+
+void trial_start_agent(struct trial *self) {
+  keep_log(self);
+  job_start_agent(self->job, "--events-maxlen", "0", NULL);
+  self->kept = false;
+}
+
+void trial_kill_agent(struct trial *self) {
+  pid_t pid = agent_process_pid(self->job->agent);
+  kill(pid, SIGSTOP); /* so that it neither sees its children end nor makes new ones */
+  proc_kill_tree(pid);
+  agent_process_wait(self->job->agent, WAIT_BOUND_MS);
+}
+
+struct watch {
+  struct trial *trial;
+  struct reader reader;
+};
+
+static bool agent_has_ended(void *context) {
+  struct watch *watch = context;
+  reader_glance(&watch->reader);
+  return !agent_process_is_running(watch->trial->job->agent);
+}
+
+void trial_finish(struct trial *self, int bound_ms) {
+  struct watch watch = {.trial = self};
+  reader_init(&watch.reader, self->job->server, self->job->id, self->tally);
+  if (!wait_until(agent_has_ended, &watch, bound_ms))
+    tally_find(self->tally, TALLY_WRONG, 1, "the agent still runs after %d ms", bound_ms);
+  else if (agent_process_wait(self->job->agent, 0) != 0)
+    tally_find(self->tally, TALLY_WRONG, 1, "the agent left with %d",
+               agent_process_wait(self->job->agent, 0));
+  checker_check(&self->work, &watch.reader, self->tally);
+  reader_release(&watch.reader);
+  if (self->proxy != NULL)
+    self->tally->cuts += proxy_cuts(self->proxy);
+}
+
+struct expected {
+  struct trial *trial;
+  long results;
+};
+
+static bool has_results(void *context) {
+  const struct expected *expected = context;
+  return trial_command(expected->trial, "LLEN sandbox:%s:results", expected->trial->job->id) >=
+         expected->results;
+}
+
+bool trial_wait_results(struct trial *self, long results, int bound_ms) {
+  return wait_until(has_results, &(struct expected){self, results}, bound_ms);
+}
+
+long trial_random(struct trial *self, long count) {
+  return nrand48(self->random) % count;
+}
+
+static bool never(void *context) {
+  (void)context;
+  return false;
+}
+
+void trial_let_pass(int milliseconds) {
+  wait_until(never, NULL, milliseconds);
+}
+
+long long trial_command(struct trial *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = redisvCommand(self->job->redis, format, arguments);
+  va_end(arguments);
+  if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+    job_fail(self->job, "%s: %s", format, reply == NULL ? self->job->redis->errstr : reply->str);
+  long long integer = reply->integer;
+  freeReplyObject(reply);
+  return integer;
+}
+
+void trial_expect_log(struct trial *self, const char *text, int least, int most) {
+  int count = 0;
+  const char *at = agent_process_log(self->job->agent);
+  while ((at = strstr(at, text)) != NULL) {
+    count++;
+    at += strlen(text);
+  }
+  if (count < least || count > most)
+    tally_find(self->tally, TALLY_WRONG, 1, "the log says %s %d times, not %d to %d", text, count,
+               least, most);
+}

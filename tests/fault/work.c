@@ -1,0 +1,69 @@
+#include "tests/fault/work.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/wait.h"
+
+void work_init(struct work *self, struct job *job, const char *directory) {
+  *self = (struct work){.job = job};
+  snprintf(self->runs, sizeof self->runs, "%s/runs", directory);
+}
+
+struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,
+                                   const char *script) {
+  static const char to_stderr[] = "exec >&2;";
+  assert_true(self->count < WORK_STEPS_MAX);
+  struct work_step *step = &self->steps[self->count];
+  *step = (struct work_step){.exit_code = exit_code, .lines = lines, .filler = filler};
+  bool on_stderr = strncmp(script, to_stderr, sizeof to_stderr - 1) == 0;
+  step->stream = on_stderr ? "stderr" : "stdout";
+  const cJSON *json = job_script(self->job, job_format(self->job, "echo %zu >>'%s'; %s; exit %d",
+                                                       self->count, self->runs, script, exit_code));
+  snprintf(step->id, sizeof step->id, "%s", job_text(json, "stepId"));
+  self->count++;
+  job_push(self->job, json);
+  return step;
+}
+
+struct work_step *work_push_lines(struct work *self, long lines, int exit_code) {
+  return work_push_script(self, lines, "", exit_code, job_format(self->job, "seq 1 %ld", lines));
+}
+
+void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]) {
+  memset(runs, 0, WORK_STEPS_MAX * sizeof *runs);
+  FILE *file = fopen(self->runs, "re");
+  unsigned place;
+  while (file != NULL && fscanf(file, "%u", &place) == 1) {
+    if (place < WORK_STEPS_MAX)
+      runs[place]++;
+  }
+  if (file != NULL)
+    fclose(file);
+}
+
+struct sought {
+  const struct work *work;
+  long long entries;
+};
+
+static bool has_entries(void *context) {
+  const struct sought *sought = context;
+  struct job *job = sought->work->job;
+  redisReply *reply = redisCommand(job->redis, "XLEN sandbox:%s:events", job->id);
+  if (reply == NULL)
+    job_fail(job, "XLEN: %s", job->redis->errstr);
+  bool enough = reply->type == REDIS_REPLY_INTEGER && reply->integer >= sought->entries;
+  freeReplyObject(reply);
+  return enough;
+}
+
+void work_wait_events(const struct work *self, long long entries) {
+  if (!wait_until(has_entries, &(struct sought){self, entries}, WAIT_BOUND_MS))
+    job_fail(self->job, "never %lld events", entries);
+}

@@ -1,0 +1,53 @@
+#ifndef TESTS_FAULT_WORK_H
+#define TESTS_FAULT_WORK_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/support/job.h"
+
+/*
+ * What an agent is given to do, and what must have come of it. A step prints its lines as numbers,
+ * 1, 2, 3 …, so that each can be missed, and writes down that it ran, so that its runs can be
+ * counted.
+ */
+#define WORK_STEPS_MAX 24
+
+struct work_step {
+  char id[64];
+  int exit_code;
+  long lines;         /* on one of the two streams */
+  const char *stream; /* "stdout" or "stderr" */
+  const char *filler; /* behind each number */
+  long gap_until;     /* the server was brought back without what it had: lines may be missing in
+                         one place, which ends before this line. 0: none may be */
+  bool may_vanish;    /* and so may its result */
+};
+
+struct work {
+  struct job *job;
+  struct work_step steps[WORK_STEPS_MAX];
+  size_t count;
+  bool may_be_interrupted; /* the agent is killed on purpose */
+  char runs[PATH_MAX];     /* one line for each run of a step: its place in `steps` */
+};
+
+/* `directory` is where the runs are written down. */
+void work_init(struct work *self, struct job *job, const char *directory);
+
+/* Pushes a step that prints 1 … lines on stdout, and exits with this code. */
+struct work_step *work_push_lines(struct work *self, long lines, int exit_code);
+
+/* The same for a script of the caller's that prints these lines, each with the filler behind it, on
+   stdout or, when it begins with `exec >&2;`, on stderr. */
+struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,
+                                   const char *script);
+
+/* How often each step has run. */
+void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]);
+
+/* Waits until the stream has this many entries; fails the test when it never does. */
+void work_wait_events(const struct work *self, long long entries);
+
+#endif
