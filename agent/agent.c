@@ -32,7 +32,7 @@
 #define STOP_LEFTOVERS_GRACE_MS 1000
 #define STOP_DEADLINE_MS 7500
 
-/* How long the log's reader may take for a result that nobody else will ever see. */
+/* How long the log's reader may take for results that nobody else will ever see, all of them. */
 #define LAST_WORDS_MS 2000
 
 enum state { STARTING, WORKING, STOPPING, DRAINING, STOPPED };
@@ -71,7 +71,7 @@ static void log_result(void *owner, const char *json, size_t length) {
 static void leave(struct agent *self) {
   if (!outbox_is_empty(self->outbox)) {
     struct log patient = *self->log;
-    patient.patience_ms = LAST_WORDS_MS;
+    patient.patient_until_ms = clock_monotonic_ms() + LAST_WORDS_MS;
     log_line(&patient, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
     outbox_each_result(self->outbox, log_result, &patient);
   }
@@ -89,12 +89,12 @@ static void drain(struct agent *self) {
     leave(self);
 }
 
-/* The running step may have been waited for without Redis, which has come back since. */
+/* The running step ends with the tree; its answer comes first. */
 static void on_tree_gone(void *owner, size_t survivors) {
   struct agent *self = owner;
   if (survivors > 0)
     log_line(self->log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
-  if (!worker_is_running(self->worker) || outbox_is_gone(self->outbox))
+  if (!worker_is_running(self->worker))
     drain(self);
 }
 
@@ -148,12 +148,9 @@ static void on_outbox_forgotten(void *owner) {
   worker_forgotten(self->worker);
 }
 
-/* Nobody hears the end of the running step, which may even have to wait for room. */
 static void on_outbox_gone(void *owner) {
   struct agent *self = owner;
-  if (self->state == STOPPING)
-    kill_sequence_start(&self->kill, STOP_GRACE_MS);
-  else if (self->state == DRAINING)
+  if (self->state == DRAINING)
     drain(self);
 }
 
@@ -240,7 +237,7 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
   char text[64];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
   worker_stop(self->worker, STOP_GRACE_MS, text);
-  if (!worker_is_running(self->worker) || outbox_is_gone(self->outbox))
+  if (!worker_is_running(self->worker))
     kill_sequence_start(&self->kill, STOP_GRACE_MS);
 }
 

@@ -1,15 +1,15 @@
 #include "agent/history.h"
 
+#include <string.h>
+
+#include "wire/hash.h"
+
 /* In the lowest bits of an entry; 0 is an empty one. */
 enum state { STARTED = 1, HELD = 2, ANSWERED = 3 };
 #define STATE_MASK UINT64_C(3)
 
-/* FNV-1a, 64 bits: its authors' offset and prime. */
 static uint64_t hash(const char *text) {
-  uint64_t value = UINT64_C(0xcbf29ce484222325);
-  for (; *text != '\0'; text++)
-    value = (value ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  return value & ~STATE_MASK;
+  return hash_bytes(text, strlen(text)) & ~STATE_MASK;
 }
 
 static void add(struct history *self, uint64_t entry) {
@@ -19,6 +19,14 @@ static void add(struct history *self, uint64_t entry) {
 
 void history_add(struct history *self, const char *step_id) {
   add(self, hash(step_id) | STARTED);
+}
+
+size_t history_times(const struct history *self, const char *step_id) {
+  uint64_t wanted = hash(step_id) | STARTED;
+  size_t times = 0;
+  for (size_t i = 0; i < HISTORY_MOST; i++)
+    times += self->entries[i] == wanted;
+  return times;
 }
 
 void history_roll_back(struct history *self) {
@@ -33,10 +41,19 @@ void history_roll_back(struct history *self) {
 
 void history_hold(struct history *self, const char *step_id) {
   uint64_t wanted = hash(step_id);
-  for (size_t i = 0; i < HISTORY_MOST; i++)
+  for (size_t i = 0; i < HISTORY_MOST; i++) {
+    if (self->entries[i] == (wanted | HELD))
+      return;
     if (self->entries[i] == (wanted | ANSWERED))
       self->entries[i] = 0;
+  }
   add(self, wanted | HELD);
+}
+
+void history_settle(struct history *self) {
+  for (size_t i = 0; i < HISTORY_MOST; i++)
+    if ((self->entries[i] & STATE_MASK) != STARTED)
+      self->entries[i] = 0;
 }
 
 enum history_verdict history_judge(struct history *self, const char *step_id) {

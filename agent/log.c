@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "wire/memory.h"
 #include "wire/utf8.h"
 
@@ -29,32 +30,40 @@ format_text(char *buffer, size_t size, const char *format, va_list arguments) {
   return text;
 }
 
-/* Length of the character at the start of text, 0 when it is a control or broken. The controls
-   U+0080 to U+009F are two bytes in UTF-8, and some terminals obey them. */
-static size_t printable(const char *text, size_t length) {
-  unsigned char first = (unsigned char)text[0];
-  if (first < 0x80)
-    return first >= 0x20 && first != 0x7f;
-  bool control = first == 0xC2 && length > 1 && (unsigned char)text[1] < 0xA0;
-  return control ? 0 : utf8_sequence(text, length);
+/* The most that one byte is shown as: DEL is \u007f. */
+#define SHOWN_MOST 6
+
+static char *put_hex(char *out, const char *prefix, unsigned char value) {
+  static const char digits[] = "0123456789abcdef";
+  size_t length = strlen(prefix);
+  memcpy(out, prefix, length);
+  out += length;
+  *out++ = digits[value >> 4];
+  *out++ = digits[value & 15];
+  return out;
+}
+
+/* U+007F to U+009F, which JSON allows in a string and some terminals obey. */
+static bool is_late_control(const char *character) {
+  unsigned char first = (unsigned char)character[0];
+  return first == 0x7f || (first == 0xC2 && (unsigned char)character[1] < 0xA0);
 }
 
 static char *put_escaped(char *out, const char *text, size_t length) {
-  static const char digits[] = "0123456789abcdef";
   const char *end = text + length;
   while (text < end) {
-    size_t shown = printable(text, (size_t)(end - text));
-    if (shown > 0) {
-      memcpy(out, text, shown);
-      out += shown;
-      text += shown;
-    } else {
-      unsigned char c = (unsigned char)*text++;
-      *out++ = '\\';
-      *out++ = 'x';
-      *out++ = digits[c >> 4];
-      *out++ = digits[c & 15];
+    size_t character = utf8_sequence(text, (size_t)(end - text));
+    if (character == 0 || (unsigned char)*text < 0x20) {
+      out = put_hex(out, "\\x", (unsigned char)*text++);
+      continue;
     }
+    if (is_late_control(text)) { /* its last byte is its number */
+      out = put_hex(out, "\\u00", (unsigned char)text[character - 1]);
+    } else {
+      memcpy(out, text, character);
+      out += character;
+    }
+    text += character;
   }
   return out;
 }
@@ -77,15 +86,18 @@ static size_t put_time(char *out, size_t size) {
 }
 
 /* Whether a write of up to PIPE_BUF bytes would not block. */
-static bool has_room(int fd, int patience_ms) {
-  struct pollfd descriptor = {.fd = fd, .events = POLLOUT};
-  return poll(&descriptor, 1, patience_ms) > 0;
+static bool has_room(const struct log *self) {
+  int64_t left_ms = self->patient_until_ms > 0 ? self->patient_until_ms - clock_monotonic_ms() : 0;
+  if (left_ms < 0)
+    left_ms = 0;
+  struct pollfd descriptor = {.fd = self->fd, .events = POLLOUT};
+  return poll(&descriptor, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) > 0;
 }
 
 /* The descriptor may be shared with others, so that it must not be made non-blocking. */
 static bool write_all(const struct log *self, const char *text, size_t length) {
   while (length > 0) {
-    if (!has_room(self->fd, self->patience_ms))
+    if (!has_room(self))
       return false;
     ssize_t written = write(self->fd, text, length < PIPE_BUF ? length : PIPE_BUF);
     if (written <= 0)
@@ -116,15 +128,16 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
               ...) {
   if (level < self->least)
     return;
-  enum { JOB_MOST = 128, STEP_MOST = 8, HEAD_SIZE = 64 + 4 * (JOB_MOST + STEP_MOST) };
+  enum { JOB_MOST = 128, STEP_MOST = 8, HEAD_SIZE = 64 + SHOWN_MOST * (JOB_MOST + STEP_MOST) };
   char formatted[1024];
   va_list arguments;
   va_start(arguments, format);
   char *text = format_text(formatted, sizeof formatted, format, arguments);
   va_end(arguments);
   size_t length = strlen(text);
-  char line_buffer[HEAD_SIZE + 4 * sizeof formatted + 1];
-  char *line = text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + 4 * length + 1);
+  char line_buffer[HEAD_SIZE + SHOWN_MOST * sizeof formatted + 1];
+  char *line =
+      text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + SHOWN_MOST * length + 1);
   char *end = line + put_time(line, HEAD_SIZE);
   memcpy(end, level_names[level], 5);
   end += 5;

@@ -32,11 +32,6 @@ bool queue_is_full(const struct queue *self) {
   return self->count == QUEUE_MOST || self->bytes >= QUEUE_BYTES;
 }
 
-void queue_push(struct queue *self, struct queued *queued) {
-  self->items[self->count++] = queued;
-  self->bytes += queued->taken.length;
-}
-
 static struct queued *take_out(struct queue *self, size_t at) {
   struct queued *queued = self->items[at];
   self->count--;
@@ -60,6 +55,15 @@ struct queued *queue_take_run(struct queue *self, const char *step_id) {
   return NULL;
 }
 
+void queue_drop(struct queue *self, bool (*drop)(void *owner, const struct queued *queued),
+                void *owner) {
+  for (size_t i = 0; i < self->count;)
+    if (drop(owner, self->items[i]))
+      queued_free(take_out(self, i));
+    else
+      i++;
+}
+
 void queue_forget_seen(struct queue *self) {
   for (size_t i = 0; i < self->count; i++)
     self->items[i]->seen = false;
@@ -70,9 +74,29 @@ bool queued_is(const struct queued *self, const struct taken *taken) {
          memcmp(self->taken.payload, taken->payload, taken->length) == 0;
 }
 
+static void put_in(struct queue *self, struct queued *queued, size_t place) {
+  for (size_t i = self->count++; i > place; i--)
+    self->items[i] = self->items[i - 1];
+  self->items[place] = queued;
+  self->bytes += queued->taken.length;
+}
+
+size_t queue_behind_seen(const struct queue *self) {
+  size_t place = self->count;
+  while (place > 0 && !self->items[place - 1]->seen)
+    place--;
+  return place;
+}
+
 bool queue_see(struct queue *self, const struct taken *taken) {
   for (size_t i = 0; i < self->count; i++)
     if (!self->items[i]->seen && queued_is(self->items[i], taken))
       return self->items[i]->seen = true;
   return false;
+}
+
+struct queued *queue_insert(struct queue *self, struct queued *queued, size_t place) {
+  struct queued *newest = self->count == QUEUE_MOST ? take_out(self, self->count - 1) : NULL;
+  put_in(self, queued, place);
+  return newest;
 }

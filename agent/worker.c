@@ -23,10 +23,13 @@ struct worker {
   struct step_run *run; /* begun or running; NULL for none */
   const struct queued *running;
   bool begun; /* the run waits for Redis to know of it */
+  bool waits; /* the run is over but for lines for which there is no room */
   uint64_t runs;
   struct history history;
   bool stopping;
 };
+
+static const char lost_result[] = "lost: the step has run, and redis has lost its result";
 
 static void next(struct worker *self);
 
@@ -52,6 +55,11 @@ static void remove_unanswered(struct worker *self, const struct taken *taken) {
   outbox_flush(self->context.outbox);
 }
 
+/* What its answer removes. */
+static const struct taken *taken_of(const struct queued *queued) {
+  return queued->gone ? NULL : &queued->taken;
+}
+
 static void on_run_event(void *owner, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr"};
   struct worker *self = owner;
@@ -66,15 +74,19 @@ static void on_run_flush(void *owner) {
   outbox_flush(self->context.outbox);
 }
 
+/* Without Redis there may never be room. What is over is little: its result is worth it. */
 static bool on_run_full(void *owner) {
   const struct worker *self = owner;
-  return outbox_is_full(self->context.outbox);
+  return !(self->stopping && self->waits) && outbox_is_full(self->context.outbox);
 }
 
-/* Without Redis there may never be room: from here on it is time without a step. */
+/* From here on it is time without a step. */
 static void on_run_waits(void *owner) {
   struct worker *self = owner;
+  self->waits = true;
   self->handler->idle(self->owner);
+  if (self->stopping)
+    step_run_resume(self->run);
 }
 
 static void on_run_done(void *owner, const struct step_run_report *report) {
@@ -84,7 +96,7 @@ static void on_run_done(void *owner, const struct step_run_report *report) {
   step_run_free(self->run);
   self->run = NULL;
   self->running = NULL;
-  self->begun = false;
+  self->begun = self->waits = false;
   supply_settled(self->supply);
   if (self->stopping)
     self->handler->stopped(self->owner);
@@ -107,7 +119,11 @@ static void begin_run(struct worker *self, struct queued *queued) {
 }
 
 void worker_delivered(struct worker *self) {
-  if (!self->begun)
+  if (self->run == NULL)
+    next(self);
+  else
+    supply_more(self->supply);
+  if (!self->begun || !outbox_is_empty(self->context.outbox))
     return;
   self->begun = false;
   self->handler->busy(self->owner);
@@ -121,7 +137,7 @@ static void begin(struct worker *self, struct queued *queued) {
   } else if (queued->refused) {
     step_log_refused(self->context.log, queued->step.step_id, &queued->error, queued->taken.payload,
                      queued->taken.length);
-    answer_without_run(self, queued->step.step_id, queued->error.text, 0, &queued->taken);
+    answer_without_run(self, queued->step.step_id, queued->error.text, 0, taken_of(queued));
     supply_settled(self->supply);
   } else { /* a shutdown: what overtakes does not come this way */
     remove_unanswered(self, &queued->taken);
@@ -130,11 +146,20 @@ static void begin(struct worker *self, struct queued *queued) {
   }
 }
 
-/* Begins what can be begun, unless Redis is behind: then the results would pile up. */
+/* Unless Redis is behind: then the results would pile up. And a step whose id was used before waits
+   until the answer to that one is delivered: then it is known whether it is the same step. */
+static bool may_begin(struct worker *self) {
+  const struct queued *oldest = supply_oldest(self->supply);
+  if (oldest == NULL || self->run != NULL || self->stopping)
+    return false;
+  if (!oldest->refused && history_times(&self->history, oldest->step.step_id) > 0)
+    return outbox_is_empty(self->context.outbox);
+  return !outbox_is_full(self->context.outbox);
+}
+
 static void next(struct worker *self) {
   struct queued *queued;
-  while (self->run == NULL && !self->stopping && !outbox_is_full(self->context.outbox) &&
-         (queued = supply_next(self->supply)) != NULL)
+  while (may_begin(self) && (queued = supply_next(self->supply)) != NULL)
     begin(self, queued);
   if (self->run == NULL && !self->stopping)
     self->handler->idle(self->owner);
@@ -142,10 +167,12 @@ static void next(struct worker *self) {
 }
 
 void worker_room(struct worker *self) {
-  if (self->run != NULL)
+  if (self->run != NULL) {
     step_run_resume(self->run);
-  else
+    supply_more(self->supply);
+  } else {
     next(self);
+  }
 }
 
 /* Overtakes what waits. */
@@ -169,27 +196,30 @@ static void cancel(struct worker *self, const char *step_id) {
    answered once. */
 static bool is_known(struct worker *self, const struct queued *queued) {
   const char *step_id = queued->step.step_id;
+  if (queued->refused || queued->step.kind != STEP_RUN)
+    return false;
   switch (history_judge(&self->history, step_id)) {
   case HISTORY_NEW:
     return false;
   case HISTORY_HELD:
-    remove_unanswered(self, &queued->taken);
+    log_line(self->context.log, LOG_WARN, step_id,
+             "redis hands out this step once more; it is answered once");
+    outbox_removal_of_copy(self->context.outbox, &queued->taken);
+    outbox_flush(self->context.outbox);
     break;
   case HISTORY_ANSWERED:
     log_line(self->context.log, LOG_WARN, step_id,
              "redis has lost the result of this step, which is not run again");
-    answer_without_run(self, step_id, "lost: the step has run, and redis has lost its result", -1,
-                       &queued->taken);
+    answer_without_run(self, step_id, lost_result, -1, &queued->taken);
   }
   return true;
 }
 
 static bool on_arrived(void *owner, struct queued *queued) {
   struct worker *self = owner;
-  self->handler->busy(self->owner);
-  if (queued->refused || queued->step.kind == STEP_SHUTDOWN)
-    return false;
-  if (queued->step.kind == STEP_CANCEL) {
+  if (self->run == NULL)
+    self->handler->busy(self->owner); /* else the time may be running that it waits for Redis */
+  if (!queued->refused && queued->step.kind == STEP_CANCEL) {
     cancel(self, queued->step.step_id);
     remove_unanswered(self, &queued->taken);
   } else if (!is_known(self, queued)) {
@@ -197,6 +227,11 @@ static bool on_arrived(void *owner, struct queued *queued) {
   }
   queued_free(queued);
   return true;
+}
+
+static void on_drained(void *owner) {
+  struct worker *self = owner;
+  history_settle(&self->history);
 }
 
 static void on_changed(void *owner) {
@@ -227,20 +262,24 @@ void worker_begin(struct worker *self) {
   supply_begin(self->supply);
 }
 
-static void hold_known(void *owner, const struct queued *queued) {
-  struct worker *self = owner;
-  bool runs = queued == self->running;
-  history_hold(&self->history, runs ? step_run_step(self->run)->step_id : queued->step.step_id);
+static const char *id_of(const struct worker *self, const struct queued *queued) {
+  return queued == self->running ? step_run_step(self->run)->step_id : queued->step.step_id;
 }
 
-static void hold_missing(void *owner, const struct queued *queued) {
+static void hold_known(void *owner, struct queued *queued) {
+  struct worker *self = owner;
+  history_hold(&self->history, id_of(self, queued));
+}
+
+static void hold_missing(void *owner, struct queued *queued) {
   struct worker *self = owner;
   if (supply_is_missing(self->supply, queued))
     hold_known(self, queued);
 }
 
-static void return_known(void *owner, const struct queued *queued) {
+static void return_known(void *owner, struct queued *queued) {
   struct worker *self = owner;
+  queued->gone = !queued->taken.whole; /* only its beginning could be returned */
   if (queued->taken.whole)
     outbox_return(self->context.outbox, &queued->taken);
 }
@@ -252,16 +291,37 @@ static void on_missing(void *owner) {
   log_line(self->context.log, LOG_WARN, NULL, "redis has lost that steps were taken");
   supply_each(self->supply, hold_missing, self);
   supply_each(self->supply, return_known, self);
+  supply_wait_for_returns(self->supply);
   outbox_flush(self->context.outbox);
+}
+
+static void hold_result(void *owner, const char *json, size_t length) {
+  struct worker *self = owner;
+  char *step_id = step_result_read_id(json, length);
+  if (step_id != NULL)
+    history_hold(&self->history, step_id);
+  free(step_id);
+}
+
+static bool is_twin(void *owner, const struct queued *queued) {
+  return is_known(owner, queued);
 }
 
 /* What is known here, Redis knows again. */
 void worker_forgotten(struct worker *self) {
   log_line(self->context.log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
+  /* One that waits to be started may have run before; so may those that wait behind it. */
+  if (self->begun && history_times(&self->history, step_run_step(self->run)->step_id) > 1)
+    step_run_stop(self->run, 0, lost_result);
   history_roll_back(&self->history);
+  outbox_each_result(self->context.outbox, hold_result, self);
+  if (self->run != NULL)
+    history_hold(&self->history, step_run_step(self->run)->step_id);
+  supply_drop(self->supply, is_twin, self);
   supply_each(self->supply, hold_known, self);
   supply_each(self->supply, return_known, self);
+  supply_wait_for_returns(self->supply);
   outbox_started(self->context.outbox,
                  self->run != NULL ? step_run_step(self->run)->step_id : NULL);
   outbox_flush(self->context.outbox);
@@ -272,6 +332,7 @@ struct worker *worker_new(const struct worker_context *context,
   static const struct supply_handler supply_handler = {.interrupted = on_interrupted,
                                                        .arrived = on_arrived,
                                                        .missing = on_missing,
+                                                       .drained = on_drained,
                                                        .changed = on_changed,
                                                        .failed = on_supply_failed};
   struct worker *self = memory_allocate(sizeof *self);
@@ -296,8 +357,11 @@ void worker_free(struct worker *self) {
 void worker_stop(struct worker *self, int64_t grace_ms, const char *reason) {
   self->stopping = true;
   supply_stop(self->supply);
-  if (self->run != NULL)
-    step_run_stop(self->run, grace_ms, reason);
+  if (self->run == NULL)
+    return;
+  step_run_stop(self->run, grace_ms, reason);
+  if (self->waits)
+    step_run_resume(self->run);
 }
 
 bool worker_is_running(const struct worker *self) {

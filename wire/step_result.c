@@ -2,9 +2,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
 #include "wire/json_string.h"
+#include "wire/memory.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";
@@ -88,4 +92,13 @@ char *step_result_write(const struct step_result *self, char *out) {
   out = put(out, count, count_length);
   *out++ = '}';
   return out;
+}
+
+char *step_result_read_id(const char *json, size_t length) {
+  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
+  cJSON *result = cJSON_ParseWithLength(json, length);
+  const cJSON *id = cJSON_GetObjectItemCaseSensitive(result, "stepId");
+  char *copy = cJSON_IsString(id) ? memory_copy(id->valuestring, strlen(id->valuestring)) : NULL;
+  cJSON_Delete(result);
+  return copy;
 }

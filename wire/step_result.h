@@ -24,4 +24,7 @@ size_t step_result_length(const struct step_result *self);
 /* Writes the result's JSON, no NUL after it; returns the end. */
 char *step_result_write(const struct step_result *self, char *out);
 
+/* The stepId of a result that is read back, to be freed; NULL when it is none. */
+char *step_result_read_id(const char *json, size_t length);
+
 #endif

@@ -84,10 +84,11 @@ static void start_request(struct delivery *self, enum waiting waiting,
   request_send(&self->request, self->link);
 }
 
-static void send_text(struct delivery *self, enum waiting waiting, const char *text,
-                      size_t commands) {
-  struct iovec pieces[REQUEST_PIECES] = {piece(text, strlen(text))};
-  start_request(self, waiting, pieces, commands, 0);
+/* WATCH and GET, and the question, if there is one. */
+static void send_look(struct delivery *self, enum waiting waiting, const char *question) {
+  struct iovec pieces[REQUEST_PIECES] = {piece(self->look, strlen(self->look)),
+                                         piece(question, strlen(question))};
+  start_request(self, waiting, pieces, LOOK_COMMANDS + (waiting == QUESTION ? 1 : 0), 0);
 }
 
 static char *make_tail(const struct delivery *self) {
@@ -125,9 +126,9 @@ static void next_request(struct delivery *self) {
   if (self->waiting != NOTHING || !link_is_up(self->link))
     return;
   if (!self->looked)
-    send_text(self, LOOK, self->look, LOOK_COMMANDS);
+    send_look(self, LOOK, "");
   else if (self->question != NULL && self->claimed)
-    send_text(self, QUESTION, self->question, 1);
+    send_look(self, QUESTION, self->question);
   else if (!self->claimed || hold_window(self->hold, &window))
     send_window(self, &window);
   else
@@ -206,6 +207,16 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     tell(self, verdict, arrived);
 }
 
+/* In front of a question: Redis may have gone back, or the job to another, with this connection
+   still there. No window is under way that could have arrived. */
+static void on_look(struct delivery *self, const redisReply *reply) {
+  enum claim_verdict verdict = judge(self, reply);
+  if (verdict == CLAIM_TAKEN)
+    tell_taken(self);
+  else
+    tell(self, verdict, false);
+}
+
 /* Until the owner has returned this is still the request: the next question follows this one, with
    no window between them. */
 static void on_answer(struct delivery *self, const redisReply *reply) {
@@ -224,10 +235,13 @@ static void on_reply(void *owner, const redisReply *reply) {
     link_drop(self->link, "an answer nobody asked for");
     return;
   }
+  bool clean = self->request.refusal[0] == '\0';
+  if (self->waiting == QUESTION && self->request.answered == LOOK_COMMANDS && clean)
+    on_look(self, reply);
   if (!last)
     return;
   link_expect(self->link, 0);
-  if (self->request.refusal[0] != '\0')
+  if (!clean)
     on_refusal(self);
   else if (self->waiting == QUESTION)
     on_answer(self, reply);
@@ -328,6 +342,10 @@ void delivery_ask(struct delivery *self, char *command,
   self->answer = answer;
   self->answer_owner = owner;
   next_request(self);
+}
+
+bool delivery_had_owner(const struct delivery *self) {
+  return self->claim.generation > 1;
 }
 
 bool delivery_is_gone(const struct delivery *self) {

@@ -61,6 +61,9 @@ void delivery_go(struct delivery *self);
 void delivery_ask(struct delivery *self, char *command,
                   void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 
+/* Another agent had the job before this one, as far as Redis knows. */
+bool delivery_had_owner(const struct delivery *self);
+
 /* Redis was lost, and an attempt to come back to it has failed; or the delivery has failed. */
 bool delivery_is_gone(const struct delivery *self);
 

@@ -61,10 +61,9 @@ static void on_error(struct intake *self, const char *text) {
     ask(self);
     return;
   }
-  if (link_overcomes(self->link, text)) {
-    self->asked = self->doubtful = false; /* it was not done */
+  /* It was not done; but a Redis that changes its role may have gone back too. */
+  if (link_overcomes(self->link, text))
     return;
-  }
   struct error error;
   (void)error_set(&error, "redis refuses %s %.120s: %.100s",
                   self->old_move != NULL ? "BLMOVE" : "BRPOPLPUSH", self->key,

@@ -24,7 +24,7 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
-/* How long an error reply that comes and goes is told once. */
+/* How long an error reply that comes and goes is told once. One that lasts is told once anyway. */
 #define TOLD_MS (60 * 1000)
 
 /* From the connection to the end of the login. */
@@ -94,12 +94,12 @@ static int next_pause(struct link *self) {
   return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
 }
 
-/* Whether an error reply of this kind, its first word, was told a short while ago: one that comes
-   and goes, as OOM does, would fill the log. */
+/* Whether an error reply of this kind, its first word, is what the link is troubled by, or was told
+   a short while ago: one that comes and goes, as OOM does, would fill the log. */
 static bool is_told(const struct link *self, const char *why) {
   size_t kind = strcspn(why, " ");
-  return self->told_ms > 0 && clock_monotonic_ms() - self->told_ms < TOLD_MS &&
-         strncmp(self->trouble, why, kind + 1) == 0;
+  bool lately = self->troubled || clock_monotonic_ms() - self->told_ms < TOLD_MS;
+  return self->told_ms > 0 && lately && strncmp(self->trouble, why, kind + 1) == 0;
 }
 
 /* The same trouble is told once, however often it comes back before an answer is of use. */

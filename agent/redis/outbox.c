@@ -21,16 +21,11 @@ struct outbox {
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
   size_t room_bytes; /* there is room again when no more is held */
-  bool was_full;
+  bool waited_for;
 };
-
-static void note_full(struct outbox *self) {
-  self->was_full |= outbox_is_full(self);
-}
 
 void outbox_event(struct outbox *self, const struct step_event *event) {
   records_event(&self->records, event);
-  note_full(self);
 }
 
 void outbox_started(struct outbox *self, const char *step_id) {
@@ -40,11 +35,14 @@ void outbox_started(struct outbox *self, const char *step_id) {
 void outbox_result(struct outbox *self, const struct step_event *completed,
                    const struct step_result *result, const struct taken *taken, bool started) {
   records_result(&self->records, completed, result, taken, started);
-  note_full(self);
 }
 
 void outbox_removal(struct outbox *self, const struct taken *taken) {
   records_removal(&self->records, taken);
+}
+
+void outbox_removal_of_copy(struct outbox *self, const struct taken *taken) {
+  records_removal_of_copy(&self->records, taken);
 }
 
 void outbox_return(struct outbox *self, const struct taken *taken) {
@@ -55,12 +53,18 @@ void outbox_flush(struct outbox *self) {
   delivery_go(self->delivery);
 }
 
-bool outbox_is_full(const struct outbox *self) {
-  return self->hold.bytes >= self->hold_bytes;
+bool outbox_is_full(struct outbox *self) {
+  bool full = self->hold.bytes >= self->hold_bytes;
+  self->waited_for |= full;
+  return full;
 }
 
 bool outbox_is_empty(const struct outbox *self) {
   return self->hold.bytes == 0;
+}
+
+bool outbox_had_owner(const struct outbox *self) {
+  return delivery_had_owner(self->delivery);
 }
 
 bool outbox_is_gone(const struct outbox *self) {
@@ -114,8 +118,8 @@ static void on_delivered(void *owner) {
   struct outbox *self = owner;
   if (self->hold.bytes == 0)
     self->handler->empty(self->owner);
-  if (self->was_full && self->hold.bytes <= self->room_bytes) {
-    self->was_full = false;
+  if (self->waited_for && self->hold.bytes <= self->room_bytes) {
+    self->waited_for = false;
     self->handler->room(self->owner);
   }
 }

@@ -63,13 +63,18 @@ void outbox_started(struct outbox *self, const char *step_id);
 void outbox_result(struct outbox *self, const struct step_event *completed,
                    const struct step_result *result, const struct taken *taken, bool started);
 void outbox_removal(struct outbox *self, const struct taken *taken);
+void outbox_removal_of_copy(struct outbox *self, const struct taken *taken);
 void outbox_return(struct outbox *self, const struct taken *taken);
 
 /* Everything so far is to leave: at once, or with what follows the window that is on its way. */
 void outbox_flush(struct outbox *self);
 
-bool outbox_is_full(const struct outbox *self);
+/* Whoever is told so waits for room(). */
+bool outbox_is_full(struct outbox *self);
 bool outbox_is_empty(const struct outbox *self);
+
+/* See delivery_had_owner. */
+bool outbox_had_owner(const struct outbox *self);
 
 /* Redis was lost, and an attempt to come back to it has failed; or the outbox has failed. */
 bool outbox_is_gone(const struct outbox *self);

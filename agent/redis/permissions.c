@@ -35,6 +35,7 @@ void permissions_init(struct permissions *self, const struct keys *keys) {
       {"SET", keys->committed, ""},
       {"EXPIRE", keys->in, "1"},
       {"EXPIRE", keys->results, "1"},
+      {"PERSIST", keys->in},
       {"DISCARD"},
   };
   *self = (struct permissions){.text = memory_copy("", 0)};

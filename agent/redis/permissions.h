@@ -9,7 +9,7 @@
  * that it should be, and whether each command would be allowed. So that what is wrong is said at
  * boot, with the command and the key, and not with the first result. Does no I/O.
  */
-#define PERMISSIONS_COUNT 21
+#define PERMISSIONS_COUNT 22
 
 struct permissions {
   char *text;

@@ -150,6 +150,16 @@ void records_removal(struct records *self, const struct taken *taken) {
   put(self, &piece);
 }
 
+void records_removal_of_copy(struct records *self, const struct taken *taken) {
+  struct piece piece = {0};
+  struct command_word payload = {.text = taken->payload, .length = taken->length};
+  add(&piece,
+      (struct command_word[]){command_word("LREM"), command_word(self->keys->inflight),
+                              command_word("1"), payload},
+      4);
+  put(self, &piece);
+}
+
 void records_return(struct records *self, const struct taken *taken) {
   struct piece piece = {0};
   struct command_word payload = {.text = taken->payload, .length = taken->length};
@@ -166,7 +176,10 @@ void records_refresh(struct records *self) {
   const char *all[] = {keys->in, keys->events, keys->results, keys->inflight, keys->started};
   struct piece piece = {0};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    add_expire(self, &piece, all[i]);
+    if (self->ttl[0] != '\0')
+      add_expire(self, &piece, all[i]);
+    else
+      add(&piece, (struct command_word[]){command_word("PERSIST"), command_word(all[i])}, 2);
   put(self, &piece);
 }
 

@@ -50,10 +50,14 @@ void records_result(struct records *self, const struct step_event *completed,
 /* Removes a step without an answer. */
 void records_removal(struct records *self, const struct taken *taken);
 
+/* Removes the newest of the steps that are alike, which was taken once more; it must be whole. */
+void records_removal_of_copy(struct records *self, const struct taken *taken);
+
 /* Puts a step back among those that are taken, as the oldest. */
 void records_return(struct records *self, const struct taken *taken);
 
-/* Lets all keys of the job live on for their time. */
+/* Lets all keys of the job live on for their time; without one they stay, also those that an
+   earlier agent gave a time. */
 void records_refresh(struct records *self);
 
 /* How many of such a step (there may be several that are alike) what is held removes. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/redis/command.h"
+#include "wire/hash.h"
 #include "wire/memory.h"
 #include "wire/step_event.h"
 
@@ -17,12 +18,9 @@ static void ask_step(struct recovery *self) {
   outbox_ask(self->outbox, command_new(words, 3), on_step, self);
 }
 
-/* FNV-1a. Of those that are not whole nothing is compared, they go in order. */
+/* Of those that are not whole nothing is compared, they go in order. */
 static uint64_t hash(const struct taken *taken) {
-  uint64_t value = 14695981039346656037U;
-  for (size_t i = 0; taken->whole && i < taken->length; i++)
-    value = (value ^ (unsigned char)taken->payload[i]) * 1099511628211U;
-  return value;
+  return hash_bytes(taken->payload, taken->whole ? taken->length : 0);
 }
 
 /* Its removal may be on its way: then it is answered. A removal is of the oldest of those that are

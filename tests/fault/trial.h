@@ -4,9 +4,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "tests/fault/proxy.h"
 #include "tests/fault/tally.h"
 #include "tests/fault/work.h"
+#include "tests/support/proxy.h"
 
 /*
  * One agent, one job, one thing that is broken. A trial has a process of its own, which whatever

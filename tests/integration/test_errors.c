@@ -244,10 +244,10 @@ static void a_permission_that_is_missing_is_said_at_boot(void **state) {
   static const struct {
     const char *command;
     const char *key;
-  } rows[] = {{"XADD", "events"},   {"LPUSH", "results"}, {"LREM", "inflight"},
-              {"SET", "started"},   {"EXPIRE", "in"},     {"LINDEX", "inflight"},
-              {"GET", "started"},   {"DEL", "started"},   {"RPUSH", "inflight"},
-              {"LTRIM", "inflight"}};
+  } rows[] = {{"XADD", "events"},    {"LPUSH", "results"}, {"LREM", "inflight"},
+              {"SET", "started"},    {"EXPIRE", "in"},     {"LINDEX", "inflight"},
+              {"GET", "started"},    {"DEL", "started"},   {"RPUSH", "inflight"},
+              {"LTRIM", "inflight"}, {"PERSIST", "in"}};
   struct job *job = *state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);

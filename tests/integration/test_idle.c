@@ -12,6 +12,7 @@
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
+#include "tests/support/proxy.h"
 #include "tests/support/wait.h"
 
 /* One cycle, less what clocks may differ, and more what a busy machine may add. */
@@ -25,12 +26,15 @@ enum {
   WITHOUT_REDIS,
   OUTPUT_WAITS,
   RESULT_WAITS,
+  LINES_WAIT,
+  START_WAITS,
   STEP_COUNTS,
   CASES
 };
 
 struct agents {
   struct job *jobs[CASES];
+  struct proxy *proxy; /* of START_WAITS */
   int64_t idle_since[CASES];
   int64_t left_at[CASES];
 };
@@ -73,6 +77,39 @@ static bool waits_for_a_step(void *context) {
   return waits;
 }
 
+/* Redis is gone, and the command too; its lines are more than may be held. */
+static void start_lines_wait(struct agents *agents) {
+  struct job *job = agents->jobs[LINES_WAIT] = job_new(redis_server_start(NULL));
+  job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", "65536", NULL);
+  const char *gate = job_path(job, "gate");
+  const char *script =
+      job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; seq 3000; exit 7", gate);
+  const cJSON *step = job_script(job, script);
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  redis_server_kill(job->server);
+  fclose(fopen(gate, "we"));
+  assert_true(proc_wait_gone(job_format(job, "sh -c %s", script), WAIT_BOUND_MS));
+  agents->idle_since[LINES_WAIT] = wait_now_ms();
+}
+
+/* Redis has given two steps, and never says that it knows of the first one's start. */
+static void start_start_waits(struct agents *agents) {
+  struct job *job = agents->jobs[START_WAITS] = job_new(redis_server_start(NULL));
+  agents->proxy = proxy_start(redis_server_port(job->server), NULL);
+  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
+           proxy_port(agents->proxy));
+  job_start_agent(job, "--idle-cycles", "1", NULL);
+  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  proxy_deafen(agents->proxy, RELAY_OUTBOX);
+  job_push(job, job_step(job, "true", NULL));
+  job_wait_length(job, "inflight", 1);
+  job_push(job, job_step(job, "true", NULL));
+  job_wait_length(job, "inflight", 2);
+  redis_server_kill(job->server);
+  agents->idle_since[START_WAITS] = wait_now_ms();
+}
+
 static int start_all(void **state) {
   struct agents *agents = calloc(1, sizeof *agents);
   assert_non_null(agents);
@@ -87,6 +124,8 @@ static int start_all(void **state) {
   agents->jobs[STEP_COUNTS] = start("1", NULL);
   for (int i = 0; i < CASES; i++)
     agents->idle_since[i] = wait_now_ms();
+  start_lines_wait(agents);
+  start_start_waits(agents);
 
   struct job *job = agents->jobs[STEP_COUNTS];
   job_push(job, job_step(job, "sleep", "8", NULL));
@@ -132,6 +171,7 @@ static int stop_all(void **state) {
   struct agents *agents = *state;
   for (int i = 0; i < CASES; i++)
     job_free(agents->jobs[i]);
+  proxy_stop(agents->proxy);
   free(agents);
   return 0;
 }
@@ -183,6 +223,22 @@ static void a_result_that_waits_for_redis_does_not_keep_it(void **state) {
   assert_non_null(strstr(result, "\"outputContent\":\"up\\nlast\\n\",\"eventCount\":4}\n"));
 }
 
+/* The same when the hold has no room for the last lines. */
+static void lines_that_wait_for_redis_do_not_keep_it(void **state) {
+  struct agents *agents = *state;
+  expect_left_in_time(agents, LINES_WAIT, 3);
+  struct job *job = agents->jobs[LINES_WAIT];
+  const char *result = strstr(agent_process_log(job->agent), "undelivered result: {");
+  if (result == NULL)
+    job_fail(job, "no undelivered result in the log");
+  assert_non_null(strstr(result, "\\n2999\\n3000\\n\",\"eventCount\":3003}\n"));
+  assert_non_null(strstr(result, "\"exitCode\":7,"));
+}
+
+static void a_step_that_cannot_start_does_not_keep_it(void **state) {
+  expect_left_in_time(*state, START_WAITS, 3);
+}
+
 static void a_running_step_is_not_idle(void **state) {
   expect_left_in_time(*state, STEP_COUNTS, 2);
 }
@@ -196,6 +252,8 @@ int main(void) {
       cmocka_unit_test(time_without_redis_counts),
       cmocka_unit_test(output_that_waits_for_redis_does_not_keep_it),
       cmocka_unit_test(a_result_that_waits_for_redis_does_not_keep_it),
+      cmocka_unit_test(lines_that_wait_for_redis_do_not_keep_it),
+      cmocka_unit_test(a_step_that_cannot_start_does_not_keep_it),
       cmocka_unit_test(a_running_step_is_not_idle),
   };
   return cmocka_run_group_tests_name("idle", tests, start_all, stop_all);

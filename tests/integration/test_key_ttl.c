@@ -123,6 +123,27 @@ static void with_0_they_stay(void **state) {
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
+/* What it inherits, too: steps in both lists, events, a result, the claim. */
+static void with_0_they_stay_after_an_agent_with_a_time(void **state) {
+  struct job *job = *state;
+  const cJSON *steps[2];
+  job_push(job, job_step(job, "true", NULL));
+  for (size_t i = 0; i < 2; i++) {
+    steps[i] = job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+    job_push(job, steps[i]);
+  }
+  for (int i = 0; i < WAITING; i++)
+    job_push(job, job_step(job, "true", NULL));
+  job_start_agent(job, "--key-ttl", "1000", NULL);
+  events_wait(job, steps[0], "stdout", "up");
+  assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
+  job_kill_agent(job);
+  job_start_agent(job, "--key-ttl", "0", NULL);
+  events_wait(job, steps[1], "stdout", "up");
+  for (size_t i = 0; i < NAMES; i++)
+    assert_int_equal(time_left(job, names[i]), -1);
+}
+
 static void a_shutdown_leaves_what_a_server_reads(void **state) {
   struct job *job = *state;
   job_start_agent(job, NULL);
@@ -161,6 +182,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_idle_agent_keeps_them_too, job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(by_default_it_is_a_week, job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(with_0_they_stay, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(with_0_they_stay_after_an_agent_with_a_time, job_setup_server,
+                                      job_teardown),
       cmocka_unit_test_setup_teardown(a_shutdown_leaves_what_a_server_reads, job_setup_server,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(a_signal_does_too, job_setup_server, job_teardown),

@@ -122,6 +122,26 @@ static void a_step_that_runs_is_not_run_again(void **state) {
   expect_nothing_left(job);
 }
 
+/* The step lies in `in` again, and is over: its result is held, and is the only one. */
+static void a_step_that_ended_meanwhile_is_answered_once(void **state) {
+  struct job *job = *state;
+  const char *ran = job_path(job, "ran");
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = gated_step(job, ran, gate);
+  job_push(job, step);
+  take_snapshot(job);
+  job_start_agent(job, NULL);
+  events_wait(job, step, "stdout", "up");
+  redis_server_kill(job->server);
+  open_gate(gate);
+  agent_process_wait_log(job->agent, "exit=0");
+  restart(job);
+  job_expect_answer(job, step, 0, NULL, "up\ndown\n");
+  job_wait_length(job, "in", 0);
+  assert_int_equal(lines_in(ran), 1);
+  expect_nothing_left(job);
+}
+
 /* The step is known to have been taken, not to have been started. */
 static void what_was_taken_in_the_snapshot_is_answered_once(void **state) {
   struct job *job = *state;
@@ -226,6 +246,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_empty_one_tells_the_next_agent, job_setup, job_teardown),
       cmocka_unit_test_setup_teardown(a_step_that_runs_is_not_run_again, job_setup_server,
                                       job_teardown),
+      cmocka_unit_test_setup_teardown(a_step_that_ended_meanwhile_is_answered_once,
+                                      job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(what_was_taken_in_the_snapshot_is_answered_once, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(what_was_taken_after_the_snapshot_is_answered_once, job_setup,

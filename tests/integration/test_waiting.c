@@ -49,7 +49,7 @@ static void so_many_wait_in_the_agent(void **state) {
 
 /* 4 MiB of payloads are as good as 64. */
 static void so_many_bytes_wait_in_the_agent(void **state) {
-  enum { STEPS = 8, SIZE = 1 << 20, MOST_BYTES = 4 };
+  enum { STEPS = 36, SIZE = 1 << 20, MOST_BYTES = 32 };
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);

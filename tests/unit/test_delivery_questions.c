@@ -100,7 +100,7 @@ static void it_comes_behind_the_window_that_is_on_its_way(void **state) {
   gets(&asker, "nil ");
   delivery_owner_awaits(owner, &owner->delivered, 2);
   size_t commands = fake_redis_commands(owner->server);
-  /* MULTI one SET EXEC WATCH GET, LINDEX, MULTI two SET EXEC WATCH GET */
+  /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
   assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
@@ -115,10 +115,35 @@ static void no_window_comes_between_two_in_a_row(void **state) {
   gets(&asker, "nil nil nil ");
   delivery_owner_awaits(owner, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
   for (size_t i = 0; i < 3; i++)
-    assert_string_equal(fake_redis_command(owner->server, commands - 9 + i),
+    assert_string_equal(fake_redis_command(owner->server, commands - 13 + 3 * i),
                         "LINDEX " KEY "inflight -1");
   assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
+}
+
+/* The connection is the same, what is behind it is not. */
+static void that_redis_went_back_is_told_before_the_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "");
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_non_null(strstr(owner->said, "forgotten"));
+}
+
+static void another_owner_is_noticed_before_the_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "9:00000000000000ff:1");
+  ask(&asker);
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(asker.text, "");
 }
 
 static void it_is_asked_again_after_a_lost_connection(void **state) {
@@ -192,6 +217,8 @@ int main(void) {
       TEST(it_waits_until_the_job_is_claimed),
       TEST(it_comes_behind_the_window_that_is_on_its_way),
       TEST(no_window_comes_between_two_in_a_row),
+      TEST(that_redis_went_back_is_told_before_the_answer),
+      TEST(another_owner_is_noticed_before_the_answer),
       TEST(it_is_asked_again_after_a_lost_connection),
       TEST(what_passes_is_asked_again),
       TEST(what_does_not_pass_is_told),

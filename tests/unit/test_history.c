@@ -101,6 +101,38 @@ static void the_newest_are_kept(void **state) {
   }
 }
 
+static void what_is_held_twice_is_held_once(void **state) {
+  struct history *history = *state;
+  history_hold(history, "waits");
+  history_hold(history, "waits");
+  assert_int_equal(history_judge(history, "waits"), HISTORY_HELD);
+  assert_int_equal(history_judge(history, "waits"), HISTORY_NEW);
+}
+
+/* Redis has handed out all that it had: an id that comes now is pushed on purpose. */
+static void when_it_is_settled_everything_is_new(void **state) {
+  struct history *history = *state;
+  history_add(history, "answered");
+  history_roll_back(history);
+  history_hold(history, "held");
+  history_add(history, "young");
+  history_settle(history);
+  assert_int_equal(history_judge(history, "answered"), HISTORY_NEW);
+  assert_int_equal(history_judge(history, "held"), HISTORY_NEW);
+  history_roll_back(history);
+  assert_int_equal(history_judge(history, "young"), HISTORY_ANSWERED);
+}
+
+static void starts_are_counted(void **state) {
+  struct history *history = *state;
+  assert_int_equal(history_times(history, "a"), 0);
+  history_add(history, "a");
+  history_add(history, "b");
+  history_add(history, "a");
+  assert_int_equal(history_times(history, "a"), 2);
+  assert_int_equal(history_times(history, "b"), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(before_a_rollback_everything_is_new, set_up, tear_down),
@@ -113,6 +145,9 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(
           a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_held_twice_is_held_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(when_it_is_settled_everything_is_new, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(starts_are_counted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_newest_are_kept, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("history", tests, NULL, NULL);

@@ -281,18 +281,24 @@ static void a_new_connection_asks_only_what_is_wanted(void **state) {
   assert_int_equal(scene->asked, 2);
 }
 
-static void what_passes_is_asked_again(void **state) {
+/* Nothing was done; but a Redis that changes its role may have gone back too. */
+static void what_passes_leaves_a_doubt(void **state) {
+  static const char *const errors[] = {
+      "-UNBLOCKED force unblock from blocking operation\r\n",
+      "-LOADING Redis is loading the dataset in memory\r\n",
+      "-READONLY You can't write against a read only replica.\r\n"};
   struct scene *scene = *state;
   intake_take(scene->intake);
   asks(scene);
-  fake_redis_send(scene->server, "-UNBLOCKED force unblock from blocking operation\r\n");
-  asks(scene);
-  fake_redis_send(scene->server, "-LOADING Redis is loading the dataset in memory\r\n");
-  asks(scene);
-  fake_redis_send(scene->server, "-READONLY You can't write against a read only replica.\r\n");
-  asks(scene);
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    scene->doubtful = 0;
+    fake_redis_send(scene->server, errors[i]);
+    assert_true(loop_until(&scene->loop, loop_is_counted, &scene->doubtful));
+    assert_int_equal(scene->asked, 0);
+    intake_take(scene->intake);
+    asks(scene);
+  }
   assert_int_equal(fake_redis_connections(scene->server), 4);
-  assert_int_equal(scene->doubtful, 0); /* nothing was done */
   assert_int_equal(scene->failed, 0);
 }
 
@@ -372,7 +378,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_answer_nobody_asked_for_is_no_step, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_new_connection_asks_only_what_is_wanted, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_passes_is_asked_again, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_passes_leaves_a_doubt, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_does_not_pass_is_told, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_refused_login_is_told, set_up, tear_down),
       cmocka_unit_test_setup_teardown(after_a_stop_nothing_comes, set_up, tear_down),

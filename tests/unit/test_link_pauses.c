@@ -27,18 +27,32 @@ static void starts(struct link_owner *owner) {
   link_owner_comes_up(owner);
 }
 
+static void forget(struct link_owner *owner) {
+  owner->up = owner->down = 0;
+  owner->answered = 0;
+}
+
+static void comes_back(struct link_owner *owner) {
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->down));
+  link_owner_comes_up(owner);
+}
+
 /* The connection is lost, or dropped for this reason; how long it takes until it is back. */
 static int64_t away_ms(struct link_owner *owner, const char *why) {
   int64_t start_ms = wait_now_ms();
-  owner->up = owner->down = 0;
-  owner->answered = 0;
+  forget(owner);
   if (why != NULL)
     link_drop(owner->link, why);
   else
     fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->down));
-  link_owner_comes_up(owner);
+  comes_back(owner);
   return wait_now_ms() - start_ms;
+}
+
+static void is_refused(struct link_owner *owner, const char *text) {
+  forget(owner);
+  assert_true(link_overcomes(owner->link, text));
+  comes_back(owner);
 }
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
@@ -86,6 +100,37 @@ static void it_is_over_when_the_link_works(void **state) {
   assert_int_equal(link_owner_logged(owner, "again after 0."), 1);
 }
 
+static void an_error_that_lasts_is_told_once(void **state) {
+  struct link_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 4; times++) {
+    is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
+    ahead_ms += 100000;
+  }
+  assert_int_equal(link_owner_logged(owner, "refuses for now: OOM"), 1);
+  is_refused(owner, "MISCONF no disk"); /* which is other trouble */
+  assert_int_equal(link_owner_logged(owner, "refuses for now"), 2);
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "again after 40"), 1);
+}
+
+/* Over and there again: a minute has to lie between two that are told. */
+static void an_error_that_comes_and_goes_is_told_every_minute(void **state) {
+  struct link_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 3; times++) {
+    is_refused(owner, "OOM no room");
+    link_works(owner->link);
+    ahead_ms += 20000;
+  }
+  assert_int_equal(link_owner_logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(link_owner_logged(owner, "again after"), 1);
+  is_refused(owner, "OOM no room");
+  link_works(owner->link);
+  assert_int_equal(link_owner_logged(owner, "refuses for now: OOM"), 2);
+  assert_int_equal(link_owner_logged(owner, "again after"), 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(they_double_until_the_link_works, link_owner_set_up,
@@ -94,6 +139,10 @@ int main(void) {
                                       link_owner_tear_down),
       cmocka_unit_test_setup_teardown(it_is_over_when_the_link_works, link_owner_set_up,
                                       link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(an_error_that_lasts_is_told_once, link_owner_set_up,
+                                      link_owner_tear_down),
+      cmocka_unit_test_setup_teardown(an_error_that_comes_and_goes_is_told_every_minute,
+                                      link_owner_set_up, link_owner_tear_down),
   };
   return cmocka_run_group_tests_name("link_pauses", tests, NULL, NULL);
 }

@@ -1,6 +1,10 @@
+#include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <regex.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "agent/clock.h"
 #include "agent/log.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
@@ -123,10 +129,10 @@ static void a_fact_stays_a_line(void **state) {
     const char *shown;
   } rows[] = {
       {"a\nb\r\tc", "a\\x0ab\\x0d\\x09c"},
-      {"\x01\x1b[31mred\x07\x7f", "\\x01\\x1b[31mred\\x07\\x7f"},
+      {"\x01\x1b[31mred\x07\x7f", "\\x01\\x1b[31mred\\x07\\u007f"},
       {"100% `'\"\\ ~", "100% `'\"\\ ~"},
       {"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"},
-      {"\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0", "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f\xC2\xA0"},
+      {"\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0", "\\u0080\\u009b\\u009f\xC2\xA0"},
       {"\x9b\xff\xE2\x82", "\\x9b\\xff\\xe2\\x82"},
       {"\xC2", "\\xc2"},
       {"\xED\xA0\x80\xC0\x8A", "\\xed\\xa0\\x80\\xc0\\x8a"},
@@ -160,28 +166,53 @@ static void long_facts_are_whole(void **state) {
   }
 }
 
-/* The worst case of every buffer: all of it is shown as four bytes each. */
-static void all_of_it_may_be_controls(void **state) {
+/* What JSON allows in a string as it is, is shown as JSON has it. */
+static void json_stays_what_it_is(void **state) {
   struct trial *trial = *state;
+  static const char text[] = "a\x7f \xC2\x80\xC2\x85\xC2\x9F \xC2\xA0 \\ \" \n";
+  cJSON *object = cJSON_CreateObject();
+  assert_non_null(cJSON_AddStringToObject(object, "outputContent", text));
+  char *json = cJSON_PrintUnformatted(object);
+  log_line(&trial->log, LOG_ERROR, NULL, "undelivered result: %s", json);
+  assert_true(take(trial));
+  const char *shown = strchr(trial->text, '{');
+  assert_non_null(shown);
+  cJSON *read = cJSON_Parse(shown);
+  assert_non_null(read);
+  assert_string_equal(cJSON_GetObjectItem(read, "outputContent")->valuestring, text);
+  cJSON_Delete(read);
+  free(json);
+  cJSON_Delete(object);
+}
+
+/* The worst cases of every buffer: all of it is shown as so many bytes each. */
+static void all_is_shown(struct trial *trial, char character, size_t as) {
   static char job[200];
+  static char step_id[] = "123456789";
   static const size_t lengths[] = {990, 1023, 1024, 3000};
-  memset(job, '\x01', sizeof job - 1);
+  memset(job, character, sizeof job - 1);
+  memset(step_id, character, sizeof step_id - 1);
   job[sizeof job - 1] = '\0';
   trial->log.job = job;
   for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
     char *text = malloc(lengths[i] + 1);
     assert_non_null(text);
-    memset(text, '\n', lengths[i]);
+    memset(text, character, lengths[i]);
     text[lengths[i]] = '\0';
-    log_line(&trial->log, LOG_INFO, "\n\n\n\n\n\n\n\n\n", "%s", text);
+    log_line(&trial->log, LOG_INFO, step_id, "%s", text);
     size_t total = 0;
     while (take(trial))
       total += strlen(trial->text);
     /* 128 bytes of the job's id, 8 of the step's. */
     assert_int_equal(total,
-                     TIME_LENGTH + strlen("INFO  job= step= \n") + 4 * (128 + 8 + lengths[i]));
+                     TIME_LENGTH + strlen("INFO  job= step= \n") + as * (128 + 8 + lengths[i]));
     free(text);
   }
+}
+
+static void all_of_it_may_be_controls(void **state) {
+  all_is_shown(*state, '\n', strlen("\\x0a"));
+  all_is_shown(*state, '\x7f', strlen("\\u007f"));
 }
 
 static void nobody_reads_it(void **state) {
@@ -220,6 +251,96 @@ static void nobody_waits_for_its_reader(void **state) {
   close(ends[1]);
 }
 
+/* The most that the tests' machine may be slow by. */
+enum { SLOW_MS = 5000 };
+
+struct reader {
+  int ends[2];
+  unsigned long dropped;
+  struct log log;
+};
+
+static void reader_init(struct reader *self) {
+  *self = (struct reader){.dropped = 0};
+  assert_int_equal(pipe2(self->ends, O_CLOEXEC), 0);
+  self->log = (struct log){.job = "j", .fd = self->ends[1], .dropped = &self->dropped};
+}
+
+/* The text is this byte, so often; the patience is from now on. */
+static void say(struct reader *self, int lines, int length, int64_t patience_ms) {
+  char *text = calloc(1, (size_t)length + 1);
+  assert_non_null(text);
+  memset(text, 'x', (size_t)length);
+  self->log.patient_until_ms = patience_ms > 0 ? clock_monotonic_ms() + patience_ms : 0;
+  for (int i = 0; i < lines; i++)
+    log_line(&self->log, LOG_ERROR, NULL, "%s", text);
+  free(text);
+}
+
+/* However many they are: they share one deadline. */
+static void last_words_wait_once(void **state) {
+  (void)state;
+  enum { LINES = 30, PATIENCE_MS = 300 };
+  struct reader reader;
+  reader_init(&reader);
+  while (reader.dropped == 0)
+    say(&reader, 1, 100, 0);
+  reader.dropped = 0;
+  int64_t start_ms = clock_monotonic_ms();
+  say(&reader, LINES, 20000, PATIENCE_MS);
+  int64_t took_ms = clock_monotonic_ms() - start_ms;
+  assert_in_range(took_ms, PATIENCE_MS, PATIENCE_MS + SLOW_MS);
+  assert_int_equal(reader.dropped, LINES);
+  assert_int_equal(close(reader.ends[0]), 0);
+  assert_int_equal(close(reader.ends[1]), 0);
+}
+
+/* Reads a little and then nothing for a while, again and again, or all as fast as it can. */
+static pid_t start_reading(struct reader *self, int pause_ms) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid > 0) {
+    assert_int_equal(close(self->ends[0]), 0);
+    return pid;
+  }
+  (void)close(self->ends[1]);
+  static char text[PIPE_BUF];
+  size_t total = 0;
+  for (ssize_t length; (length = read(self->ends[0], text, sizeof text)) > 0;) {
+    total += (size_t)length;
+    (void)poll(NULL, 0, pause_ms);
+  }
+  _exit(total > 1000000 ? 0 : 1);
+}
+
+static void last_words_wait_for_who_reads(void **state) {
+  (void)state;
+  struct reader reader;
+  reader_init(&reader);
+  pid_t pid = start_reading(&reader, 0);
+  say(&reader, 2, 500000, 60000);
+  assert_int_equal(reader.dropped, 0);
+  assert_int_equal(close(reader.ends[1]), 0);
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+}
+
+/* One that gets on, slowly: the whole of it would take minutes. */
+static void a_slow_reader_does_not_make_it_longer(void **state) {
+  (void)state;
+  struct reader reader;
+  reader_init(&reader);
+  pid_t pid = start_reading(&reader, 200);
+  int64_t start_ms = clock_monotonic_ms();
+  say(&reader, 2, 1000000, 500);
+  assert_in_range(clock_monotonic_ms() - start_ms, 500, 500 + SLOW_MS);
+  assert_true(reader.dropped > 0);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  assert_int_equal(close(reader.ends[1]), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_line_as_in_the_header, setup, teardown),
@@ -228,9 +349,13 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_is_not_known_is_left_out, setup, teardown),
       cmocka_unit_test_setup_teardown(a_fact_stays_a_line, setup, teardown),
       cmocka_unit_test_setup_teardown(long_facts_are_whole, setup, teardown),
+      cmocka_unit_test_setup_teardown(json_stays_what_it_is, setup, teardown),
       cmocka_unit_test_setup_teardown(all_of_it_may_be_controls, setup, teardown),
       cmocka_unit_test(nobody_reads_it),
       cmocka_unit_test(nobody_waits_for_its_reader),
+      cmocka_unit_test(last_words_wait_once),
+      cmocka_unit_test(last_words_wait_for_who_reads),
+      cmocka_unit_test(a_slow_reader_does_not_make_it_longer),
   };
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

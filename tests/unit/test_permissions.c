@@ -37,6 +37,7 @@ static const struct {
     {"SET " KEY "committed ", "SET " KEY "committed"},
     {"EXPIRE " KEY "in 1", "EXPIRE " KEY "in"},
     {"EXPIRE " KEY "results 1", "EXPIRE " KEY "results"},
+    {"PERSIST " KEY "in", "PERSIST " KEY "in"},
     {"DISCARD", "DISCARD"},
 };
 

@@ -84,14 +84,18 @@ static void the_beginning_of_a_payload_is_refused_for_its_size(void **state) {
   queued_free(queued);
 }
 
+static void push(struct queue *queue, struct queued *queued) {
+  assert_null(queue_insert(queue, queued, queue->count));
+}
+
 static void the_oldest_comes_first(void **state) {
   struct queue *queue = *state;
   assert_null(queue_pop(queue));
-  queue_push(queue, step("run", "a"));
-  queue_push(queue, step("shutdown", "b"));
-  queue_push(queue, step("run", "c"));
+  push(queue, step("run", "a"));
+  push(queue, step("shutdown", "b"));
+  push(queue, step("run", "c"));
   pop_is(queue, "a");
-  queue_push(queue, step("run", "d"));
+  push(queue, step("run", "d"));
   pop_is(queue, "b");
   pop_is(queue, "c");
   pop_is(queue, "d");
@@ -105,7 +109,7 @@ static void so_many_are_taken(void **state) {
   for (int i = 0; i < QUEUE_MOST; i++) {
     assert_false(queue_is_full(queue));
     snprintf(id, sizeof id, "step-%d", i);
-    queue_push(queue, step("run", id));
+    push(queue, step("run", id));
   }
   assert_true(queue_is_full(queue));
   pop_is(queue, "step-0");
@@ -119,10 +123,10 @@ static void so_many_bytes_are_taken(void **state) {
   assert_non_null(payload);
   memset(payload, ' ', QUEUE_BYTES);
   struct taken taken = {.payload = payload, .length = QUEUE_BYTES - 1, .whole = true};
-  queue_push(queue, queued_new(&taken));
+  push(queue, queued_new(&taken));
   assert_false(queue_is_full(queue));
   taken.length = QUEUE_BYTES;
-  queue_push(queue, queued_new(&taken));
+  push(queue, queued_new(&taken));
   assert_true(queue_is_full(queue));
   queued_free(queue_pop(queue));
   assert_true(queue_is_full(queue));
@@ -133,11 +137,11 @@ static void so_many_bytes_are_taken(void **state) {
 
 static void a_run_is_taken_out_by_its_id(void **state) {
   struct queue *queue = *state;
-  queue_push(queue, step("shutdown", "b"));
-  queue_push(queue, step("run", "a"));
-  queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
-  queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
-  queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
+  push(queue, step("shutdown", "b"));
+  push(queue, step("run", "a"));
+  push(queue, step("refused", "b")); /* has the id, and no such kind */
+  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
+  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
   assert_null(queue_take_run(queue, "c"));
   assert_null(queue_take_run(queue, ""));
   struct queued *taken = queue_take_run(queue, "b");
@@ -161,9 +165,9 @@ static void each_is_seen_once(void **state) {
   struct taken twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
   struct taken once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
   struct taken never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
-  queue_push(queue, queued_new(&twice));
-  queue_push(queue, queued_new(&once));
-  queue_push(queue, queued_new(&twice));
+  push(queue, queued_new(&twice));
+  push(queue, queued_new(&once));
+  push(queue, queued_new(&twice));
   for (int round = 0; round < 2; round++) {
     queue_forget_seen(queue);
     assert_true(queue_see(queue, &twice));
@@ -173,6 +177,64 @@ static void each_is_seen_once(void **state) {
     assert_false(queue_see(queue, &once));
     assert_false(queue_see(queue, &never));
   }
+}
+
+/* What was found stands behind what was seen before it; what is known keeps its order. */
+static void what_is_found_gets_its_place(void **state) {
+  struct queue *queue = *state;
+  push(queue, step("run", "a"));
+  push(queue, step("run", "b"));
+  push(queue, step("run", "c"));
+  struct queued *b = step("run", "b");
+  assert_int_equal(queue_behind_seen(queue), 0);
+  struct queued *first = step("run", "first");
+  first->seen = true;
+  assert_null(queue_insert(queue, first, queue_behind_seen(queue)));
+  assert_true(queue_see(queue, &b->taken));
+  assert_int_equal(queue_behind_seen(queue), 3);
+  assert_null(queue_insert(queue, step("run", "later"), queue_behind_seen(queue)));
+  queued_free(b);
+  pop_is(queue, "first");
+  pop_is(queue, "a");
+  pop_is(queue, "b");
+  pop_is(queue, "later");
+  pop_is(queue, "c");
+  assert_int_equal(queue->bytes, 0);
+}
+
+static void the_newest_makes_room_for_an_older_one(void **state) {
+  struct queue *queue = *state;
+  char id[24];
+  for (int i = 0; i < QUEUE_MOST; i++) {
+    snprintf(id, sizeof id, "step-%d", i);
+    push(queue, step("run", id));
+  }
+  struct queued *newest = queue_insert(queue, step("run", "found"), 0);
+  assert_non_null(newest);
+  assert_string_equal(newest->step.step_id, id);
+  queued_free(newest);
+  assert_int_equal(queue->count, QUEUE_MOST);
+  pop_is(queue, "found");
+  pop_is(queue, "step-0");
+}
+
+static bool is_a_shutdown(void *owner, const struct queued *queued) {
+  (*(int *)owner)++;
+  return queued->step.kind == STEP_SHUTDOWN;
+}
+
+static void some_are_dropped(void **state) {
+  struct queue *queue = *state;
+  int asked = 0;
+  push(queue, step("shutdown", "a"));
+  push(queue, step("run", "b"));
+  push(queue, step("shutdown", "c"));
+  push(queue, step("shutdown", "d"));
+  queue_drop(queue, is_a_shutdown, &asked);
+  assert_int_equal(asked, 4);
+  pop_is(queue, "b");
+  assert_null(queue_pop(queue));
+  assert_int_equal(queue->bytes, 0);
 }
 
 static void the_same_is_the_same_bytes(void **state) {
@@ -199,6 +261,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(so_many_bytes_are_taken, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_run_is_taken_out_by_its_id, set_up, tear_down),
       cmocka_unit_test_setup_teardown(each_is_seen_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_found_gets_its_place, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_newest_makes_room_for_an_older_one, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(some_are_dropped, set_up, tear_down),
       cmocka_unit_test(the_same_is_the_same_bytes),
   };
   return cmocka_run_group_tests_name("queue", tests, NULL, NULL);

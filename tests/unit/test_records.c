@@ -185,6 +185,8 @@ static void a_step_is_removed_or_put_back(void **state) {
   struct taken step = taken("{the step}");
   records_removal(&scene->records, &step);
   holds(scene, "LREM " KEY "inflight -1 {the step}\n");
+  records_removal_of_copy(&scene->records, &step);
+  holds(scene, "LREM " KEY "inflight 1 {the step}\n");
   records_return(&scene->records, &step); /* it may be there still, and is there once */
   holds(scene, "LREM " KEY "inflight -1 {the step}\n"
                "RPUSH " KEY "inflight {the step}\n"
@@ -204,12 +206,22 @@ static void keys_that_expire_are_refreshed(void **state) {
   scene_free(scene);
 }
 
+static void keys_that_stay_lose_the_time_that_they_had(void **state) {
+  (void)state;
+  struct scene *scene = scene_new(0, 0);
+  records_refresh(&scene->records);
+  holds(scene, "PERSIST " KEY "in\n"
+               "PERSIST " KEY "events\n"
+               "PERSIST " KEY "results\n"
+               "PERSIST " KEY "inflight\n"
+               "PERSIST " KEY "started\n");
+  scene_free(scene);
+}
+
 static void without_a_time_nothing_expires(void **state) {
   (void)state;
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
-  records_refresh(&scene->records);
-  assert_int_equal(scene->hold.bytes, 0);
   records_started(&scene->records, "id");
   records_started(&scene->records, NULL);
   records_result(&scene->records, NULL, &result, &step, true);
@@ -318,6 +330,7 @@ int main(void) {
       cmocka_unit_test(of_a_step_that_is_not_whole_the_oldest_is_removed),
       cmocka_unit_test(a_step_is_removed_or_put_back),
       cmocka_unit_test(keys_that_expire_are_refreshed),
+      cmocka_unit_test(keys_that_stay_lose_the_time_that_they_had),
       cmocka_unit_test(without_a_time_nothing_expires),
       cmocka_unit_test(removals_are_found_wherever_they_lie),
       cmocka_unit_test(what_is_alike_is_counted),

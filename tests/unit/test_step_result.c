@@ -127,6 +127,21 @@ static void a_count_that_is_not_known_is_null(void **state) {
   }
 }
 
+static void its_id_is_read_back(void **state) {
+  (void)state;
+  static const char *const ids[] = {"s", "with \"quotes\" and \n", "\xc3\xa4"};
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    struct step_result result = {.step_id = ids[i]};
+    char out[512];
+    size_t length = (size_t)(step_result_write(&result, out) - out);
+    char *id = step_result_read_id(out, length);
+    assert_string_equal(id, ids[i]);
+    free(id);
+    assert_null(step_result_read_id(out, length - 1));
+  }
+  assert_null(step_result_read_id("{\"stepId\":1}", 12));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_is_the_contract_s_example),
@@ -135,6 +150,7 @@ int main(void) {
       cmocka_unit_test(texts_may_be_any_bytes),
       cmocka_unit_test(seconds_have_up_to_three_decimals),
       cmocka_unit_test(a_count_that_is_not_known_is_null),
+      cmocka_unit_test(its_id_is_read_back),
   };
   return cmocka_run_group_tests_name("step_result", tests, NULL, NULL);
 }

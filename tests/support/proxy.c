@@ -1,4 +1,4 @@
-#include "tests/fault/proxy.h"
+#include "tests/support/proxy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-#ifndef TESTS_FAULT_PROXY_H
-#define TESTS_FAULT_PROXY_H
+#ifndef TESTS_SUPPORT_PROXY_H
+#define TESTS_SUPPORT_PROXY_H
 
 #include <stdbool.h>
 
-#include "tests/fault/relay.h"
+#include "tests/support/relay.h"
 
 /*
  * Stands between an agent and its server on the loopback, in a process of its own that dies with

@@ -1,5 +1,5 @@
-#ifndef TESTS_FAULT_RELAY_H
-#define TESTS_FAULT_RELAY_H
+#ifndef TESTS_SUPPORT_RELAY_H
+#define TESTS_SUPPORT_RELAY_H
 
 #include <poll.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "tests/fault/relay.h"
+#include "tests/support/relay.h"
 
 #include <errno.h>
 #include <string.h>
