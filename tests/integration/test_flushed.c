@@ -13,25 +13,10 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/wait.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
-
-static int lines_in(const char *path) {
-  FILE *file = fopen(path, "re");
-  int lines = 0;
-  for (int c; file != NULL && (c = fgetc(file)) != EOF;)
-    lines += c == '\n';
-  if (file != NULL)
-    fclose(file);
-  return lines;
-}
-
-static void open_gate(const char *gate) {
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
-}
 
 /* Leaves a line in `ran` each time it runs, and ends when the gate is there. */
 static cJSON *gated_step(struct job *job, const char *ran, const char *gate) {
@@ -57,10 +42,10 @@ static void a_running_step_that_is_pushed_again_runs_once(void **state) {
   job_do(job, "FLUSHALL");
   job_push(job, step);
   job_wait_length(job, "in", 0);
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, step, 0, NULL, "up\n");
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -93,14 +78,14 @@ static void an_id_can_be_used_again_later(void **state) {
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   job_do(job, "FLUSHALL");
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, step, 0, NULL, "up\n");
   struct intake_watch watch = {.job = job};
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
   watch.asked = 0; /* the first one may be older than the loss */
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
   job_expect_answer(job, (job_push(job, step), step), 0, NULL, "up\n");
-  assert_int_equal(lines_in(ran), 2);
+  assert_int_equal(marks_count(ran), 2);
   expect_nothing_left(job);
 }
 
@@ -126,15 +111,15 @@ static void what_is_too_large_takes_nothing_with_it(void **state) {
   job_wait_length(job, "inflight", 4);
   job_do(job, "FLUSHALL");
   agent_process_wait_log(job->agent, "redis has lost");
-  open_gate(gates[0]);
+  marks_open_gate(gates[0]);
   job_expect_answer(job, first, 0, NULL, "up\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");
   events_wait(job, second, "stdout", "up");
   assert_int_equal(job_length(job, "inflight"), 2);
-  open_gate(gates[1]);
+  marks_open_gate(gates[1]);
   job_expect_answer(job, second, 0, NULL, "up\n");
   job_expect_answer(job, last, 0, NULL, "last\n");
-  assert_int_equal(lines_in(ran), 2);
+  assert_int_equal(marks_count(ran), 2);
   expect_nothing_left(job);
 }
 
@@ -180,7 +165,7 @@ static void expect_lost(struct job *job, const cJSON *step, const char *ran) {
   assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
   job_expect_result(job, result, -1, LOST, NULL);
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -212,7 +197,7 @@ static void a_step_from_before_it_was_answered_runs_once(void **state) {
   events_wait(job, step, "stdout", "up");
   copy_from(job, redis, redis_server_port(job->server), "inflight");
   redisFree(redis);
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, step, 0, NULL, "up\n");
   go_back_to(job, stale, "inflight");
   expect_lost(job, step, ran);

@@ -14,6 +14,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/wait.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
@@ -28,16 +29,6 @@ static void expect_nothing_left(struct job *job) {
 /* A step that leaves one line in a file each time that it runs. */
 static cJSON *counted_step(struct job *job, const char *ran, const char *then) {
   return job_script(job, job_format(job, "echo >>%s; echo one; echo two; %s", ran, then));
-}
-
-static int lines_in(const char *path) {
-  FILE *file = fopen(path, "re");
-  int lines = 0;
-  for (int c; file != NULL && (c = fgetc(file)) != EOF;)
-    lines += c == '\n';
-  if (file != NULL)
-    fclose(file);
-  return lines;
 }
 
 static void push_inflight(struct job *job, const char *payload, size_t length) {
@@ -70,7 +61,7 @@ static void the_running_step_is_answered_and_the_others_run(void **state) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 3);
   job_expect_answer(job, first, 0, NULL, "one\ntwo\nfirst\n");
   job_expect_answer(job, second, 0, NULL, "one\ntwo\nsecond\n");
-  assert_int_equal(lines_in(ran), 3);
+  assert_int_equal(marks_count(ran), 3);
   agent_process_wait_log(job->agent, INTERRUPTED);
   expect_nothing_left(job);
 }
@@ -88,7 +79,7 @@ static void one_agent_of_many_answers(void **state) {
   job_kill_agent(job);
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -116,11 +107,11 @@ static void what_was_taken_and_not_started_runs(void **state) {
   assert_int_equal(job_length(job, "inflight"), 1);
   assert_int_equal(job_length(job, "in"), 0);
   job_kill_agent(job);
-  assert_int_equal(lines_in(ran), 0);
+  assert_int_equal(marks_count(ran), 0);
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, 0, NULL, "one\ntwo\n")), 4);
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 4);
   expect_nothing_left(job);
 }
@@ -141,7 +132,7 @@ static void what_ended_and_was_not_told_is_interrupted(void **state) {
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, -1, INTERRUPTED, NULL)), 3);
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -290,7 +281,7 @@ static void a_lost_one_is_told_from_its_equals(void **state) {
   fclose(fopen(gate, "we"));
   for (int i = 0; i < 4; i++)
     job_expect_answer(job, step, 0, NULL, "one\ntwo\n");
-  assert_int_equal(lines_in(ran), 4);
+  assert_int_equal(marks_count(ran), 4);
   expect_nothing_left(job);
 }
 

@@ -12,32 +12,17 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/wait.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
 #define ROLLED_BACK "redis has lost what it had acknowledged"
-
-static int lines_in(const char *path) {
-  FILE *file = fopen(path, "re");
-  int lines = 0;
-  for (int c; file != NULL && (c = fgetc(file)) != EOF;)
-    lines += c == '\n';
-  if (file != NULL)
-    fclose(file);
-  return lines;
-}
 
 /* Leaves a line in `ran` each time it runs, and ends when the gate is there. */
 static cJSON *gated_step(struct job *job, const char *ran, const char *gate) {
   return job_script(
       job, job_format(job, "echo >>%s; echo up; until [ -e %s ]; do sleep 0.01; done; echo down",
                       ran, gate));
-}
-
-static void open_gate(const char *gate) {
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
 }
 
 /* What the next start will find. */
@@ -74,11 +59,11 @@ static void an_empty_one_gets_every_answer(void **state) {
   restart(job);
   agent_process_wait_log(job->agent, ROLLED_BACK);
   job_wait_length(job, "inflight", 3); /* for the agent after this one */
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, running, 0, NULL, "up\ndown\n");
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -99,7 +84,7 @@ static void an_empty_one_tells_the_next_agent(void **state) {
   job_expect_answer(job, running, -1, "interrupted: the agent ended while this step was running",
                     NULL);
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -116,9 +101,9 @@ static void a_step_that_runs_is_not_run_again(void **state) {
   restart(job);
   agent_process_wait_log(job->agent, ROLLED_BACK);
   job_wait_length(job, "in", 0); /* was handed out once more */
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, step, 0, NULL, "up\ndown\n");
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -133,12 +118,12 @@ static void a_step_that_ended_meanwhile_is_answered_once(void **state) {
   job_start_agent(job, NULL);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);
-  open_gate(gate);
+  marks_open_gate(gate);
   agent_process_wait_log(job->agent, "exit=0");
   restart(job);
   job_expect_answer(job, step, 0, NULL, "up\ndown\n");
   job_wait_length(job, "in", 0);
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -155,10 +140,10 @@ static void what_was_taken_in_the_snapshot_is_answered_once(void **state) {
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
   restart(job);
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, running, 0, NULL, "up\ndown\n");
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   expect_nothing_left(job);
 }
 
@@ -192,11 +177,11 @@ static void what_was_taken_after_the_snapshot_is_answered_once(void **state) {
   job_wait_length(job, "inflight", 3);
   restart(job);
   job_wait_length(job, "in", 0);
-  open_gate(gate);
+  marks_open_gate(gate);
   job_expect_answer(job, running, 0, NULL, "up\ndown\n");
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   assert_int_equal(cJSON_GetArraySize(events_of(job, second)), 3);
   expect_nothing_left(job);
 }
@@ -214,11 +199,11 @@ static void an_answer_that_was_lost_is_said_to_be(void **state) {
   job_wait_length(job, "inflight", 0);
   restart(job);
   job_expect_answer(job, step, -1, LOST, NULL);
-  assert_int_equal(lines_in(ran), 1);
+  assert_int_equal(marks_count(ran), 1);
   job_expect_answer(job, (job_push(job, after), after), 0, NULL, "after\n");
   /* The id is no longer taken for the one that was lost. */
   job_expect_answer(job, (job_push(job, step), step), 0, NULL, NULL);
-  assert_int_equal(lines_in(ran), 2);
+  assert_int_equal(marks_count(ran), 2);
   expect_nothing_left(job);
 }
 
