@@ -47,7 +47,6 @@ enum waiting { NOTHING, LOOK, WINDOW, QUESTION };
 #define WINDOW_COMMANDS 3
 
 struct delivery {
-  const struct log *log;
   struct delivery_options options;
   const struct delivery_handler *handler;
   void *owner;
@@ -296,8 +295,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                    .unreachable = on_unreachable,
                                                    .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
-  *self = (struct delivery){
-      .log = log, .options = *options, .handler = handler, .owner = owner, .hold = hold};
+  *self = (struct delivery){.options = *options, .handler = handler, .owner = owner, .hold = hold};
   char *watch = command_new((const char *[]){"WATCH", options->keys->committed}, 2);
   char *get = command_new((const char *[]){"GET", options->keys->committed}, 2);
   if (asprintf(&self->look, "%s%s", watch, get) < 0)

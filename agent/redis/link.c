@@ -20,12 +20,10 @@
 #include "agent/redis/login.h"
 #include "agent/redis/reply_reader.h"
 #include "agent/redis/route.h"
+#include "agent/redis/trouble.h"
 #include "wire/memory.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
-
-/* How long an error reply that comes and goes is told once. One that lasts is told once anyway. */
-#define TOLD_MS (60 * 1000)
 
 /* From the connection to the end of the login. */
 #define LOGIN_MS 5000
@@ -55,11 +53,7 @@ struct link {
   int pause_ms;
   bool was_up;
   bool too_large;
-  bool troubled;     /* lost, and no answer of use since */
-  bool tell_end;     /* it was told, so its end is told too */
-  char trouble[160]; /* what was told last */
-  int64_t told_ms;   /* monotonic: when; 0 for never */
-  int64_t lost_ms;   /* monotonic: since when it is troubled */
+  struct trouble trouble;
 };
 
 static void close_socket(struct link *self) {
@@ -94,29 +88,12 @@ static int next_pause(struct link *self) {
   return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
 }
 
-/* Whether an error reply of this kind, its first word, is what the link is troubled by, or was told
-   a short while ago: one that comes and goes, as OOM does, would fill the log. */
-static bool is_told(const struct link *self, const char *why) {
-  size_t kind = strcspn(why, " ");
-  bool lately = self->troubled || clock_monotonic_ms() - self->told_ms < TOLD_MS;
-  return self->told_ms > 0 && lately && strncmp(self->trouble, why, kind + 1) == 0;
-}
-
-/* The same trouble is told once, however often it comes back before an answer is of use. */
 static void log_loss(struct link *self, const char *why, bool refused) {
-  if (!self->troubled)
-    self->lost_ms = clock_monotonic_ms();
-  bool news = refused ? !is_told(self, why) : !self->troubled || strcmp(self->trouble, why) != 0;
+  bool news = trouble_is_news(&self->trouble, why, refused, clock_monotonic_ms());
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
            refused ? "redis %s: %s refuses for now: %s; trying again"
                    : "redis %s: lost the connection to %s: %s; trying again",
            self->options.role, self->server, why);
-  self->tell_end = self->troubled ? self->tell_end || news : news;
-  self->troubled = true;
-  if (!news)
-    return;
-  (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
-  self->told_ms = clock_monotonic_ms();
 }
 
 static void fall(struct link *self, const char *reason, bool refused) {
@@ -388,12 +365,12 @@ bool link_overcomes(struct link *self, const char *text) {
 void link_works(struct link *self) {
   route_works(self->route);
   self->pause_ms = LINK_PAUSE_MIN_MS;
-  if (!self->troubled)
+  if (!self->trouble.there)
     return;
-  self->troubled = false;
-  log_line(self->log, self->tell_end ? LOG_INFO : LOG_DEBUG, NULL,
+  self->trouble.there = false;
+  log_line(self->log, self->trouble.told ? LOG_INFO : LOG_DEBUG, NULL,
            "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
-           (double)(clock_monotonic_ms() - self->lost_ms) / 1000);
+           (double)(clock_monotonic_ms() - self->trouble.since_ms) / 1000);
 }
 
 bool link_reply_too_large(const struct link *self) {
