@@ -60,7 +60,7 @@ static bool any_is_returning(const struct supply *self) {
 void supply_more(struct supply *self) {
   self->returning = self->returning && any_is_returning(self);
   if (self->returning || self->stopped || self->recovery.running || !self->recovered ||
-      queue_is_full(&self->queue) || outbox_is_full(self->context.outbox))
+      queue_is_full(&self->queue) || outbox_is_full(self->context.outbox, 0))
     return;
   if (!self->doubtful)
     intake_take(self->intake);

@@ -75,9 +75,9 @@ static void on_run_flush(void *owner) {
 }
 
 /* Without Redis there may never be room. What is over is little: its result is worth it. */
-static bool on_run_full(void *owner) {
+static bool on_run_full(void *owner, size_t more) {
   const struct worker *self = owner;
-  return !(self->stopping && self->waits) && outbox_is_full(self->context.outbox);
+  return !(self->stopping && self->waits) && outbox_is_full(self->context.outbox, more);
 }
 
 /* From here on it is time without a step. */
@@ -154,7 +154,7 @@ static bool may_begin(struct worker *self) {
     return false;
   if (!oldest->refused && history_times(&self->history, oldest->step.step_id) > 0)
     return outbox_is_empty(self->context.outbox);
-  return !outbox_is_full(self->context.outbox);
+  return !outbox_is_full(self->context.outbox, 0);
 }
 
 static void next(struct worker *self) {

@@ -8,11 +8,15 @@
  *   WATCH committed
  *   GET committed
  *
- * and the next one is not sent before this one is answered. The last two commands are also what is
- * asked first on a new connection: the number tells whether a window whose answer was lost has
- * arrived. It is the presence of this number that counts, so that an emptied Redis is not taken for
- * one that has everything. And since the key is watched from before it is read, no transaction of
- * an agent that has been superseded is executed, however late it arrives.
+ * The last two commands are also what is asked first on a new connection: the number tells whether
+ * a window whose answer was lost has arrived. It is the presence of this number that counts, so
+ * that an emptied Redis is not taken for one that has everything. And since the key is watched from
+ * before it is read, no transaction of an agent that has been superseded is executed, however late
+ * it arrives.
+ *
+ * When much is held, the next window is sent ahead, up to its EXEC, which is withheld until this
+ * one is answered: Redis has it in its queue by then and need not wait for us, and yet no window is
+ * executed unless the one before it was.
  */
 #include "agent/redis/delivery.h"
 
@@ -43,9 +47,6 @@ enum waiting { NOTHING, LOOK, WINDOW, QUESTION };
 
 #define LOOK_COMMANDS 2
 
-/* What surrounds a window: MULTI, SET, EXEC. */
-#define WINDOW_COMMANDS 3
-
 struct delivery {
   struct delivery_options options;
   const struct delivery_handler *handler;
@@ -60,8 +61,10 @@ struct delivery {
   bool forgotten; /* said so, and nothing was delivered since */
   enum waiting waiting;
   struct request request; /* what is waited for */
+  struct request ahead;   /* the window behind it, without its EXEC; empty: there is none */
   char *look;             /* WATCH and GET */
-  char *tail;             /* of the window */
+  char *set;              /* of the window */
+  char *set_ahead;
   char *question;
   void (*answer)(void *owner, const redisReply *reply, bool whole);
   void *answer_owner;
@@ -69,48 +72,72 @@ struct delivery {
 
 static void next_request(struct delivery *self);
 
-static struct iovec piece(const char *text, size_t length) {
-  return (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
+static void send_rest(struct delivery *self) {
+  request_send(&self->request, self->link);
+  if (request_is_sent(&self->request))
+    request_send(&self->ahead, self->link);
 }
 
-static void start_request(struct delivery *self, enum waiting waiting,
-                          const struct iovec pieces[REQUEST_PIECES], size_t commands,
-                          size_t exec_number) {
+static void start_request(struct delivery *self, enum waiting waiting) {
   self->waiting = waiting;
   (void)evtimer_del(self->quiet);
-  request_begin(&self->request, pieces, commands, exec_number);
   link_expect(self->link, ANSWER_MS);
-  request_send(&self->request, self->link);
+  send_rest(self);
+}
+
+static void add_look(struct delivery *self) {
+  request_add(&self->request, self->look, strlen(self->look), LOOK_COMMANDS);
 }
 
 /* WATCH and GET, and the question, if there is one. */
-static void send_look(struct delivery *self, enum waiting waiting, const char *question) {
-  struct iovec pieces[REQUEST_PIECES] = {piece(self->look, strlen(self->look)),
-                                         piece(question, strlen(question))};
-  start_request(self, waiting, pieces, LOOK_COMMANDS + (waiting == QUESTION ? 1 : 0), 0);
+static void send_look(struct delivery *self, const char *question) {
+  request_init(&self->request);
+  add_look(self);
+  if (question != NULL)
+    request_add(&self->request, question, strlen(question), 1);
+  start_request(self, question != NULL ? QUESTION : LOOK);
 }
 
-static char *make_tail(const struct delivery *self) {
+/* Returns the command SET in it, to be freed when the request is over. */
+static char *add_window(struct delivery *self, struct request *request,
+                        const struct hold_window *window, uint64_t number) {
   char value[CLAIM_TEXT_SIZE], ttl[24];
-  (void)claim_text(&self->claim, self->claim.delivered + 1, value);
+  (void)claim_text(&self->claim, number, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->options.key_ttl_seconds);
   const char *words[] = {"SET", self->options.keys->committed, value, "EX", ttl};
   char *set = command_new(words, self->options.key_ttl_seconds > 0 ? 5 : 3);
-  char *tail;
-  if (asprintf(&tail, "%s%s%s", set, exec, self->look) < 0)
-    memory_exhausted("a command");
-  free(set);
-  return tail;
+  request_init(request);
+  request_add(request, multi, sizeof multi - 1, 1);
+  for (int i = 0; window != NULL && i < window->count; i++)
+    request_add(request, window->pieces[i].iov_base, window->pieces[i].iov_len,
+                i == 0 ? window->commands : 0);
+  request_add(request, set, strlen(set), 1);
+  return set;
 }
 
+/* Before the job is claimed a window is empty: what is held must not arrive in another's job. */
 static void send_window(struct delivery *self, const struct hold_window *window) {
-  free(self->tail);
-  self->tail = make_tail(self);
-  struct iovec pieces[REQUEST_PIECES] = {piece(multi, sizeof multi - 1),
-                                         piece(window->bytes, window->length),
-                                         piece(self->tail, strlen(self->tail))};
-  size_t commands = window->commands + WINDOW_COMMANDS;
-  start_request(self, WINDOW, pieces, commands + LOOK_COMMANDS, commands - 1);
+  free(self->set);
+  if (self->ahead.count > 0) {
+    self->request = self->ahead;
+    self->set = self->set_ahead;
+    self->set_ahead = NULL;
+    request_init(&self->ahead);
+  } else {
+    self->set = add_window(self, &self->request, window, self->claim.delivered + 1);
+  }
+  request_add_exec(&self->request, exec, sizeof exec - 1, 1);
+  add_look(self);
+  start_request(self, WINDOW);
+}
+
+static void send_ahead(struct delivery *self) {
+  const struct hold_window *window;
+  if (self->waiting != WINDOW || self->ahead.count > 0 || !self->claimed ||
+      self->question != NULL || (window = hold_window_behind(self->hold)) == NULL)
+    return;
+  self->set_ahead = add_window(self, &self->ahead, window, self->claim.delivered + 2);
+  send_rest(self);
 }
 
 /* Nothing is left that could be refused. */
@@ -119,17 +146,18 @@ static void be_quiet(struct delivery *self) {
   loop_timer_start(self->quiet, QUIET_MS);
 }
 
-/* Before the job is claimed a window is empty: what is held must not arrive in another's job. */
 static void next_request(struct delivery *self) {
-  struct hold_window window = {.bytes = ""};
-  if (self->waiting != NOTHING || !link_is_up(self->link))
+  if (!link_is_up(self->link))
     return;
-  if (!self->looked)
-    send_look(self, LOOK, "");
-  else if (self->question != NULL && self->claimed)
-    send_look(self, QUESTION, self->question);
-  else if (!self->claimed || hold_window(self->hold, &window))
-    send_window(self, &window);
+  const struct hold_window *window = NULL;
+  if (self->waiting != NOTHING)
+    send_ahead(self);
+  else if (!self->looked)
+    send_look(self, NULL);
+  else if (self->question != NULL && self->claimed && self->ahead.count == 0)
+    send_look(self, self->question);
+  else if (!self->claimed || (window = hold_window(self->hold)) != NULL)
+    send_window(self, window);
   else
     be_quiet(self);
 }
@@ -200,10 +228,13 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     if (self->claimed)
       hold_delivered(self->hold);
   }
-  if (verdict == CLAIM_TAKEN)
+  if (verdict == CLAIM_TAKEN) {
     tell_taken(self);
-  else
-    tell(self, verdict, arrived);
+    return;
+  }
+  if (!arrived && self->ahead.count > 0)
+    link_drop(self->link, "somebody else wrote what this agent watches");
+  tell(self, verdict, arrived);
 }
 
 /* In front of a question: Redis may have gone back, or the job to another, with this connection
@@ -249,6 +280,12 @@ static void on_reply(void *owner, const redisReply *reply) {
   next_request(self);
 }
 
+static void forget_ahead(struct delivery *self) {
+  free(self->set_ahead);
+  self->set_ahead = NULL;
+  request_init(&self->ahead);
+}
+
 static void on_up(void *owner) {
   struct delivery *self = owner;
   self->looked = false;
@@ -259,12 +296,13 @@ static void on_up(void *owner) {
 static void on_down(void *owner) {
   struct delivery *self = owner;
   self->waiting = NOTHING;
+  forget_ahead(self);
   (void)evtimer_del(self->quiet);
 }
 
 static void on_writable(void *owner) {
   struct delivery *self = owner;
-  request_send(&self->request, self->link);
+  send_rest(self);
 }
 
 static void on_unreachable(void *owner) {
@@ -319,7 +357,8 @@ void delivery_free(struct delivery *self) {
   event_free(self->quiet);
   permissions_release(&self->permissions);
   free(self->look);
-  free(self->tail);
+  free(self->set);
+  free(self->set_ahead);
   free(self->question);
   free(self);
 }
@@ -329,8 +368,7 @@ void delivery_start(struct delivery *self) {
 }
 
 void delivery_go(struct delivery *self) {
-  if (self->waiting == NOTHING)
-    next_request(self);
+  next_request(self);
 }
 
 void delivery_ask(struct delivery *self, char *command,

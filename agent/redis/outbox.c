@@ -53,8 +53,8 @@ void outbox_flush(struct outbox *self) {
   delivery_go(self->delivery);
 }
 
-bool outbox_is_full(struct outbox *self) {
-  bool full = self->hold.bytes >= self->hold_bytes;
+bool outbox_is_full(struct outbox *self, size_t more) {
+  bool full = self->hold.bytes > 0 && self->hold.bytes + more >= self->hold_bytes;
   self->waited_for |= full;
   return full;
 }

@@ -69,8 +69,9 @@ void outbox_return(struct outbox *self, const struct taken *taken);
 /* Everything so far is to leave: at once, or with what follows the window that is on its way. */
 void outbox_flush(struct outbox *self);
 
-/* Whoever is told so waits for room(). */
-bool outbox_is_full(struct outbox *self);
+/* There is no room for so many bytes more; an empty one has room for everything. Whoever is told so
+   waits for room(), and asks again. */
+bool outbox_is_full(struct outbox *self, size_t more);
 bool outbox_is_empty(const struct outbox *self);
 
 /* See delivery_had_owner. */

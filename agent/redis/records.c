@@ -190,7 +190,7 @@ static bool is(const struct command_word *word, const char *text) {
 /* Goes on from `*at` to the next held command of this name on this key. */
 struct walk {
   const struct records *records;
-  struct hold_window piece;
+  struct hold_piece piece;
   const char *at, *end; /* in the piece */
 };
 

@@ -6,18 +6,26 @@
 #include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
 
-void request_begin(struct request *self, const struct iovec pieces[REQUEST_PIECES], size_t commands,
-                   size_t exec) {
-  *self = (struct request){.commands = commands, .exec = exec};
-  for (size_t i = 0; i < REQUEST_PIECES; i++)
-    self->pieces[i] = pieces[i];
+void request_init(struct request *self) {
+  *self = (struct request){0};
+}
+
+void request_add(struct request *self, const char *text, size_t length, size_t commands) {
+  self->pieces[self->count++] =
+      (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
+  self->commands += commands;
+}
+
+void request_add_exec(struct request *self, const char *text, size_t length, size_t commands) {
+  self->exec = self->commands;
+  request_add(self, text, length, commands);
 }
 
 /* What is not sent yet; returns the number of pieces. */
 static int rest_of(const struct request *self, struct iovec rest[REQUEST_PIECES]) {
   int count = 0;
   size_t skip = self->sent;
-  for (size_t i = 0; i < REQUEST_PIECES; i++) {
+  for (int i = 0; i < self->count; i++) {
     size_t length = self->pieces[i].iov_len;
     if (skip < length)
       rest[count++] = (struct iovec){.iov_base = (char *)self->pieces[i].iov_base + skip,
@@ -66,9 +74,7 @@ bool request_take(struct request *self, const redisReply *reply) {
 void request_explain_refusal(const struct request *self, struct error *error) {
   struct command_word words[2] = {{.text = ""}};
   size_t number = 0;
-  for (size_t i = 0; i < REQUEST_PIECES; i++) {
-    if (self->pieces[i].iov_len == 0)
-      continue; /* there may be no address either */
+  for (int i = 0; i < self->count; i++) {
     const char *at = self->pieces[i].iov_base;
     const char *end = at + self->pieces[i].iov_len;
     while (number <= self->refused && command_read(&at, end, words, 2))

@@ -90,7 +90,7 @@ static void on_flush_timer(evutil_socket_t fd, short what, void *context) {
 /* Hands on the lines that are there; false when the owner is full. */
 static bool take_lines(struct step_run *self, enum process_stream stream) {
   struct line line;
-  while (!self->handler->full(self->owner)) {
+  while (!self->handler->full(self->owner, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
     emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
@@ -184,9 +184,17 @@ static void finish(struct step_run *self) {
   self->handler->done(self->owner, &report);
 }
 
+/* The result repeats what is kept of the output; it is not to come on top of a full owner. */
+static bool has_room_for_result(struct step_run *self) {
+  size_t length;
+  (void)transcript_head(&self->transcript, &length);
+  return !self->handler->full(self->owner, length);
+}
+
 /* The process is over: what is left is in the splitters. */
 static void finish_or_wait(struct step_run *self) {
-  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
+  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR) &&
+      has_room_for_result(self)) {
     finish(self);
   } else {
     flush(self);

@@ -35,7 +35,7 @@ struct step_run_report {
 struct step_run_handler {
   void (*event)(void *owner, const struct step_event *event);
   void (*flush)(void *owner);
-  bool (*full)(void *owner);
+  bool (*full)(void *owner, size_t more); /* there is no room for so many bytes more */
   void (*waits)(void *owner);
   void (*done)(void *owner, const struct step_run_report *report);
 };

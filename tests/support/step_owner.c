@@ -32,9 +32,9 @@ static void on_flush(void *owner) {
   self->flushed_events = self->event_count;
 }
 
-static bool on_full(void *owner) {
+static bool on_full(void *owner, size_t more) {
   const struct step_owner *self = owner;
-  return self->full;
+  return self->full || (self->room > 0 && more > self->room);
 }
 
 static void on_waits(void *owner) {

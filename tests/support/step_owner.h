@@ -22,6 +22,7 @@ struct step_owner {
   char *environment[16];
   uint64_t number;
   bool full;
+  size_t room;          /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
   size_t length;
   int event_count;

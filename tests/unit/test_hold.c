@@ -32,34 +32,44 @@ static void put(struct hold *hold, struct model *model, size_t length, size_t co
   model->commands += commands;
 }
 
-static void holds_from(const struct hold_window *piece, size_t position) {
-  for (size_t i = 0; i < piece->length; i++)
-    if (piece->bytes[i] != byte_at(position + i))
+static void holds_from(const char *bytes, size_t length, size_t position) {
+  for (size_t i = 0; i < length; i++)
+    if (bytes[i] != byte_at(position + i))
       fail_msg("byte %zu is wrong", position + i);
 }
 
 /* All pieces together are what is held. */
 static void compare(const struct hold *hold, const struct model *model) {
   assert_int_equal(hold->bytes, model->committed - model->delivered);
-  struct hold_window piece = {.bytes = NULL};
-  size_t position = model->delivered, commands = 0;
+  struct hold_piece piece = {.bytes = NULL};
+  size_t position = model->delivered;
   while (hold_next_piece(hold, &piece)) {
     assert_true(piece.length > 0);
-    holds_from(&piece, position);
+    holds_from(piece.bytes, piece.length, position);
     position += piece.length;
-    commands += piece.commands;
   }
   assert_int_equal(position, model->committed);
-  assert_int_equal(commands, model->commands);
+}
+
+static void check_window(const struct hold_window *window, size_t position) {
+  assert_non_null(window);
+  assert_in_range(window->count, 1, HOLD_WINDOW_PIECES);
+  size_t length = 0;
+  for (int i = 0; i < window->count; i++) {
+    assert_true(window->pieces[i].iov_len > 0);
+    holds_from(window->pieces[i].iov_base, window->pieces[i].iov_len, position + length);
+    length += window->pieces[i].iov_len;
+  }
+  assert_int_equal(length, window->length);
+  assert_true(window->count == 1 || length <= HOLD_WINDOW_PIECES * CHUNK);
 }
 
 static struct hold_window window_of(struct hold *hold, const struct model *model) {
-  struct hold_window window;
-  assert_true(hold_window(hold, &window));
-  assert_true(window.length > 0 && window.length <= hold->bytes);
-  assert_true(window.commands <= model->commands);
-  holds_from(&window, model->delivered);
-  return window;
+  const struct hold_window *window = hold_window(hold);
+  check_window(window, model->delivered);
+  assert_true(window->length <= hold->bytes);
+  assert_true(window->commands <= model->commands);
+  return *window;
 }
 
 static void deliver(struct hold *hold, struct model *model) {
@@ -70,41 +80,42 @@ static void deliver(struct hold *hold, struct model *model) {
 }
 
 static void drain(struct hold *hold, struct model *model) {
-  struct hold_window window;
   while (model->delivered < model->committed)
     deliver(hold, model);
   assert_int_equal(model->commands, 0);
   compare(hold, model);
-  assert_false(hold_window(hold, &window));
-  assert_null(hold->first); /* nothing is kept for what has gone */
+  assert_null(hold_window(hold));
+  assert_null(hold->first); /* nothing is kept for what has gone, but the one to come */
   assert_null(hold->last);
 }
 
 static void an_empty_one_has_nothing(void **state) {
   (void)state;
   struct hold hold;
-  struct hold_window window;
   struct model model = {0};
   hold_init(&hold);
-  assert_false(hold_window(&hold, &window));
+  assert_null(hold_window(&hold));
   compare(&hold, &model);
   memset(hold_reserve(&hold, 5), 'x', 5); /* is not there until it is committed */
-  assert_false(hold_window(&hold, &window));
+  assert_null(hold_window(&hold));
+  assert_null(hold_window_behind(&hold));
   compare(&hold, &model);
   hold_free(&hold);
   hold_free(&hold); /* is empty again */
 }
 
-static void what_lies_in_one_piece_leaves_together(void **state) {
+static void what_is_there_leaves_together(void **state) {
   (void)state;
   struct hold hold;
   struct model model = {0};
   hold_init(&hold);
   put(&hold, &model, 10, 1);
   put(&hold, &model, 20, 3);
+  put(&hold, &model, CHUNK, 2);
   struct hold_window window = window_of(&hold, &model);
-  assert_int_equal(window.length, 30);
-  assert_int_equal(window.commands, 4);
+  assert_int_equal(window.length, 30 + CHUNK);
+  assert_int_equal(window.commands, 6);
+  assert_int_equal(window.count, 2);
   drain(&hold, &model);
   hold_free(&hold);
 }
@@ -120,15 +131,55 @@ static void a_window_stays_what_it_is(void **state) {
   put(&hold, &model, CHUNK, 3);
   for (int times = 0; times < 2; times++) {
     struct hold_window again = window_of(&hold, &model);
-    assert_ptr_equal(again.bytes, window.bytes);
+    assert_memory_equal(&again, &window, sizeof window);
     assert_int_equal(again.length, 10);
     assert_int_equal(again.commands, 1);
   }
   deliver(&hold, &model);
   compare(&hold, &model);
   window = window_of(&hold, &model);
-  assert_int_equal(window.length, 20);
-  assert_int_equal(window.commands, 2);
+  assert_int_equal(window.length, 20 + CHUNK);
+  assert_int_equal(window.commands, 5);
+  drain(&hold, &model);
+  hold_free(&hold);
+}
+
+static void a_window_is_so_many_chunks(void **state) {
+  (void)state;
+  struct hold hold;
+  struct model model = {0};
+  hold_init(&hold);
+  for (size_t i = 0; i <= HOLD_WINDOW_PIECES; i++)
+    put(&hold, &model, CHUNK, 2);
+  struct hold_window window = window_of(&hold, &model);
+  assert_int_equal(window.length, HOLD_WINDOW_PIECES * CHUNK);
+  assert_int_equal(window.commands, 2 * HOLD_WINDOW_PIECES);
+  drain(&hold, &model);
+  hold_free(&hold);
+}
+
+static void behind_it_there_is_nothing_less_than_a_window(void **state) {
+  (void)state;
+  struct hold hold;
+  struct model model = {0};
+  hold_init(&hold);
+  put(&hold, &model, 10, 1);
+  struct hold_window window = window_of(&hold, &model);
+  put(&hold, &model, 20, 2); /* in the same chunk */
+  for (size_t i = 0; i < HOLD_WINDOW_PIECES; i++) {
+    assert_null(hold_window_behind(&hold));
+    put(&hold, &model, CHUNK, 3);
+  }
+  struct hold_window behind = *hold_window_behind(&hold);
+  check_window(&behind, window.length);
+  assert_int_equal(behind.count, HOLD_WINDOW_PIECES);
+  assert_int_equal(behind.commands, 2 + 3 * (HOLD_WINDOW_PIECES - 1));
+  put(&hold, &model, CHUNK, 3);
+  assert_memory_equal(hold_window_behind(&hold), &behind, sizeof behind); /* stays what it is */
+  deliver(&hold, &model);
+  assert_memory_equal(hold_window(&hold), &behind, sizeof behind);
+  check_window(hold_window_behind(&hold), model.delivered + behind.length);
+  compare(&hold, &model);
   drain(&hold, &model);
   hold_free(&hold);
 }
@@ -145,11 +196,11 @@ static void lengths_around_a_chunk(void **state) {
     put(&hold, &model, 10 * CHUNK + length, 1);
     put(&hold, &model, 3, 1);
     compare(&hold, &model);
-    assert_int_equal(window_of(&hold, &model).length, length <= CHUNK ? length : 1);
+    struct hold_window window = window_of(&hold, &model);
+    assert_int_equal(window.count, length <= CHUNK ? 1 : 2);
+    assert_int_equal(window.length, length);
     deliver(&hold, &model);
-    if (length > CHUNK)
-      deliver(&hold, &model);
-    assert_int_equal(window_of(&hold, &model).length, 10 * CHUNK + length);
+    assert_int_equal(window_of(&hold, &model).length, 10 * CHUNK + length); /* is one by itself */
     deliver(&hold, &model);
     assert_int_equal(window_of(&hold, &model).length, 3);
     drain(&hold, &model);
@@ -187,6 +238,9 @@ static void behaves_as_a_naive_queue(void **state) {
         continue;
       else if (what == 2)
         (void)window_of(&hold, &model); /* sent, and its answer lost */
+      else if (next_random(&seed) % 2 == 0 && hold_window(&hold) != NULL &&
+               hold_window_behind(&hold) != NULL)
+        check_window(hold_window_behind(&hold), model.delivered + hold_window(&hold)->length);
       else
         deliver(&hold, &model);
       if (turn % 16 == 0)
@@ -201,8 +255,10 @@ static void behaves_as_a_naive_queue(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_empty_one_has_nothing),
-      cmocka_unit_test(what_lies_in_one_piece_leaves_together),
+      cmocka_unit_test(what_is_there_leaves_together),
       cmocka_unit_test(a_window_stays_what_it_is),
+      cmocka_unit_test(a_window_is_so_many_chunks),
+      cmocka_unit_test(behind_it_there_is_nothing_less_than_a_window),
       cmocka_unit_test(lengths_around_a_chunk),
       cmocka_unit_test(behaves_as_a_naive_queue),
   };

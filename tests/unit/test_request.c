@@ -11,11 +11,11 @@
 #include "agent/redis/request.h"
 
 /* MULTI; XADD events, LPUSH results; EXEC, GET committed. */
-enum { MULTI, XADD, LPUSH, EXEC, GET, COMMANDS };
+enum { MULTI, XADD, LPUSH, EXEC, GET };
 
 struct trial {
   struct request request;
-  char *pieces[REQUEST_PIECES];
+  char *pieces[3];
 };
 
 static char *join(char *first, char *second) {
@@ -36,17 +36,17 @@ static int set_up(void **state) {
       join(command_new(event, 5), command_new((const char *[]){"LPUSH", "the:results", ""}, 3));
   trial.pieces[2] = join(command_new((const char *[]){"EXEC"}, 1),
                          command_new((const char *[]){"GET", "the:committed"}, 2));
-  struct iovec pieces[REQUEST_PIECES];
-  for (size_t i = 0; i < REQUEST_PIECES; i++)
-    pieces[i] = (struct iovec){.iov_base = trial.pieces[i], .iov_len = strlen(trial.pieces[i])};
-  request_begin(&trial.request, pieces, COMMANDS, EXEC);
+  request_init(&trial.request);
+  request_add(&trial.request, trial.pieces[0], strlen(trial.pieces[0]), 1);
+  request_add(&trial.request, trial.pieces[1], strlen(trial.pieces[1]), 2);
+  request_add_exec(&trial.request, trial.pieces[2], strlen(trial.pieces[2]), 2);
   *state = &trial;
   return 0;
 }
 
 static int tear_down(void **state) {
   struct trial *trial = *state;
-  for (size_t i = 0; i < REQUEST_PIECES; i++)
+  for (size_t i = 0; i < 3; i++)
     free(trial->pieces[i]);
   return 0;
 }
@@ -128,10 +128,25 @@ static void what_stands_behind_the_window_is_named_too(void **state) {
   expect_explained(trial, "redis refuses GET the:committed: NOPERM");
 }
 
+/* Of a transaction that is sent ahead only the first answers are due. */
+static void what_is_added_later_is_waited_for(void **state) {
+  struct trial *trial = *state;
+  request_init(&trial->request);
+  request_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
+  request_add(&trial->request, trial->pieces[1], strlen(trial->pieces[1]), 2);
+  assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
+  assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
+  request_add_exec(&trial->request, trial->pieces[2], strlen(trial->pieces[2]), 2);
+  assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
+  assert_false(take_executed(trial, NULL, NULL));
+  assert_true(trial->request.executed);
+  assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
+}
+
 static void an_array_elsewhere_is_no_transaction(void **state) {
   struct trial *trial = *state;
-  struct iovec pieces[REQUEST_PIECES] = {trial->request.pieces[0]};
-  request_begin(&trial->request, pieces, 1, 0);
+  request_init(&trial->request);
+  request_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
   assert_true(take_executed(trial, "ERR inside", NULL));
   assert_false(trial->request.executed);
   assert_string_equal(trial->request.refusal, "");
@@ -148,6 +163,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_command_without_a_key_is_named_alone, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_stands_behind_the_window_is_named_too, set_up,
                                       tear_down),
+      cmocka_unit_test_setup_teardown(what_is_added_later_is_waited_for, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_array_elsewhere_is_no_transaction, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

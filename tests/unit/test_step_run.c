@@ -219,6 +219,21 @@ static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
   assert_int_equal(owner->result.exit_code, 2);
 }
 
+/* It repeats the output: on top of what is held that would be a megabyte more. */
+static void a_result_waits_for_room_of_its_size(void **state) {
+  struct step_owner *owner = *state;
+  owner->room = 5;
+  step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
+  step_owner_await(owner, "over");
+  while (owner->waits == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  assert_string_equal(owner->events, "started sh\nstdout 12345\n");
+  owner->room = 6; /* and the line's end */
+  step_run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "12345\n");
+}
+
 static void everything_may_end_while_the_owner_is_full(void **state) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
@@ -382,6 +397,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_result_waits_for_room_of_its_size, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(everything_may_end_while_the_owner_is_full, step_owner_set_up,
                                       step_owner_tear_down),
