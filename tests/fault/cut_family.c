@@ -1,9 +1,11 @@
-/* The connection is cut at a byte of the traffic of a small job, which is always the same. */
+/* The connection is cut at a byte of the traffic of a small job, which is always the same, or of
+   one that prints faster than Redis takes it. */
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -56,4 +58,28 @@ void cut_again(struct trial *trial) {
     }
   }
   run_small_job(trial, &plan);
+}
+
+/* Several windows wait, so that each is sent ahead of the answer to the one before; and each
+   connection is cut anywhere among a few of them. */
+void cut_flood(struct trial *trial) {
+  enum { LINES = 6000, FILLER = 400 };
+  static const long reach[RELAY_DIRECTIONS] = {1500000, 90000};
+  static char filler[FILLER + 1];
+  memset(filler, 'x', FILLER);
+  struct proxy_plan plan = {0};
+  for (int i = 0; i < PROXY_FAULTS; i++) {
+    enum relay_direction direction = trial_random(trial, 2) == 0 ? RELAY_REQUEST : RELAY_REPLY;
+    plan.faults[RELAY_OUTBOX][i].direction = direction;
+    plan.faults[RELAY_OUTBOX][i].byte = 1 + trial_random(trial, reach[direction]);
+    plan.faults[RELAY_OUTBOX][i].swallow = direction == RELAY_REPLY && trial_random(trial, 2) == 0;
+  }
+  trial_open(trial, NULL);
+  trial_put_proxy(trial, &plan);
+  work_push_script(&trial->work, LINES, filler, 0,
+                   job_format(trial->job, "seq -f '%%g%s' 1 %d", filler, LINES));
+  work_push_lines(&trial->work, 3, 1);
+  job_push_shutdown(trial->job);
+  trial_start_agent(trial);
+  trial_finish(trial, WAIT_BOUND_MS);
 }

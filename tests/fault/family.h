@@ -27,6 +27,7 @@ void cut_request(struct trial *trial);
 void cut_reply(struct trial *trial);
 void cut_swallowed_reply(struct trial *trial);
 void cut_again(struct trial *trial);
+void cut_flood(struct trial *trial);
 
 void network_half_open(struct trial *trial);
 void network_latency(struct trial *trial);
