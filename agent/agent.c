@@ -32,6 +32,9 @@
 #define STOP_LEFTOVERS_GRACE_MS 1000
 #define STOP_DEADLINE_MS 7500
 
+/* How many are read at once; the event comes again for others. */
+#define SIGNALS 4
+
 /* How long the log's reader may take for results that nobody else will ever see, all of them. */
 #define LAST_WORDS_MS 2000
 
@@ -221,12 +224,13 @@ static void reap(struct agent *self) {
 static void on_signal(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct agent *self = context;
-  struct signalfd_siginfo info;
-  while (read((int)fd, &info, sizeof info) == (ssize_t)sizeof info)
-    if (info.ssi_signo == SIGCHLD)
+  struct signalfd_siginfo infos[SIGNALS];
+  ssize_t length = read((int)fd, infos, sizeof infos);
+  for (ssize_t i = 0; length > 0 && i < length / (ssize_t)sizeof *infos; i++)
+    if (infos[i].ssi_signo == SIGCHLD)
       reap(self);
     else
-      on_order(self, (int)info.ssi_signo);
+      on_order(self, (int)infos[i].ssi_signo);
 }
 
 static void stop(struct agent *self, int exit_code, const char *reason) {

@@ -89,19 +89,24 @@ static void on_run_waits(void *owner) {
     step_run_resume(self->run);
 }
 
+/* The answer leaves together with the start of the next step, and before it is logged: somebody
+   waits for it. */
 static void on_run_done(void *owner, const struct step_run_report *report) {
   struct worker *self = owner;
-  step_log_done(self->context.log, step_run_step(self->run), report);
-  answer(self, &report->completed, &report->result, &self->running->taken, true);
-  step_run_free(self->run);
+  struct step_run *run = self->run;
+  outbox_result(self->context.outbox, &report->completed, &report->result, &self->running->taken,
+                true);
   self->run = NULL;
   self->running = NULL;
   self->begun = self->waits = false;
   supply_settled(self->supply);
+  if (!self->stopping)
+    next(self);
+  outbox_flush(self->context.outbox);
+  step_log_done(self->context.log, step_run_step(run), report);
+  step_run_free(run);
   if (self->stopping)
     self->handler->stopped(self->owner);
-  else
-    next(self);
 }
 
 static void begin_run(struct worker *self, struct queued *queued) {

@@ -12,7 +12,7 @@
 #define CAPACITY_MAX (LINE_MAX_PIECE + LINE_SPLITTER_READ)
 
 void line_splitter_init(struct line_splitter *self) {
-  *self = (struct line_splitter){0};
+  *self = (struct line_splitter){.read = LINE_SPLITTER_FIRST_READ};
 }
 
 void line_splitter_release(struct line_splitter *self) {
@@ -31,10 +31,12 @@ static void pack(struct line_splitter *self) {
 }
 
 char *line_splitter_space(struct line_splitter *self, size_t *size) {
-  if (self->capacity - self->end < LINE_SPLITTER_READ && self->start > 0)
+  if (self->capacity - self->end < self->read && self->start > 0)
     pack(self);
-  if (self->capacity - self->end < LINE_SPLITTER_READ) {
-    size_t capacity = self->capacity > 0 ? 2 * self->capacity : LINE_SPLITTER_READ;
+  if (self->capacity - self->end < self->read) {
+    size_t capacity = self->capacity > 0 ? 2 * self->capacity : self->read;
+    if (capacity < self->end + self->read)
+      capacity = self->end + self->read;
     self->capacity = capacity < CAPACITY_MAX ? capacity : CAPACITY_MAX;
     self->buffer = memory_resize(self->buffer, self->capacity);
   }
@@ -44,6 +46,8 @@ char *line_splitter_space(struct line_splitter *self, size_t *size) {
 
 void line_splitter_filled(struct line_splitter *self, size_t length) {
   self->end += length;
+  if (self->end == self->capacity)
+    self->read = LINE_SPLITTER_READ;
 }
 
 void line_splitter_end(struct line_splitter *self) {

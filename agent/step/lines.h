@@ -18,9 +18,11 @@
  *   }
  *
  * The caller may stop between two lines for as long as it likes: what is not yet taken stays.
- * One buffer per splitter, allocated at the first use; it grows from LINE_SPLITTER_READ to a little
- * over LINE_MAX_PIECE and no further, since a line that does not end is handed out in pieces.
+ * One buffer per splitter, allocated at the first use; it begins with LINE_SPLITTER_FIRST_READ,
+ * which is enough for most commands, and grows to a little over LINE_MAX_PIECE and no further,
+ * since a line that does not end is handed out in pieces.
  */
+#define LINE_SPLITTER_FIRST_READ ((size_t)1024)
 #define LINE_SPLITTER_READ ((size_t)64 * 1024)
 
 /*
@@ -33,6 +35,7 @@
 struct line_splitter {
   char *buffer;
   size_t capacity;
+  size_t read;          /* how much room to make */
   size_t start;         /* first byte not yet handed out */
   size_t scanned;       /* up to here there is no line end */
   size_t end;           /* behind the last byte */
@@ -49,8 +52,9 @@ struct line {
 void line_splitter_init(struct line_splitter *self);
 void line_splitter_release(struct line_splitter *self);
 
-/* Room to read into, at least LINE_SPLITTER_READ bytes. To be called when line_splitter_next has
-   returned false. Aborts when out of memory. */
+/* Room to read into: at least LINE_SPLITTER_READ bytes once the first room was filled, before that
+   LINE_SPLITTER_FIRST_READ. To be called when line_splitter_next has returned false. Aborts when
+   out of memory. */
 char *line_splitter_space(struct line_splitter *self, size_t *size);
 
 /* So many bytes were put there. */

@@ -2,9 +2,10 @@
  * The child runs on the parent's memory until it executes the program (CLONE_VM | CLONE_VFORK, as
  * posix_spawn does): no page tables are copied, so that starting a command costs the same however
  * much the agent holds. It may therefore do nothing but system calls; everything that needs memory
- * is made before. What goes wrong in it comes back as data over a close-on-exec pipe, and not
- * through the shared memory: where vfork is emulated by fork (qemu-user, valgrind) that is not
- * shared.
+ * is made before. What goes wrong in it comes back through the shared memory: when clone(2)
+ * returns, the program is being executed, or it has failed. Where vfork is emulated by fork
+ * (qemu-user, valgrind) memory is not shared, which shows; there it comes back over a close-on-exec
+ * pipe.
  */
 #include "agent/step/spawn.h"
 
@@ -42,6 +43,9 @@ struct plan {
   const struct spawn_request *request;
   char **candidates; /* NULL-terminated: the paths to try, in order */
   int report_fd;
+  bool shared; /* set by the child: it runs on this memory */
+  bool failed;
+  struct failure failure;
 };
 
 static const char *find_path(char *const *envp) {
@@ -100,8 +104,9 @@ exec_candidates(const struct plan *plan) {
 }
 
 __attribute__((no_sanitize("address"))) static int child_main(void *context) {
-  const struct plan *plan = context;
+  struct plan *plan = context;
   const struct spawn_request *request = plan->request;
+  plan->shared = true;
   struct failure failure = {.stage = STAGE_SETUP};
   sigset_t none;
   sigemptyset(&none);
@@ -116,6 +121,8 @@ __attribute__((no_sanitize("address"))) static int child_main(void *context) {
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     failure = exec_candidates(plan);
   }
+  plan->failed = true;
+  plan->failure = failure;
   (void)!write(plan->report_fd, &failure, sizeof failure);
   _exit(127);
 }
@@ -149,6 +156,15 @@ static void explain(const struct plan *plan, const struct failure *failure, stru
                     strerror(failure->error));
 }
 
+/* Waits until the program is being executed, which closes the other end, or has failed. */
+static bool read_failure(int fd, struct failure *failure) {
+  ssize_t length;
+  do
+    length = read(fd, failure, sizeof *failure);
+  while (length < 0 && errno == EINTR);
+  return length > 0;
+}
+
 pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *request,
             struct error *error) {
   int report[2];
@@ -162,15 +178,12 @@ pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *r
   pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   int clone_errno = errno;
   close(report[1]);
-  struct failure failure = {.stage = STAGE_SETUP, .error = clone_errno};
-  ssize_t length = 0;
-  if (pid >= 0)
-    do
-      length = read(report[0], &failure, sizeof failure);
-    while (length < 0 && errno == EINTR);
+  bool failed = pid < 0 || (plan.shared ? plan.failed : read_failure(report[0], &plan.failure));
   close(report[0]);
-  if (pid < 0 || length > 0) {
-    explain(&plan, &failure, error);
+  if (pid < 0)
+    plan.failure = (struct failure){.stage = STAGE_SETUP, .error = clone_errno};
+  if (failed) {
+    explain(&plan, &plan.failure, error);
     if (pid >= 0)
       (void)waitpid(pid, NULL, 0);
     pid = -1;

@@ -80,7 +80,7 @@ static bool take(struct run *self, size_t most) {
 static size_t read_some(struct run *self, size_t length) {
   size_t room;
   char *space = line_splitter_space(&self->splitter, &room);
-  demand(room >= LINE_SPLITTER_READ);
+  demand(room >= LINE_SPLITTER_FIRST_READ);
   demand(self->splitter.capacity <= LINE_MAX_PIECE + LINE_SPLITTER_READ);
   size_t n = length < room ? length : room;
   memcpy(space, self->stream + self->length, n);

@@ -105,9 +105,28 @@ static void strangers_leave_no_zombies(void **state) {
   assert_int_equal(zombies, 0);
 }
 
+/* One round trip for each, and not two: the number that is committed is that of the windows. */
+static void a_result_leaves_with_the_start_of_the_next_step(void **state) {
+  enum { QUEUED = 40 };
+  struct job *job = *state;
+  for (int number = 1; number <= QUEUED; number++)
+    job_push(job, job_step(job, "true", NULL));
+  job_start_agent(job, NULL);
+  job_wait_length(job, "results", QUEUED);
+  redisReply *reply = job_ask(job, "GET sandbox:%s:committed", job->id);
+  assert_int_equal(reply->type, REDIS_REPLY_STRING);
+  int windows;
+  assert_int_equal(sscanf(reply->str, "%*[^:]:%*[^:]:%d", &windows), 1);
+  freeReplyObject(reply);
+  /* The claim, the first start, and what the keys' time takes. */
+  assert_in_range(windows, QUEUED, QUEUED + 5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_thousand_steps, job_setup_server, job_teardown),
+      cmocka_unit_test_setup_teardown(a_result_leaves_with_the_start_of_the_next_step,
+                                      job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(strangers_leave_no_zombies, job_setup, job_teardown),
   };
   return cmocka_run_group_tests_name("queue", tests, NULL, NULL);

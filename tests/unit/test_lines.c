@@ -61,7 +61,7 @@ static void feed(struct line_splitter *splitter, struct record *record, const ch
   while (length > 0) {
     size_t room;
     char *space = line_splitter_space(splitter, &room);
-    assert_true(room >= LINE_SPLITTER_READ);
+    assert_true(room >= LINE_SPLITTER_FIRST_READ);
     size_t n = length < size ? length : size;
     n = n < room ? n : room;
     memcpy(space, text, n);
@@ -326,6 +326,28 @@ static void the_buffer_stays_bounded(void **state) {
   assert_null(splitter.buffer);
 }
 
+/* Most commands write little; one that fills what there is writes more. */
+static void the_first_room_is_small(void **state) {
+  (void)state;
+  struct line_splitter splitter;
+  struct line line;
+  size_t room;
+  line_splitter_init(&splitter);
+  memset(line_splitter_space(&splitter, &room), '\n', 1);
+  assert_int_equal(room, LINE_SPLITTER_FIRST_READ);
+  line_splitter_filled(&splitter, 1);
+  assert_true(line_splitter_next(&splitter, &line));
+  char *space = line_splitter_space(&splitter, &room);
+  assert_int_equal(room, LINE_SPLITTER_FIRST_READ);
+  memset(space, '\n', room);
+  line_splitter_filled(&splitter, room);
+  while (line_splitter_next(&splitter, &line))
+    assert_int_equal(line.length, 0);
+  (void)line_splitter_space(&splitter, &room);
+  assert_true(room >= LINE_SPLITTER_READ);
+  line_splitter_release(&splitter);
+}
+
 static void a_splitter_without_a_byte_has_no_line(void **state) {
   (void)state;
   struct line_splitter splitter;
@@ -349,6 +371,7 @@ int main(void) {
       cmocka_unit_test(what_was_searched_is_not_searched_again),
       cmocka_unit_test(no_utf8_is_cut_at_the_limit),
       cmocka_unit_test(the_buffer_stays_bounded),
+      cmocka_unit_test(the_first_room_is_small),
       cmocka_unit_test(a_splitter_without_a_byte_has_no_line),
   };
   return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
