@@ -150,16 +150,17 @@ static void next_request(struct delivery *self) {
   if (!link_is_up(self->link))
     return;
   const struct hold_window *window = NULL;
-  if (self->waiting != NOTHING)
-    send_ahead(self);
-  else if (!self->looked)
-    send_look(self, NULL);
-  else if (self->question != NULL && self->claimed && self->ahead.count == 0)
-    send_look(self, self->question);
-  else if (!self->claimed || (window = hold_window(self->hold)) != NULL)
-    send_window(self, window);
-  else
-    be_quiet(self);
+  if (self->waiting == NOTHING) {
+    if (!self->looked)
+      send_look(self, NULL);
+    else if (self->question != NULL && self->claimed && self->ahead.count == 0)
+      send_look(self, self->question);
+    else if (!self->claimed || (window = hold_window(self->hold)) != NULL)
+      send_window(self, window);
+    else
+      be_quiet(self);
+  }
+  send_ahead(self);
 }
 
 static void fail(struct delivery *self, const struct error *error) {

@@ -164,13 +164,30 @@ void delivery_owner_lose(struct delivery_owner *self, const char *text, bool don
   fake_redis_close_connection(self->server);
 }
 
-const char *delivery_owner_last_window(const struct delivery_owner *self) {
+void delivery_owner_let_answer(struct delivery_owner *self) {
+  self->redis.silent = false;
+  fake_redis_send(self->server, self->redis.unanswered);
+  self->redis.unanswered[0] = '\0';
+}
+
+static const char *last_windows(const struct delivery_owner *self, bool two) {
   size_t length;
-  const char *bytes = fake_redis_bytes(self->server, &length), *window = NULL;
-  while ((bytes = strstr(bytes, "*1\r\n$5\r\nMULTI\r\n")) != NULL)
-    window = bytes++;
-  assert_non_null(window);
-  return window;
+  const char *bytes = fake_redis_bytes(self->server, &length), *last = NULL, *before = NULL;
+  while ((bytes = strstr(bytes, "*1\r\n$5\r\nMULTI\r\n")) != NULL) {
+    before = last;
+    last = bytes++;
+  }
+  const char *windows = two ? before : last;
+  assert_non_null(windows);
+  return windows;
+}
+
+const char *delivery_owner_last_window(const struct delivery_owner *self) {
+  return last_windows(self, false);
+}
+
+const char *delivery_owner_last_two_windows(const struct delivery_owner *self) {
+  return last_windows(self, true);
 }
 
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count) {

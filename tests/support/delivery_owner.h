@@ -51,8 +51,12 @@ void delivery_owner_awaits(struct delivery_owner *self, const int *number, int v
 /* How often such a text is in the log. */
 int delivery_owner_logged(const struct delivery_owner *self, const char *text);
 
-/* What arrived on the newest connection, from the last MULTI on. */
+/* Sends what redis.silent_from kept back. The next command of that name makes it silent again. */
+void delivery_owner_let_answer(struct delivery_owner *self);
+
+/* What arrived on the newest connection, from the last MULTI on, or from the one before it. */
 const char *delivery_owner_last_window(const struct delivery_owner *self);
+const char *delivery_owner_last_two_windows(const struct delivery_owner *self);
 
 /* The last commands that arrived, one line each; valid until the next call. */
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count);

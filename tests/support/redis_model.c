@@ -30,11 +30,13 @@ void redis_model_init(struct redis_model *self) {
   *self = (struct redis_model){0};
   set(&self->done, "%s", "");
   set(&self->queued, "%s", "");
+  set(&self->unanswered, "%s", "");
 }
 
 void redis_model_release(struct redis_model *self) {
   free(self->done);
   free(self->queued);
+  free(self->unanswered);
   free(self->answer);
 }
 
@@ -138,6 +140,7 @@ static const char *other(struct redis_model *self, const char *command) {
 static const char *login(struct redis_model *self, const char *command) {
   if (begins(command, "CLIENT ")) {
     self->logged_in = self->silent = self->in_transaction = self->dirty = false;
+    set(&self->unanswered, "%s", "");
     return "+OK\r\n";
   }
   if (strcmp(command, "DISCARD") == 0)
@@ -170,5 +173,8 @@ const char *redis_model_answer(void *owner, const char *command) {
     answer = look(self);
   else
     answer = other(self, command);
-  return self->silent ? NULL : answer;
+  if (!self->silent)
+    return answer;
+  set(&self->unanswered, "%s%s", self->unanswered, answer);
+  return NULL;
 }

@@ -20,7 +20,7 @@ struct redis_model {
   bool dirty; /* the watched key was written by somebody else: the next transaction fails */
 
   /* What the test wants. A command is named by its beginning, after the login. */
-  const char *silent_from; /* it and all that follows are done and not answered */
+  const char *silent_from; /* it and all that follows are done, the answers kept */
   const char *deaf_from;   /* nor done */
   const char *refused;     /* it gets this error, in place of QUEUED when it is in a transaction */
   const char *refusal;
@@ -32,6 +32,7 @@ struct redis_model {
   const char *next_answer; /* to what is neither known here nor in a transaction; then nil again */
 
   bool silent;
+  char *unanswered; /* the answers that are kept, until the next login */
   bool in_transaction;
   bool aborted;
   char *queued; /* commands, one line each */

@@ -108,11 +108,8 @@ static void what_is_put_meanwhile_leaves_with_the_next_window(void **state) {
   assert_int_equal(owner->delivered, 0);
   assert_string_equal(delivery_owner_last_commands(owner, 2), LOOK);
   owner->redis.silent_from = NULL;
-  owner->redis.silent = false;
   owner->put_when_delivered = "four";
-  char rest[256];
-  snprintf(rest, sizeof rest, "*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%s\r\n", owner->redis.committed);
-  fake_redis_send(owner->server, rest);
+  delivery_owner_let_answer(owner);
   delivery_owner_awaits(owner, &owner->delivered, 3);
   is_committed(owner, 1, 4);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);

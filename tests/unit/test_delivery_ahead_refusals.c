@@ -1,0 +1,151 @@
+/* A window that was sent ahead, and then is refused, another agent's, or lost with all of Redis. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/ahead.h"
+
+#define KEY "sandbox:j:"
+#define COMMITTED KEY "committed"
+#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+#define OTHERS "2:00000000000000ff:1"
+
+static bool again_and_again(void *context) {
+  const struct delivery_owner *owner = context;
+  return fake_redis_connections(owner->server) >= 4;
+}
+
+static void what_is_refused_in_it_may_pass(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.refused = "LPUSH " KEY "results 2-";
+  owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+  ahead_start(owner);
+  ahead_let_answer(owner);
+  assert_true(loop_until(&owner->loop, again_and_again, owner));
+  assert_int_equal(owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
+  owner->redis.refused = NULL;
+  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  assert_string_equal(owner->said, "claimed delivered delivered delivered");
+}
+
+static void what_is_refused_in_it_for_good_has_its_name(void **state) {
+  struct delivery_owner *owner = *state;
+  owner->redis.refused = "LPUSH " KEY "results 2-";
+  owner->redis.refusal = "NOPERM no permissions";
+  ahead_start(owner);
+  ahead_let_answer(owner);
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  assert_string_equal(owner->error, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  assert_string_equal(owner->said, "claimed delivered failed");
+}
+
+static void is_taken_over(struct delivery_owner *owner) {
+  ahead_let_answer(owner);
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->error, "another agent has taken over this job (" COMMITTED ")");
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_int_equal(owner->failed, 1);
+  assert_false(fake_redis_is_connected(owner->server));
+}
+
+/* Redis itself sees to that: the key was watched before, and then written. */
+static void another_agent_takes_over_in_front_of_it(void **state) {
+  struct delivery_owner *owner = *state;
+  ahead_start(owner);
+  redis_model_commit(&owner->redis, OTHERS);
+  is_taken_over(owner);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" LOOK);
+  assert_string_equal(owner->said, "claimed delivered failed");
+}
+
+/* The other's claim is older than the watch: it would be executed. */
+static void another_agent_takes_over_in_front_of_the_watch(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.commit_behind = OTHERS;
+  ahead_go(owner);
+  is_taken_over(owner);
+  assert_true(ahead_is_last(owner));
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 1);
+  assert_string_equal(owner->said, "claimed failed");
+}
+
+static void another_agent_takes_over_in_front_of_the_one_before(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.commit_before = OTHERS;
+  ahead_go(owner);
+  is_taken_over(owner);
+  assert_true(ahead_is_last(owner));
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 0);
+  assert_string_equal(owner->said, "claimed failed");
+}
+
+/* What was answered before is not sent again. */
+static void redis_is_emptied_in_front_of_it(void **state) {
+  struct delivery_owner *owner = *state;
+  ahead_start(owner);
+  redis_model_commit(&owner->redis, NULL);
+  ahead_let_answer(owner);
+  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  assert_string_equal(owner->said, "claimed delivered forgotten delivered delivered");
+}
+
+static void redis_is_emptied_in_front_of_the_watch(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  owner->redis.commit_behind = "";
+  ahead_go(owner);
+  ahead_let_answer(owner);
+  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  assert_string_equal(owner->said, "claimed forgotten delivered delivered delivered");
+}
+
+static void redis_is_emptied_in_front_of_the_one_before(void **state) {
+  struct delivery_owner *owner = *state;
+  delivery_owner_start(owner);
+  redis_model_commit(&owner->redis, NULL);
+  ahead_go(owner);
+  ahead_let_answer(owner);
+  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_string_equal(owner->said, "claimed forgotten delivered delivered delivered");
+}
+
+/* Number 0 was done before, and went with what Redis lost: it is done once in each of the two. */
+static void redis_is_emptied_while_it_is_away(void **state) {
+  struct delivery_owner *owner = *state;
+  ahead_start(owner);
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  redis_model_commit(&owner->redis, NULL);
+  ahead_all_is_done(owner, 1, AHEAD_MORE);
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 2);
+  assert_string_equal(owner->said, "claimed forgotten delivered delivered delivered");
+}
+
+#define TEST(name)                                                                                 \
+  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(what_is_refused_in_it_may_pass),
+      TEST(what_is_refused_in_it_for_good_has_its_name),
+      TEST(another_agent_takes_over_in_front_of_it),
+      TEST(another_agent_takes_over_in_front_of_the_watch),
+      TEST(another_agent_takes_over_in_front_of_the_one_before),
+      TEST(redis_is_emptied_in_front_of_it),
+      TEST(redis_is_emptied_in_front_of_the_watch),
+      TEST(redis_is_emptied_in_front_of_the_one_before),
+      TEST(redis_is_emptied_while_it_is_away),
+  };
+  return cmocka_run_group_tests_name("delivery_ahead_refusals", tests, NULL, NULL);
+}
