@@ -96,6 +96,9 @@ static bool take_lines(struct step_run *self, enum process_stream stream) {
     emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     transcript_add(&self->transcript, stream == PROCESS_STDOUT, line.text, line.length,
                    line.partial);
+    /* What was read with it leaves with it; but the owner need not wait for that. */
+    if (self->batcher.lines % BATCHER_LINES == 0)
+      self->handler->flush(self->owner);
   }
   return false;
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "agent/step/batcher.h"
 #include "agent/step/lines.h"
 #include "agent/step/step_run.h"
 #include "tests/support/proc.h"
@@ -219,6 +220,15 @@ static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
   assert_int_equal(owner->result.exit_code, 2);
 }
 
+/* As far as it is taken apart: a read may be a thousand lines. */
+static void what_is_read_at_once_leaves_batch_by_batch(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 1000", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 1002);
+  assert_in_range(owner->flushes, 1000 / BATCHER_LINES, 1000 / BATCHER_LINES + 10);
+}
+
 /* It repeats the output: on top of what is held that would be a megabyte more. */
 static void a_result_waits_for_room_of_its_size(void **state) {
   struct step_owner *owner = *state;
@@ -397,6 +407,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up,
                                       step_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_result_waits_for_room_of_its_size, step_owner_set_up,
                                       step_owner_tear_down),
