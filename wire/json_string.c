@@ -110,8 +110,7 @@ static char *write_escape(char *out, char byte) {
 char *json_string_write(char *out, const char *text, size_t length) {
   for (size_t at = 0; at < length;) {
     size_t run = copied_run(text + at, length - at);
-    memcpy(out, text + at, run);
-    out += run;
+    out = word_copy(out, text + at, run);
     at += run;
     if (at == length)
       break;

@@ -8,6 +8,7 @@
 
 #include "wire/json_string.h"
 #include "wire/memory.h"
+#include "wire/word.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_kind[] = "\",\"kind\":\"";
@@ -77,8 +78,7 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
 }
 
 static char *put(char *out, const char *text, size_t length) {
-  memcpy(out, text, length);
-  return out + length;
+  return word_copy(out, text, length);
 }
 
 size_t step_event_length(const struct step_event *self) {

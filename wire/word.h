@@ -7,7 +7,8 @@
 #include <string.h>
 
 /*
- * Eight bytes of text at a time, in plain C: load a word, ask which bytes match, take the first.
+ * Eight bytes of text at a time, in plain C: load a word, ask which bytes match, take the first; or
+ * copy them.
  *
  *   hits = word_equal(word, '\n') | word_equal(word, '\r');
  *   if (hits != 0)
@@ -44,6 +45,30 @@ static inline uint64_t word_high(uint64_t word) {
 /* Index of the first byte that matches; the mask is not 0. */
 static inline size_t word_first(uint64_t hits) {
   return (size_t)__builtin_ctzll(hits) / 8;
+}
+
+/* Longer texts are left to memcpy(3). */
+#define WORD_COPY_MOST 512
+
+/* memcpy(3) for texts of a line's length: musl's begins with what takes longer than such a copy
+   takes as a whole (`rep movsq`). Returns the end of what was written. */
+static inline char *word_copy(char *restrict out, const char *restrict text, size_t length) {
+  char *end = out + length;
+  if (length > WORD_COPY_MOST) {
+    memcpy(out, text, length);
+  } else if (length < WORD_SIZE) {
+    while (out < end)
+      *out++ = *text++;
+  } else {
+    const char *text_end = text + length;
+    for (; (size_t)(end - out) > 2 * WORD_SIZE; out += 2 * WORD_SIZE, text += 2 * WORD_SIZE)
+      memcpy(out, text, 2 * WORD_SIZE);
+    /* Of the rest the first and the last word, which may overlap. */
+    if ((size_t)(end - out) > WORD_SIZE)
+      memcpy(out, text, WORD_SIZE);
+    memcpy(end - WORD_SIZE, text_end - WORD_SIZE, WORD_SIZE);
+  }
+  return end;
 }
 
 #endif

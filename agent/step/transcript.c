@@ -5,6 +5,7 @@
 
 #include "wire/memory.h"
 #include "wire/utf8.h"
+#include "wire/word.h"
 
 #define TAIL_CAPACITY (2 * TRANSCRIPT_TAIL_MAX)
 
@@ -30,7 +31,7 @@ static void add_to_head(struct transcript *self, const char *text, size_t length
     self->head_capacity = capacity < TRANSCRIPT_HEAD_MAX ? capacity : TRANSCRIPT_HEAD_MAX;
     self->head = memory_resize(self->head, self->head_capacity);
   }
-  memcpy(self->head + self->head_length, text, taken);
+  (void)word_copy(self->head + self->head_length, text, taken);
   self->head_length += taken;
   if (self->head_cut)
     self->head_length = utf8_cut(self->head, self->head_length);
@@ -51,7 +52,7 @@ static void add_to_tail(struct transcript *self, const char *text, size_t length
     memmove(self->tail, self->tail + self->tail_length - kept, kept);
     self->tail_length = kept;
   }
-  memcpy(self->tail + self->tail_length, text, length);
+  (void)word_copy(self->tail + self->tail_length, text, length);
   self->tail_length += length;
 }
 

@@ -56,11 +56,28 @@ static void a_word_may_lie_anywhere(void **state) {
     assert_int_equal(first(word_equal(word_load(text + at), '\n')), at == 9 ? 7 : WORD_SIZE);
 }
 
+static void a_copy_is_the_text_and_nothing_else(void **state) {
+  (void)state;
+  enum { MOST = WORD_COPY_MOST + 40, GUARD = 2 * WORD_SIZE };
+  char text[MOST + WORD_SIZE], out[MOST + 2 * GUARD], expected[sizeof out];
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)(i * 7 + i / 251);
+  for (size_t shift = 0; shift < WORD_SIZE; shift++)
+    for (size_t length = 0; length <= MOST; length++) {
+      memset(out, '#', sizeof out);
+      memset(expected, '#', sizeof expected);
+      memcpy(expected + GUARD, text + shift, length);
+      assert_ptr_equal(word_copy(out + GUARD, text + shift, length), out + GUARD + length);
+      assert_memory_equal(out, expected, sizeof out);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_pair_of_bytes_at_every_place),
       cmocka_unit_test(high_bytes_are_those_that_are_not_ascii),
       cmocka_unit_test(a_word_may_lie_anywhere),
+      cmocka_unit_test(a_copy_is_the_text_and_nothing_else),
   };
   return cmocka_run_group_tests_name("word", tests, NULL, NULL);
 }
