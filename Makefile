@@ -111,7 +111,10 @@ unit_sources := $(wildcard tests/unit/test_*.c)
 integration_sources := $(wildcard tests/integration/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
-test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources) $(fault_sources)
+bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
+bench_program_sources := $(wildcard bench/programs/*.c)
+test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources) $(fault_sources) \
+  $(wildcard bench/*.c)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
 c_files := $(shell find wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
@@ -120,6 +123,7 @@ program = $(patsubst %.c,$(out)/%,$(1))
 unit_programs := $(call program,$(unit_sources))
 integration_programs := $(call program,$(integration_sources))
 fuzz_programs := $(call program,$(fuzz_sources))
+bench_programs := $(call program,$(bench_program_sources))
 
 # --- the program ---------------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ include deps/libraries.mk
 
 # What apt has to bring for the goals of this run; before anything else, in one go.
 groups := build $(if $(is_clang),clang $(if $(SANITIZE),fuzz)) $(if $(cross),build-$(ARCH)) \
-  $(if $(filter test% run-% smoke coverage% fault,$(MAKECMDGOALS)),test) \
+  $(if $(filter test% run-% smoke coverage% fault bench%,$(MAKECMDGOALS)),test) \
   $(if $(filter fuzz%,$(MAKECMDGOALS)),fuzz) $(if $(filter lint% tidy,$(MAKECMDGOALS)),lint)
 tools:
 	@deps/install $(groups)
@@ -246,6 +250,45 @@ $(out)/tests/fault/fault: $(call object,$(fault_sources)) $(out)/libsupport.a $(
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
+# What the program does beside what the machine allows: bench/README.md. The programs that it runs
+# are made as the agent is.
+.PHONY: bench bench-ready run-bench run-bench-ready
+in_bench = $(MAKE) --no-print-directory SANITIZE= COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) \
+  BENCH_PROGRAMS=$(abspath $(out)/bench/programs)
+bench:
+	+@$(MAKE) --no-print-directory bench-ready >&2
+	+@$(in_bench) run-bench
+bench-ready: $(agent) $(bench_programs) | $(server)
+	+@$(in_bench) run-bench-ready
+run-bench-ready: $(out)/bench/bench
+run-bench: # of what is ready: standard output is the table's
+	@AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+
+$(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka -lm
+
+# The ceiling of the agent's size is a program with all of the libraries.
+bench_libs = -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+$(out)/bench/programs/empty: private bench_libs = -Wl,--no-gc-sections,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive
+$(out)/bench/programs/%: $(out)/obj/bench/programs/%.o $(dep_libs) $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@.unstripped $< $(bench_libs) $(link_tail)
+	$(Q)$(STRIP) -o $@ $@.unstripped
+
+.PHONY: bench-picture
+bench-picture: $(out)/bench/picture
+	@[ -f build/bench.json ] || { echo "no figures yet: make bench" >&2; exit 1; }
+	@$< build/bench.json bench/picture.svg
+	@echo "  DONE    bench/picture.svg, $$(wc -c <bench/picture.svg) bytes"
+
+$(out)/bench/picture: $(out)/obj/bench/picture.o $(out)/deps/libcjson.a $(out)/link-flags
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) $(link_tail) -lm
+
 .PHONY: smoke
 smoke: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/redis-cli
@@ -325,7 +368,7 @@ lint: tools
 	+@$(MAKE) --no-print-directory CC=clang LIBC=glibc SANITIZE= COVERAGE= tidy
 	@echo "  LINT    nothing to complain about"
 
-lint-compile: $(patsubst %.c,$(out)/lint/%.o,$(agent_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
+lint-compile: $(patsubst %.c,$(out)/lint/%.o,$(agent_sources) $(bench_program_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
 	@echo "  LINT    $(notdir $(CC)) -Werror, $(LIBC): $(words $^) files"
 $(out)/lint/%.o: %.c $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
@@ -333,7 +376,7 @@ $(out)/lint/%.o: %.c $(out)/code-flags $(headers_ready)
 
 # Tests may build their payloads with strcpy: the sanitizers watch them.
 tests_tidy_off = $(if $(filter tests/%,$<),--checks=-clang-analyzer-security.insecureAPI.strcpy)
-tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(test_sources))
+tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(bench_program_sources) $(test_sources))
 	@echo "  LINT    clang-tidy: $(words $^) files"
 $(out)/tidy/%: % $(filter %.h,$(c_files)) .clang-tidy $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
@@ -362,6 +405,9 @@ help:
 	@echo '                      ACL=1: as the Redis user of README.md)'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
+	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'
+	@echo '                      (BENCH="output step": these only; JSON=1: for programs)'
+	@echo 'make bench-picture    the last figures as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'

@@ -1,0 +1,182 @@
+/*
+ * Measures the program beside what the machine allows.
+ *
+ *   bench [--json] [NAME…]     all measurements, or those that are named
+ *
+ * The program is $AGENT, the server $REDIS_SERVER, the programs of bench/programs are in
+ * $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output, the JSON
+ * also to build/bench.json; what is going on to standard error. The exit code is 0 when everything
+ * was measured, whatever the figures are.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/measurements.h"
+#include "bench/table.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+
+#define JSON_PATH "build/bench.json"
+
+enum { MEASUREMENTS = 10 };
+
+/* In the order of the table. */
+static const struct measurement *const measurements[MEASUREMENTS] = {
+    &bench_output, &bench_step, &bench_queue,  &bench_silence, &bench_start,
+    &bench_memory, &bench_size, &bench_inject, &bench_fleet,   &bench_growth,
+};
+
+struct bench {
+  char directory[PATH_MAX];
+  struct outcome outcomes[MEASUREMENTS];
+  size_t count;
+  int told_to_end; /* by this signal */
+};
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk) {
+  (void)status;
+  (void)kind;
+  if (walk->level > 0)
+    remove(path);
+  return 0;
+}
+
+static sigset_t signals(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+/* Returns false when a name is unknown. */
+static bool choose(struct bench *self, char **names) {
+  for (size_t i = 0; i < MEASUREMENTS; i++) {
+    bool wanted = *names == NULL;
+    for (char **name = names; *name != NULL; name++)
+      wanted = wanted || strcmp(*name, measurements[i]->name) == 0;
+    if (wanted)
+      self->outcomes[self->count++].measurement = measurements[i];
+  }
+  size_t named = 0;
+  while (names[named] != NULL)
+    named++;
+  return named == 0 || named == self->count;
+}
+
+static void make_directory(struct bench *self) {
+  const char *temporary = getenv("TMPDIR");
+  snprintf(self->directory, sizeof self->directory, "%s/bench-XXXXXX",
+           temporary == NULL || *temporary == '\0' ? "/tmp" : temporary);
+  assert_non_null(mkdtemp(self->directory));
+  assert_int_equal(setenv("TMPDIR", self->directory, 1), 0);
+}
+
+/* In a process of its own: what one leaves in memory does not slow the next one down. */
+static _Noreturn void measure(const struct measurement *measurement, struct samples *samples) {
+  sigset_t set = signals();
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  signal(SIGPIPE, SIG_IGN);
+  void *context = measurement->begin == NULL ? NULL : measurement->begin();
+  for (size_t round = 0; round < measurement->rounds; round++) {
+    fprintf(stderr, "  BENCH   %s, round %zu of %zu\n", measurement->name, round + 1,
+            measurement->rounds);
+    measurement->round(context, round, samples);
+  }
+  if (measurement->end != NULL)
+    measurement->end(context);
+  samples->whole = true;
+  exit(0);
+}
+
+/* Waits until the child has ended, or this program is told to. */
+static void wait_for(struct bench *self, pid_t pid) {
+  sigset_t set = signals();
+  int number, status;
+  while (waitpid(pid, &status, WNOHANG) == 0 && self->told_to_end == 0) {
+    if ((number = sigwaitinfo(&set, NULL)) == SIGINT || number == SIGTERM)
+      self->told_to_end = number;
+  }
+  /* What a measurement that failed has left behind comes to this process. */
+  proc_kill_children(getpid());
+  while (waitpid(-1, &status, 0) > 0 || errno == EINTR) {
+  }
+}
+
+static void run(struct bench *self, struct outcome *outcome) {
+  pid_t parent = getpid();
+  int64_t begin_ms = wait_now_ms();
+  fflush(NULL);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+      measure(outcome->measurement, outcome->samples);
+    _exit(1);
+  }
+  wait_for(self, pid);
+  nftw(self->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+  fprintf(stderr, "  BENCH   %s%s, %.1f s\n", outcome->measurement->name,
+          outcome->samples->whole ? "" : " could not be measured",
+          (double)(wait_now_ms() - begin_ms) / 1000);
+}
+
+static void print(const struct bench *self, bool as_json, double seconds) {
+  char *json = table_json(self->outcomes, self->count, seconds);
+  FILE *file = fopen(JSON_PATH, "we");
+  if (file == NULL || fprintf(file, "%s\n", json) < 0 || fclose(file) != 0)
+    fail_msg("%s: %s", JSON_PATH, strerror(errno));
+  if (as_json)
+    printf("%s\n", json);
+  else
+    table_print(stdout, self->outcomes, self->count);
+  free(json);
+}
+
+int main(int argc, char **argv) {
+  struct bench bench = {0};
+  bool as_json = argc > 1 && strcmp(argv[1], "--json") == 0;
+  bool whole = true;
+  int64_t begin_ms = wait_now_ms();
+  if (!choose(&bench, argv + (as_json ? 2 : 1))) {
+    fprintf(stderr, "usage: %s [--json] [NAME...]; names are", argv[0]);
+    for (size_t i = 0; i < MEASUREMENTS; i++)
+      fprintf(stderr, " %s", measurements[i]->name);
+    fprintf(stderr, "\n");
+    return 64;
+  }
+  make_directory(&bench);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t set = signals();
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  for (size_t i = 0; i < bench.count; i++)
+    bench.outcomes[i].samples = samples_new();
+  for (size_t i = 0; i < bench.count && bench.told_to_end == 0; i++) {
+    run(&bench, &bench.outcomes[i]);
+    whole = whole && bench.outcomes[i].samples->whole;
+  }
+  if (bench.told_to_end == 0)
+    print(&bench, as_json, (double)(wait_now_ms() - begin_ms) / 1000);
+  for (size_t i = 0; i < bench.count; i++)
+    samples_free(bench.outcomes[i].samples);
+  rmdir(bench.directory);
+  return bench.told_to_end != 0 ? 128 + bench.told_to_end : whole ? 0 : 1;
+}

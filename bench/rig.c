@@ -1,0 +1,143 @@
+#include "bench/rig.h"
+
+#include <setjmp.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/wait.h"
+
+/* An answer that takes longer, one that is waited for included, never comes. */
+#define ANSWER_BOUND_SECONDS 130
+
+void rig_init(struct rig *self) {
+  self->server = redis_server_start(NULL);
+  self->redis = rig_connect(self);
+}
+
+void rig_release(struct rig *self) {
+  redisFree(self->redis);
+  redis_server_stop(self->server);
+}
+
+redisContext *rig_connect(const struct rig *self) {
+  redisContext *redis = redisConnect("127.0.0.1", redis_server_port(self->server));
+  if (redis == NULL || redis->err != 0)
+    fail_msg("no connection to redis-server over the loopback");
+  redisSetTimeout(redis, (struct timeval){.tv_sec = ANSWER_BOUND_SECONDS});
+  return redis;
+}
+
+struct agent_process *rig_start_agent(const struct rig *self, const char *job,
+                                      const char *const *more) {
+  char url[64];
+  (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis_server_port(self->server));
+  const char *arguments[16] = {"--redis-url", url, "--job-id", job};
+  for (size_t i = 4; more != NULL && *more != NULL && i < 15;)
+    arguments[i++] = *more++;
+  return agent_process_start(&(struct agent_setup){.arguments = arguments});
+}
+
+long rig_info(const struct rig *self, const char *field) {
+  char label[64];
+  (void)snprintf(label, sizeof label, "\n%s:", field);
+  redisReply *reply = redisCommand(self->redis, "INFO");
+  const char *found = reply == NULL || reply->str == NULL ? NULL : strstr(reply->str, label);
+  long figure = found == NULL ? -1 : strtol(found + strlen(label), NULL, 10);
+  if (figure < 0)
+    fail_msg("redis-server does not tell its %s", field);
+  freeReplyObject(reply);
+  return figure;
+}
+
+struct idle_question {
+  const struct rig *rig;
+  long wanted;
+  long found;
+};
+
+static bool are_idle(void *context) {
+  struct idle_question *question = context;
+  question->found = rig_info(question->rig, "blocked_clients");
+  return question->found == question->wanted;
+}
+
+void rig_wait_idle(const struct rig *self, long agents) {
+  struct idle_question question = {.rig = self, .wanted = agents};
+  if (!wait_until(are_idle, &question, WAIT_BOUND_MS))
+    fail_msg("%ld agents wait for a step, where %ld should", question.found, agents);
+}
+
+static redisReply *check(const redisContext *redis, redisReply *reply) {
+  if (reply == NULL)
+    fail_msg("redis-server: %s", redis->errstr);
+  else if (reply->type == REDIS_REPLY_ERROR)
+    fail_msg("redis-server: %s", reply->str);
+  return reply;
+}
+
+void rig_send(redisContext *redis) {
+  int done = 0;
+  while (done == 0)
+    if (redisBufferWrite(redis, &done) != REDIS_OK)
+      fail_msg("redis-server: %s", redis->errstr);
+}
+
+redisReply *rig_reply(redisContext *redis) {
+  void *reply = NULL;
+  (void)redisGetReply(redis, &reply);
+  return check(redis, reply);
+}
+
+long long rig_number(redisContext *redis, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = check(redis, redisvCommand(redis, format, arguments));
+  va_end(arguments);
+  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+  long long number = reply->integer;
+  freeReplyObject(reply);
+  return number;
+}
+
+void rig_do(redisContext *redis, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  freeReplyObject(check(redis, redisvCommand(redis, format, arguments)));
+  va_end(arguments);
+}
+
+/* As long as the ids of the server that drives agents today, which are GUIDs. */
+void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program,
+              const char *arguments) {
+  (void)snprintf(out, RIG_STEP_SIZE,
+                 "{\"schemaVersion\":1,\"stepId\":\"00000000-0000-0000-0000-%012lu\","
+                 "\"kind\":\"run\",\"command\":\"%s\",\"args\":[%s]}",
+                 number, program, arguments);
+}
+
+void rig_program(char out[PATH_MAX], const char *name) {
+  const char *directory = getenv("BENCH_PROGRAMS");
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof path, "%s/%s", directory == NULL ? "." : directory, name);
+  if (realpath(path, out) == NULL || access(out, X_OK) != 0)
+    fail_msg("no program %s; BENCH_PROGRAMS names their directory", path);
+}
+
+void rig_spawn(const char *const *arguments) {
+  pid_t pid;
+  int status;
+  char **argv = (char **)(uintptr_t)arguments;
+  if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environ) != 0 ||
+      waitpid(pid, &status, 0) != pid || status != 0)
+    fail_msg("%s does not run, or fails", argv[0]);
+}

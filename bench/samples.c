@@ -1,0 +1,87 @@
+#include "bench/samples.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+struct samples *samples_new(void) {
+  void *memory =
+      mmap(NULL, sizeof(struct samples), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  return memory;
+}
+
+void samples_free(struct samples *self) {
+  munmap(self, sizeof *self);
+}
+
+static void add(struct figures *self, double value) {
+  assert_true(self->count < SAMPLES_FIGURES);
+  self->values[self->count++] = value;
+}
+
+void samples_add(struct samples *samples, size_t row, enum side side, double value) {
+  assert_true(row < SAMPLES_ROWS);
+  add(&samples->rows[row].sides[side], value);
+}
+
+void samples_beside(struct samples *samples, size_t row, const char *label, double value) {
+  assert_true(row < SAMPLES_ROWS && strlen(label) < SAMPLES_LABEL_SIZE);
+  struct row_samples *self = &samples->rows[row];
+  size_t i = 0;
+  while (i < self->beside_count && strcmp(self->beside[i].label, label) != 0)
+    i++;
+  assert_true(i < SAMPLES_BESIDE);
+  if (i == self->beside_count) {
+    (void)snprintf(self->beside[i].label, sizeof self->beside[i].label, "%s", label);
+    self->beside_count++;
+  }
+  add(&self->beside[i].figures, value);
+}
+
+static int compare(const void *a, const void *b) {
+  double left = *(const double *)a, right = *(const double *)b;
+  return (left > right) - (left < right);
+}
+
+struct spread figures_spread(const struct figures *self) {
+  struct figures sorted = *self;
+  size_t n = self->count;
+  if (n == 0)
+    return (struct spread){0};
+  qsort(sorted.values, n, sizeof *sorted.values, compare);
+  return (struct spread){.median = (sorted.values[(n - 1) / 2] + sorted.values[n / 2]) / 2,
+                         .min = sorted.values[0],
+                         .max = sorted.values[n - 1],
+                         .count = n};
+}
+
+struct spread row_ratio(const struct row_samples *self) {
+  const struct figures *ours = &self->sides[OURS], *ceiling = &self->sides[CEILING];
+  struct figures ratios = {0};
+  for (size_t i = 0; i < ours->count && i < ceiling->count; i++)
+    add(&ratios, ours->values[i] / ceiling->values[i]);
+  return figures_spread(&ratios);
+}
+
+enum verdict row_verdict(const struct row_samples *self, const struct row *row) {
+  struct spread judged =
+      row->kind == OURS_AT_MOST ? figures_spread(&self->sides[OURS]) : row_ratio(self);
+  if (judged.count == 0)
+    return VERDICT_UNKNOWN;
+  bool good =
+      row->kind == RATIO_AT_LEAST ? judged.median >= row->target : judged.median <= row->target;
+  return good ? VERDICT_OK : VERDICT_SHORT;
+}
+
+const char *verdict_name(enum verdict verdict) {
+  static const char *const names[] = {
+      [VERDICT_OK] = "ok", [VERDICT_SHORT] = "short", [VERDICT_UNKNOWN] = "not measured"};
+  return names[verdict];
+}

@@ -1,0 +1,57 @@
+#ifndef BENCH_SAMPLES_H
+#define BENCH_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bench/bench.h"
+
+/*
+ * The figures of one measurement, and what they come to. They lie in memory that is shared with the
+ * process that takes them (samples_add, in bench.h).
+ */
+enum { SAMPLES_ROWS = 8, SAMPLES_FIGURES = 64, SAMPLES_BESIDE = 8, SAMPLES_LABEL_SIZE = 48 };
+
+struct figures {
+  double values[SAMPLES_FIGURES];
+  size_t count;
+};
+
+struct beside {
+  char label[SAMPLES_LABEL_SIZE];
+  struct figures figures;
+};
+
+struct row_samples {
+  struct figures sides[2]; /* by enum side */
+  struct beside beside[SAMPLES_BESIDE];
+  size_t beside_count;
+};
+
+struct samples {
+  struct row_samples rows[SAMPLES_ROWS];
+  bool whole; /* the measurement came to its end */
+};
+
+/* All zeros when there is no figure. */
+struct spread {
+  double median;
+  double min;
+  double max;
+  size_t count;
+};
+
+struct spread figures_spread(const struct figures *self);
+
+/* Of the ratios of ours to the ceiling, round by round. */
+struct spread row_ratio(const struct row_samples *self);
+
+enum verdict { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
+
+enum verdict row_verdict(const struct row_samples *self, const struct row *row);
+const char *verdict_name(enum verdict verdict);
+
+struct samples *samples_new(void);
+void samples_free(struct samples *self);
+
+#endif

@@ -1,0 +1,16 @@
+#ifndef BENCH_SENDER_H
+#define BENCH_SENDER_H
+
+#include <stddef.h>
+
+#include "bench/xadds.h"
+
+/*
+ * The bare pipelined sender: it does nothing but send bytes that were encoded before, and count
+ * answers, so that at most `depth` commands are not answered at any time. Returns the seconds from
+ * the first byte to the last answer. Whatever goes wrong, an error for an answer too, ends the
+ * process with the reason.
+ */
+double sender_run(int port, const struct xadds *xadds, size_t depth);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * From the exec until the pop that would block is at the server, against a program that does
+ * nothing before it but to connect and PING.
+ *
+ * Nothing looks at the server again and again, which would take from what is measured: a step lies
+ * in the list already, and when the pop comes, the server hands it on to the client that waits for
+ * what the pop moves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "bench/bench.h"
+#include "bench/latency.h"
+#include "bench/measurements.h"
+#include "bench/rig.h"
+
+#define ROUNDS 7
+#define STARTS 100
+
+struct start_bench {
+  struct rig rig;
+  double *exec_ms; /* shared with the children: when the last one was about to exec */
+  char ping[PATH_MAX];
+  unsigned long jobs;
+};
+
+static void note_exec(const void *context) {
+  const struct start_bench *self = context;
+  *self->exec_ms = latency_now_ms();
+}
+
+/* Starts a program at a job of its own. */
+static double start_ms(struct start_bench *self, struct agent_setup *setup, const char *job) {
+  redisContext *redis = self->rig.redis;
+  char step[RIG_STEP_SIZE];
+  rig_step(step, self->jobs, self->ping, "");
+  (void)rig_number(redis, "LPUSH sandbox:%s:in %s", job, step);
+  redisAppendCommand(redis, "BRPOP sandbox:%s:inflight 0", job);
+  rig_send(redis);
+  setup->prepare = note_exec;
+  setup->prepare_context = self;
+  struct agent_process *process = agent_process_start(setup);
+  freeReplyObject(rig_reply(redis));
+  double ms = latency_now_ms() - *self->exec_ms;
+  agent_process_free(process);
+  return ms;
+}
+
+static double ours_ms(struct start_bench *self) {
+  char job[32];
+  char url[64];
+  (void)snprintf(job, sizeof job, "start-%lu", ++self->jobs);
+  (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis_server_port(self->rig.server));
+  const char *const arguments[] = {"--redis-url", url, "--job-id", job, NULL};
+  return start_ms(self, &(struct agent_setup){.arguments = arguments}, job);
+}
+
+static double ceiling_ms(struct start_bench *self) {
+  char job[32];
+  char port[16];
+  (void)snprintf(job, sizeof job, "start-%lu", ++self->jobs);
+  (void)snprintf(port, sizeof port, "%d", redis_server_port(self->rig.server));
+  const char *const arguments[] = {port, job, NULL};
+  return start_ms(self, &(struct agent_setup){.arguments = arguments, .program = self->ping}, job);
+}
+
+static void *begin(void) {
+  struct start_bench *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->exec_ms =
+      mmap(NULL, sizeof *self->exec_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(self->exec_ms != MAP_FAILED);
+  rig_init(&self->rig);
+  rig_program(self->ping, "ping");
+  (void)ours_ms(self);
+  (void)ceiling_ms(self);
+  return self;
+}
+
+static void round_of_both(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  struct start_bench *self = context;
+  struct latencies ours = {0};
+  struct latencies ceiling = {0};
+  for (int i = 0; i < STARTS; i++) {
+    latencies_add(&ours, ours_ms(self));
+    latencies_add(&ceiling, ceiling_ms(self));
+  }
+  samples_add(samples, 0, OURS, latencies_quantile(&ours, 0.5));
+  samples_add(samples, 0, CEILING, latencies_quantile(&ceiling, 0.5));
+  latencies_release(&ours);
+  latencies_release(&ceiling);
+}
+
+static void end(void *context) {
+  struct start_bench *self = context;
+  rig_release(&self->rig);
+  (void)munmap(self->exec_ms, sizeof *self->exec_ms);
+  free(self);
+}
+
+static const struct row rows[] = {
+    {"start, until it waits for a step", "ms", "connect, PING, the same pop", RATIO_AT_MOST, 1.3},
+};
+
+const struct measurement bench_start = {.name = "start",
+                                        .rows = rows,
+                                        .row_count = sizeof rows / sizeof *rows,
+                                        .rounds = ROUNDS,
+                                        .begin = begin,
+                                        .round = round_of_both,
+                                        .end = end};

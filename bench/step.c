@@ -1,0 +1,112 @@
+/*
+ * One step at a time, from its LPUSH until its result is here, against what the same work costs
+ * without an agent: running the command, and three round trips (the step comes, that it was started
+ * is recorded, the result goes).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/bench.h"
+#include "bench/latency.h"
+#include "bench/measurements.h"
+#include "bench/rig.h"
+
+#define JOB "step"
+#define ROUNDS 7
+
+/* Ours and the ceiling take turns one by one: what else the machine does hits both, and each finds
+   caches and processors as the other has left them. */
+#define STEPS 2000
+#define WARM_UP_STEPS 50
+
+#define CEILING_PINGS 3
+
+struct step_bench {
+  struct rig rig;
+  struct agent_process *agent;
+  redisContext *results; /* waits for them: to be woken by the result alone */
+  char command[PATH_MAX];
+  unsigned long steps;
+};
+
+static double ours_ms(struct step_bench *self) {
+  char step[RIG_STEP_SIZE];
+  rig_step(step, ++self->steps, self->command, "");
+  redisAppendCommand(self->results, "BRPOP sandbox:" JOB ":results 0");
+  rig_send(self->results);
+  double begin = latency_now_ms();
+  redisAppendCommand(self->rig.redis, "LPUSH sandbox:" JOB ":in %s", step);
+  rig_send(self->rig.redis);
+  redisReply *reply = rig_reply(self->results);
+  double ms = latency_now_ms() - begin;
+  assert_int_equal(reply->elements, 2);
+  assert_non_null(strstr(reply->element[1]->str, "\"exitCode\":0"));
+  freeReplyObject(reply);
+  freeReplyObject(rig_reply(self->rig.redis));
+  return ms;
+}
+
+static double ceiling_ms(struct step_bench *self) {
+  double begin = latency_now_ms();
+  rig_spawn((const char *[]){self->command, NULL});
+  for (int i = 0; i < CEILING_PINGS; i++)
+    rig_do(self->rig.redis, "PING");
+  return latency_now_ms() - begin;
+}
+
+static void *begin(void) {
+  struct step_bench *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  rig_init(&self->rig);
+  self->results = rig_connect(&self->rig);
+  rig_program(self->command, "true");
+  self->agent = rig_start_agent(&self->rig, JOB, NULL);
+  rig_wait_idle(&self->rig, 1);
+  for (int i = 0; i < WARM_UP_STEPS; i++)
+    (void)ours_ms(self);
+  return self;
+}
+
+static void round_of_both(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  struct step_bench *self = context;
+  struct latencies ours = {0};
+  struct latencies ceiling = {0};
+  for (int i = 0; i < STEPS; i++) {
+    latencies_add(&ours, ours_ms(self));
+    latencies_add(&ceiling, ceiling_ms(self));
+  }
+  samples_add(samples, 0, OURS, latencies_quantile(&ours, 0.5));
+  samples_add(samples, 0, CEILING, latencies_quantile(&ceiling, 0.5));
+  samples_add(samples, 1, OURS, latencies_quantile(&ours, 0.99));
+  samples_add(samples, 1, CEILING, latencies_quantile(&ceiling, 0.99));
+  latencies_release(&ours);
+  latencies_release(&ceiling);
+}
+
+static void end(void *context) {
+  struct step_bench *self = context;
+  agent_process_free(self->agent);
+  redisFree(self->results);
+  rig_release(&self->rig);
+  free(self);
+}
+
+static const struct row rows[] = {
+    {"one step, p50", "ms", "bare spawn and 3 PINGs", RATIO_AT_MOST, 1.15},
+    {"one step, p99", "ms", "bare spawn and 3 PINGs", RATIO_AT_MOST, 1.5},
+};
+
+const struct measurement bench_step = {.name = "step",
+                                       .rows = rows,
+                                       .row_count = sizeof rows / sizeof *rows,
+                                       .rounds = ROUNDS,
+                                       .begin = begin,
+                                       .round = round_of_both,
+                                       .end = end};

@@ -1,0 +1,132 @@
+#include "bench/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NUMBER_SIZE = 24, CELL_SIZE = 96, COLUMNS = 9 };
+
+static const char *const heads[COLUMNS] = {"what",  "ours",    "min-max", "ceiling", "min-max",
+                                           "ratio", "min-max", "target",  ""};
+
+struct line {
+  char cells[COLUMNS][CELL_SIZE];
+};
+
+/* Three or four digits that count. */
+static void write_number(char out[NUMBER_SIZE], double value) {
+  static const char *const suffixes[] = {"", "k", "M", "G"};
+  size_t suffix = 0;
+  double limit = 99999.5;
+  while (value >= limit && suffix < 3) {
+    value /= 1000;
+    limit = 999.95;
+    suffix++;
+  }
+  int places = value < 10 ? 2 : value < 100 || (suffix > 0 && value < 1000) ? 1 : 0;
+  if (value < 1)
+    places = 3;
+  snprintf(out, NUMBER_SIZE, "%.*f%s", places, value, suffixes[suffix]);
+}
+
+static void write_spread(char median[CELL_SIZE], char range[CELL_SIZE],
+                         const struct spread *spread) {
+  char text[NUMBER_SIZE], min[NUMBER_SIZE], max[NUMBER_SIZE];
+  if (spread->count == 0)
+    return;
+  write_number(text, spread->median);
+  write_number(min, spread->min);
+  write_number(max, spread->max);
+  snprintf(median, CELL_SIZE, "%s", text);
+  if (spread->count > 1)
+    snprintf(range, CELL_SIZE, "%s-%s", min, max);
+}
+
+static void write_ratio(char median[CELL_SIZE], char range[CELL_SIZE],
+                        const struct spread *spread) {
+  if (spread->count == 0)
+    return;
+  snprintf(median, CELL_SIZE, "%.3f", spread->median);
+  if (spread->count > 1)
+    snprintf(range, CELL_SIZE, "%.2f-%.*f", spread->min, spread->max < 10 ? 2 : 0, spread->max);
+}
+
+static void fill(struct line *self, const struct row *row, const struct row_samples *samples) {
+  struct spread ours = figures_spread(&samples->sides[OURS]);
+  struct spread ceiling = figures_spread(&samples->sides[CEILING]);
+  struct spread ratio = row_ratio(samples);
+  char number[NUMBER_SIZE];
+  *self = (struct line){0};
+  snprintf(self->cells[0], CELL_SIZE, "%s, %s", row->what, row->unit);
+  write_spread(self->cells[1], self->cells[2], &ours);
+  write_spread(self->cells[3], self->cells[4], &ceiling);
+  write_ratio(self->cells[5], self->cells[6], &ratio);
+  if (row->kind == OURS_AT_MOST)
+    write_number(number, row->target);
+  else
+    snprintf(number, sizeof number, "%.2f", row->target);
+  snprintf(self->cells[7], CELL_SIZE, "%s %s", row->kind == RATIO_AT_LEAST ? ">=" : "<=", number);
+  snprintf(self->cells[8], CELL_SIZE, "%s", verdict_name(row_verdict(samples, row)));
+}
+
+static void widen(size_t widths[COLUMNS], const struct line *line) {
+  for (size_t i = 0; i < COLUMNS; i++) {
+    size_t width = strlen(line->cells[i]);
+    if (width > widths[i])
+      widths[i] = width;
+  }
+}
+
+/* Words to the left, figures to the right; a figure and its range are one column to the eye. */
+static void print_line(FILE *out, const struct line *line, const size_t widths[COLUMNS]) {
+  for (size_t i = 0; i + 1 < COLUMNS; i++) {
+    bool is_range = i == 2 || i == 4 || i == 6;
+    bool to_left = i == 0 || is_range;
+    fprintf(out, "%s%*s",
+            i == 0     ? ""
+            : is_range ? " "
+                       : "  ",
+            to_left ? -(int)widths[i] : (int)widths[i], line->cells[i]);
+  }
+  const char *verdict = line->cells[COLUMNS - 1];
+  fprintf(out, "%s%s\n", *verdict == '\0' ? "" : "  ", verdict);
+}
+
+static void print_below(FILE *out, const struct row *row, const struct row_samples *samples) {
+  if (row->ceiling != NULL)
+    fprintf(out, "  %s: the ceiling is %s\n", row->what, row->ceiling);
+  for (size_t i = 0; i < samples->beside_count; i++) {
+    const struct beside *beside = &samples->beside[i];
+    struct spread spread = figures_spread(&beside->figures);
+    char median[CELL_SIZE] = "", range[CELL_SIZE] = "";
+    write_spread(median, range, &spread);
+    fprintf(out, "    %s: %s%s%s\n", beside->label, median, *range == '\0' ? "" : ", ", range);
+  }
+}
+
+void table_print(FILE *out, const struct outcome *outcomes, size_t count) {
+  struct line head = {0};
+  struct line lines[64];
+  size_t widths[COLUMNS] = {0}, line_count = 0;
+  for (size_t i = 0; i < COLUMNS; i++)
+    snprintf(head.cells[i], CELL_SIZE, "%s", heads[i]);
+  widen(widths, &head);
+  for (size_t i = 0; i < count; i++) {
+    for (size_t j = 0; j < outcomes[i].measurement->row_count; j++) {
+      assert_true(line_count < sizeof lines / sizeof *lines);
+      fill(&lines[line_count], &outcomes[i].measurement->rows[j], &outcomes[i].samples->rows[j]);
+      widen(widths, &lines[line_count++]);
+    }
+  }
+  print_line(out, &head, widths);
+  for (size_t i = 0; i < line_count; i++)
+    print_line(out, &lines[i], widths);
+  fprintf(out, "\n");
+  for (size_t i = 0; i < count; i++) {
+    for (size_t j = 0; j < outcomes[i].measurement->row_count; j++)
+      print_below(out, &outcomes[i].measurement->rows[j], &outcomes[i].samples->rows[j]);
+  }
+}

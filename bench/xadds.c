@@ -1,0 +1,126 @@
+#include "bench/xadds.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+/* Of the line's number, as bench/programs/lines prints it, and of a time's milliseconds. */
+enum { NUMBER_DIGITS = 10, MS_OFFSET = 20, MS_DIGITS = 3 };
+
+static const char line_field[] = "\"line\":\"";
+static const char time_field[] = "\"timestamp\":\"";
+static const char seq_field[] = "\"seq\":";
+
+/* One event, cut where it differs from the others. */
+struct mould {
+  char *json;
+  size_t line;   /* where the number begins */
+  size_t ms;     /* where the milliseconds begin */
+  size_t seq;    /* where the seq begins */
+  size_t behind; /* where it ends */
+};
+
+/* The line that was printed last, to be freed; behind it lies `completed`, if the agent wrote it.
+ */
+static char *last_line(redisContext *redis, const char *key) {
+  char *json = NULL;
+  redisReply *reply = redisCommand(redis, "XREVRANGE %s + - COUNT 2", key);
+  for (size_t i = 0; json == NULL && reply != NULL && i < reply->elements; i++) {
+    const redisReply *fields = reply->element[i]->element[1];
+    if (strstr(fields->element[1]->str, "\"kind\":\"stdout\"") != NULL)
+      json = strdup(fields->element[1]->str);
+  }
+  if (json == NULL)
+    fail_msg("%s holds no line", key);
+  freeReplyObject(reply);
+  return json;
+}
+
+static size_t behind(const char *json, const char *field) {
+  const char *found = strstr(json, field);
+  if (found == NULL)
+    fail_msg("an event has no %s: %s", field, json);
+  return (size_t)(found - json) + strlen(field);
+}
+
+static void mould_init(struct mould *self, char *json) {
+  *self = (struct mould){.json = json,
+                         .line = behind(json, line_field),
+                         .ms = behind(json, time_field) + MS_OFFSET,
+                         .seq = behind(json, seq_field)};
+  self->behind = self->seq + strspn(json + self->seq, "0123456789");
+  /* What is filled in below is in this order. */
+  assert_true(self->line < self->ms && self->ms < self->seq);
+}
+
+/* `number`: of the line, from 1. Its event is the step's next, for the first one is `started`. */
+static size_t mould_cast(const struct mould *self, size_t number, char *out) {
+  char digits[24];
+  memcpy(out, self->json, self->seq);
+  snprintf(digits, sizeof digits, "%0*zu", NUMBER_DIGITS, number);
+  memcpy(out + self->line, digits, NUMBER_DIGITS);
+  snprintf(digits, sizeof digits, "%0*zu", MS_DIGITS, number / 1000 % 1000);
+  memcpy(out + self->ms, digits, MS_DIGITS);
+  size_t length = self->seq;
+  length += (size_t)sprintf(out + length, "%zu", number + 1);
+  size_t rest = strlen(self->json + self->behind);
+  memcpy(out + length, self->json + self->behind, rest);
+  return length + rest;
+}
+
+void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
+                size_t count) {
+  struct mould mould;
+  char head[256], json[1024];
+  mould_init(&mould, last_line(redis, source));
+  assert_true(strlen(mould.json) + 16 < sizeof json);
+  int head_length = snprintf(head, sizeof head,
+                             "*8\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n"
+                             "$5\r\n10000\r\n$1\r\n*\r\n$4\r\ndata\r\n",
+                             strlen(key), key);
+  assert_true(head_length > 0 && (size_t)head_length < sizeof head);
+  size_t size = count * ((size_t)head_length + strlen(mould.json) + 32);
+  *self = (struct xadds){.count = count, .source = source, .key = key};
+  self->bytes = malloc(size);
+  self->ends = malloc(count * sizeof *self->ends);
+  assert_true(self->bytes != NULL && self->ends != NULL && size < UINT32_MAX);
+  for (size_t i = 0; i < count; i++) {
+    size_t length = mould_cast(&mould, i + 1, json);
+    char *out = self->bytes + self->length;
+    char *at = out + sprintf(out, "%s$%zu\r\n", head, length);
+    memcpy(at, json, length);
+    memcpy(at + length, "\r\n", 2);
+    self->length = (size_t)(at - self->bytes) + length + 2;
+    self->ends[i] = (uint32_t)self->length;
+  }
+  free(mould.json);
+}
+
+void xadds_release(struct xadds *self) {
+  free(self->bytes);
+  free(self->ends);
+}
+
+/* So that what may differ does not. */
+static char *without_time_and_step(char *json) {
+  static const char step_field[] = "\"stepId\":\"";
+  char *at = json + behind(json, step_field);
+  memset(at, '-', strcspn(at, "\""));
+  at = json + behind(json, time_field);
+  memset(at, '-', strcspn(at, "\""));
+  return json;
+}
+
+void xadds_check(const struct xadds *self, redisContext *redis) {
+  char *theirs = without_time_and_step(last_line(redis, self->key));
+  char *ours = without_time_and_step(last_line(redis, self->source));
+  if (strcmp(theirs, ours) != 0)
+    fail_msg("the ceiling does not send what the agent sends:\n%s\n%s", theirs, ours);
+  free(theirs);
+  free(ours);
+}

@@ -1,0 +1,37 @@
+#ifndef BENCH_XADDS_H
+#define BENCH_XADDS_H
+
+#include <hiredis/hiredis.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The XADDs of one step, as the agent sends them, encoded for the wire before anything is timed.
+ *
+ *   xadds_init(&xadds, redis, "sandbox:…:events", "the other key", 1000000)
+ *   sender_run(port, &xadds, depth)
+ *   xadds_check(&xadds, redis)
+ *   xadds_release(&xadds)
+ *
+ * The events are copies of one that the agent has written, each with its own number in the line,
+ * its own seq and time, so that they are as long as the agent's, to the byte.
+ */
+struct xadds {
+  char *bytes;
+  size_t length;
+  uint32_t *ends; /* of each command, from the first one's start */
+  size_t count;
+  const char *source; /* keys */
+  const char *key;
+};
+
+/* `source` holds the events of a step that printed `count` lines by bench/programs/lines; both keys
+   must live as long as self. */
+void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
+                size_t count);
+void xadds_release(struct xadds *self);
+
+/* Fails unless the last event under `key` is, but for step and time, the last line of `source`. */
+void xadds_check(const struct xadds *self, redisContext *redis);
+
+#endif
