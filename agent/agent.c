@@ -56,6 +56,7 @@ struct agent {
   struct event *stop_deadline;
   enum state state;
   bool owns_job;
+  bool looked_at_proc;
   int exit_code;
   int signal; /* the first one that ordered a stop; 0 for none */
 };
@@ -124,13 +125,18 @@ static void on_worker_stopped(void *owner) {
     kill_sequence_start(&self->kill, STOP_LEFTOVERS_GRACE_MS);
 }
 
+/* At boot, while Redis answers the outbox. */
+static void on_outbox_reached(void *owner) {
+  struct agent *self = owner;
+  if (self->state == STARTING)
+    worker_prepare(self->worker);
+}
+
 static void on_outbox_ready(void *owner) {
   struct agent *self = owner;
   self->owns_job = true;
-  if (self->state != STARTING)
-    return;
-  self->state = WORKING;
-  worker_begin(self->worker);
+  if (self->state == STARTING)
+    self->state = WORKING;
 }
 
 static void on_outbox_room(void *owner) {
@@ -138,8 +144,17 @@ static void on_outbox_room(void *owner) {
   worker_room(self->worker);
 }
 
+/* Once it waits for steps: reading there takes as long as a round trip. */
+static void look_at_proc(struct agent *self) {
+  if (!self->looked_at_proc && !process_tree_is_known())
+    log_line(self->log, LOG_WARN, NULL,
+             "/proc cannot be read: a process that leaves its step's process group is not found");
+  self->looked_at_proc = true;
+}
+
 static void on_outbox_empty(void *owner) {
   struct agent *self = owner;
+  look_at_proc(self);
   if (self->state == DRAINING)
     drain(self);
   else
@@ -252,7 +267,8 @@ static void ignore_message(int severity, const char *message) {
 }
 
 static void make_outbox(struct agent *self) {
-  static const struct outbox_handler handler = {.ready = on_outbox_ready,
+  static const struct outbox_handler handler = {.reached = on_outbox_reached,
+                                                .ready = on_outbox_ready,
                                                 .room = on_outbox_room,
                                                 .empty = on_outbox_empty,
                                                 .forgotten = on_outbox_forgotten,
@@ -322,15 +338,13 @@ static void agent_release(struct agent *self) {
 int agent_run(const struct options *options, const struct self *process, const struct log *log) {
   struct agent agent;
   agent_init(&agent, options, process, log);
+  outbox_start(agent.outbox);
+  worker_begin(agent.worker);
+  on_worker_idle(&agent);
   char server[256];
   redis_url_name(&options->redis, server, sizeof server);
   log_line(log, LOG_INFO, NULL, "started: pid %d, redis %s, steps from %s", (int)getpid(), server,
            agent.keys.in);
-  if (!process_tree_is_known())
-    log_line(log, LOG_WARN, NULL,
-             "/proc cannot be read: a process that leaves its step's process group is not found");
-  on_worker_idle(&agent);
-  outbox_start(agent.outbox);
   (void)event_base_dispatch(agent.base);
   int exit_code = agent.exit_code;
   agent_release(&agent);

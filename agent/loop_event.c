@@ -15,9 +15,14 @@ static struct event *checked(struct event *event) {
   return event;
 }
 
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner) {
+  return checked(event_new(base, fd, what, callback, owner));
+}
+
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner) {
-  struct event *event = checked(event_new(base, fd, what, callback, owner));
+  struct event *event = loop_event_new_idle(base, fd, what, callback, owner);
   if (event_add(event, NULL) != 0)
     memory_exhausted("an event");
   return event;

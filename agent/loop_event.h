@@ -15,6 +15,8 @@ struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner);
 
 /* Not pending. */
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner);
 struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner);
 
 /* Calls back once after this time, instead of what was pending before. */

@@ -36,18 +36,13 @@ static int open_empty(void) {
   return ends[0];
 }
 
-/* A descriptor of ours that happened to be 0, 1 or 2 would be lost when a child gets its own. */
-static int open_standard_descriptors(void) {
-  for (;;) {
-    int fd = open_empty();
-    if (fd < 0)
-      return -1;
-    if (fd > STDERR_FILENO) {
-      close(fd);
-      return 0;
-    }
+/* Opens what is closed of 0, 1 and 2: a descriptor of ours that happened to be one of them would be
+   lost when a child gets its own. Returns the one that is behind them, or -1. */
+static int open_empty_above_standard(void) {
+  int fd;
+  while ((fd = open_empty()) >= 0 && fd <= STDERR_FILENO)
     (void)fcntl(fd, F_SETFD, 0);
-  }
+  return fd;
 }
 
 static void close_inherited_on_exec(void) {
@@ -102,26 +97,29 @@ static int take_signals(void) {
   return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+static int fail(struct self *self, struct error *error, const char *what) {
+  (void)error_set(error, "%s: %s", what, strerror(errno));
+  self_release(self);
+  return -1;
+}
+
 int self_init(struct self *self, struct error *error) {
   *self = (struct self){.spawn = {.stdin_fd = -1}, .signal_fd = -1};
-  if (open_standard_descriptors() != 0)
+  if ((self->spawn.stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
   if (prctl(PR_SET_DUMPABLE, 0) != 0)
-    return error_set(error, "prctl: %s", strerror(errno));
+    return fail(self, error, "prctl");
   /* Some emulators know no subreapers. The first process of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
   /* A step that leaves something in the background keeps two pipes open here. */
   if (getrlimit(RLIMIT_NOFILE, &self->spawn.open_files) != 0)
-    return error_set(error, "getrlimit: %s", strerror(errno));
+    return fail(self, error, "getrlimit");
   struct rlimit raised = self->spawn.open_files;
   raised.rlim_cur = raised.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &raised);
-  if ((self->spawn.stdin_fd = open_empty()) < 0 || (self->signal_fd = take_signals()) < 0) {
-    (void)error_set(error, "cannot prepare descriptors: %s", strerror(errno));
-    self_release(self);
-    return -1;
-  }
+  if ((self->signal_fd = take_signals()) < 0)
+    return fail(self, error, "signalfd");
   return 0;
 }
 

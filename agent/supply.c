@@ -261,6 +261,10 @@ void supply_free(struct supply *self) {
   free(self);
 }
 
+void supply_prepare(struct supply *self) {
+  intake_prepare(self->intake);
+}
+
 void supply_begin(struct supply *self) {
   recovery_begin(&self->recovery);
 }

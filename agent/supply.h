@@ -15,7 +15,7 @@
  * Where steps come from: takes them ahead, finds those that were taken and are not answered, and
  * keeps what waits, in order.
  *
- *   supply_begin             the outbox is ready
+ *   supply_begin             before the outbox starts
  *     interrupted()          at most once, first
  *     arrived()              each step
  *     missing()              inside of it: supply_is_missing
@@ -55,6 +55,9 @@ struct supply *supply_new(const struct supply_context *context,
 void supply_free(struct supply *self);
 
 void supply_begin(struct supply *self);
+
+/* See intake_prepare. */
+void supply_prepare(struct supply *self);
 
 /* Takes more, as far as there is room for them to wait. */
 void supply_more(struct supply *self);

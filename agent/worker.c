@@ -267,6 +267,10 @@ void worker_begin(struct worker *self) {
   supply_begin(self->supply);
 }
 
+void worker_prepare(struct worker *self) {
+  supply_prepare(self->supply);
+}
+
 static const char *id_of(const struct worker *self, const struct queued *queued) {
   return queued == self->running ? step_run_step(self->run)->step_id : queued->step.step_id;
 }

@@ -17,7 +17,7 @@
  * Joins the two rooms: what arrives through the intake is run by a step_run, and what that says
  * leaves through the outbox, which is the agent's.
  *
- *   worker_begin              the outbox is ready
+ *   worker_begin              before the outbox starts: what it needs is asked with the claim
  *     busy(), idle()          there is something to do; there is not, or it waits for Redis
  *     shutdown()              a step said so: worker_stop follows
  *   worker_delivered, worker_room, worker_forgotten     what the outbox says
@@ -49,6 +49,9 @@ struct worker *worker_new(const struct worker_context *context,
 void worker_free(struct worker *self);
 
 void worker_begin(struct worker *self);
+
+/* See intake_prepare. */
+void worker_prepare(struct worker *self);
 
 /* Everything is delivered; there is room again; Redis has lost what was delivered. */
 void worker_delivered(struct worker *self);

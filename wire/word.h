@@ -60,13 +60,13 @@ static inline char *word_copy(char *restrict out, const char *restrict text, siz
     while (out < end)
       *out++ = *text++;
   } else {
-    const char *text_end = text + length;
     for (; (size_t)(end - out) > 2 * WORD_SIZE; out += 2 * WORD_SIZE, text += 2 * WORD_SIZE)
       memcpy(out, text, 2 * WORD_SIZE);
-    /* Of the rest the first and the last word, which may overlap. */
-    if ((size_t)(end - out) > WORD_SIZE)
+    /* Of the rest the first and the last word, which may overlap what is there already. */
+    ptrdiff_t rest = end - out;
+    if (rest > (ptrdiff_t)WORD_SIZE)
       memcpy(out, text, WORD_SIZE);
-    memcpy(end - WORD_SIZE, text_end - WORD_SIZE, WORD_SIZE);
+    memcpy(end - WORD_SIZE, text + rest - WORD_SIZE, WORD_SIZE);
   }
   return end;
 }

@@ -62,6 +62,27 @@ char *command_new(const char *const *texts, size_t count) {
   return command;
 }
 
+char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count) {
+  char *list = NULL, *out = NULL;
+  size_t length = 0;
+  for (int writing = 0; writing < 2; writing++) {
+    for (size_t i = 0; i < count; i++) {
+      struct command_word words[COMMAND_LIST_WORDS];
+      size_t n = 0;
+      for (; commands[i][n] != NULL; n++)
+        words[n] = command_word(commands[i][n]);
+      if (writing)
+        out = command_write(out, words, n);
+      else
+        length += command_length(words, n);
+    }
+    if (!writing)
+      out = list = memory_allocate(length + 1);
+  }
+  *out = '\0';
+  return list;
+}
+
 void command_head_init(struct command_head *self, const char *const *texts, size_t count) {
   struct command_word *words = memory_allocate(count * sizeof *words);
   for (size_t i = 0; i < count; i++)

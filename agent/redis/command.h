@@ -25,6 +25,10 @@ char *command_write(char *out, const struct command_word *words, size_t count);
 /* The same from texts, in memory of its own with a NUL behind it, to be freed. */
 char *command_new(const char *const *texts, size_t count);
 
+/* Several, one behind the other; each ends with a NULL. */
+#define COMMAND_LIST_WORDS 8
+char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
+
 /*
  * A command up to its last word, which is written in place and whose length is all that is known
  * before:

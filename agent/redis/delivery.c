@@ -8,8 +8,8 @@
  *   WATCH committed
  *   GET committed
  *
- * The last two commands are also what is asked first on a new connection: the number tells whether
- * a window whose answer was lost has arrived. It is the presence of this number that counts, so
+ * The last two commands also end each login (permissions.h): the number tells whether a window
+ * whose answer was lost has arrived. It is the presence of this number that counts, so
  * that an emptied Redis is not taken for one that has everything. And since the key is watched from
  * before it is read, no transaction of an agent that has been superseded is executed, however late
  * it arrives.
@@ -20,17 +20,16 @@
  */
 #include "agent/redis/delivery.h"
 
-#include <event2/util.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/loop_event.h"
+#include "agent/random_number.h"
 #include "agent/redis/claim.h"
 #include "agent/redis/command.h"
 #include "agent/redis/link.h"
 #include "agent/redis/permissions.h"
-#include "agent/redis/request.h"
+#include "agent/redis/transaction.h"
 #include "wire/memory.h"
 #include "wire/step.h"
 
@@ -38,14 +37,6 @@
    together they bound the time in which a dead connection is noticed. */
 #define ANSWER_MS 11500
 #define QUIET_MS 3000
-
-static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
-static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
-
-/* What answers are due for. */
-enum waiting { NOTHING, LOOK, WINDOW, QUESTION };
-
-#define LOOK_COMMANDS 2
 
 struct delivery {
   struct delivery_options options;
@@ -59,13 +50,12 @@ struct delivery {
   bool looked;    /* on this connection: what has arrived is known */
   bool claimed;   /* the first window was delivered */
   bool forgotten; /* said so, and nothing was delivered since */
-  enum waiting waiting;
-  struct request request; /* what is waited for */
-  struct request ahead;   /* the window behind it, without its EXEC; empty: there is none */
-  char *look;             /* WATCH and GET */
-  char *set;              /* of the window */
-  char *set_ahead;
-  char *question;
+  bool waiting;   /* answers are due */
+  struct transaction_form form;
+  struct transaction now;   /* what is waited for */
+  struct transaction ahead; /* the window behind it, without its EXEC; empty: there is none */
+  char *question;           /* NULL: there is none */
+  const char *asked_from;   /* in it: the first command that is not answered */
   void (*answer)(void *owner, const redisReply *reply, bool whole);
   void *answer_owner;
 };
@@ -73,70 +63,74 @@ struct delivery {
 static void next_request(struct delivery *self);
 
 static void send_rest(struct delivery *self) {
-  request_send(&self->request, self->link);
-  if (request_is_sent(&self->request))
-    request_send(&self->ahead, self->link);
+  request_send(&self->now.request, self->link);
+  if (request_is_sent(&self->now.request))
+    request_send(&self->ahead.request, self->link);
 }
 
-static void start_request(struct delivery *self, enum waiting waiting) {
-  self->waiting = waiting;
+static void start(struct delivery *self) {
+  self->waiting = true;
   (void)evtimer_del(self->quiet);
   link_expect(self->link, ANSWER_MS);
   send_rest(self);
 }
 
-static void add_look(struct delivery *self) {
-  request_add(&self->request, self->look, strlen(self->look), LOOK_COMMANDS);
+static void add_question(struct delivery *self) {
+  const char *at = self->asked_from, *end = at + strlen(at);
+  struct command_word word;
+  size_t commands = 0;
+  while (command_read(&at, end, &word, 1))
+    commands++;
+  request_add(&self->now.request, self->asked_from, (size_t)(end - self->asked_from), commands);
 }
 
-/* WATCH and GET, and the question, if there is one. */
-static void send_look(struct delivery *self, const char *question) {
-  request_init(&self->request);
-  add_look(self);
-  if (question != NULL)
-    request_add(&self->request, question, strlen(question), 1);
-  start_request(self, question != NULL ? QUESTION : LOOK);
+static void send_look(struct delivery *self, bool with_question) {
+  transaction_look(&self->now, &self->form);
+  if (with_question)
+    add_question(self);
+  start(self);
 }
 
-/* Returns the command SET in it, to be freed when the request is over. */
-static char *add_window(struct delivery *self, struct request *request,
+static void open_window(struct delivery *self, struct transaction *transaction,
                         const struct hold_window *window, uint64_t number) {
-  char value[CLAIM_TEXT_SIZE], ttl[24];
+  char value[CLAIM_TEXT_SIZE];
   (void)claim_text(&self->claim, number, value);
-  (void)snprintf(ttl, sizeof ttl, "%llu", self->options.key_ttl_seconds);
-  const char *words[] = {"SET", self->options.keys->committed, value, "EX", ttl};
-  char *set = command_new(words, self->options.key_ttl_seconds > 0 ? 5 : 3);
-  request_init(request);
-  request_add(request, multi, sizeof multi - 1, 1);
-  for (int i = 0; window != NULL && i < window->count; i++)
-    request_add(request, window->pieces[i].iov_base, window->pieces[i].iov_len,
-                i == 0 ? window->commands : 0);
-  request_add(request, set, strlen(set), 1);
-  return set;
+  transaction_open(transaction, &self->form, window, value);
 }
 
-/* Before the job is claimed a window is empty: what is held must not arrive in another's job. */
 static void send_window(struct delivery *self, const struct hold_window *window) {
-  free(self->set);
-  if (self->ahead.count > 0) {
-    self->request = self->ahead;
-    self->set = self->set_ahead;
-    self->set_ahead = NULL;
-    request_init(&self->ahead);
+  if (self->ahead.request.count > 0) {
+    transaction_clear(&self->now);
+    self->now = self->ahead;
+    self->ahead = (struct transaction){0};
   } else {
-    self->set = add_window(self, &self->request, window, self->claim.delivered + 1);
+    open_window(self, &self->now, window, self->claim.delivered + 1);
   }
-  request_add_exec(&self->request, exec, sizeof exec - 1, 1);
-  add_look(self);
-  start_request(self, WINDOW);
+  transaction_close(&self->now, &self->form);
+  start(self);
+}
+
+/* An empty window: what is held must not arrive in another's job. The question that waits for it
+   goes with it. */
+static void send_claim(struct delivery *self) {
+  open_window(self, &self->now, NULL, self->claim.delivered + 1);
+  transaction_close(&self->now, &self->form);
+  if (self->question != NULL)
+    add_question(self);
+  start(self);
+}
+
+static bool window_is_under_way(const struct delivery *self) {
+  const struct request *request = &self->now.request;
+  return self->waiting && request->exec > 0 && request->answered < request->look;
 }
 
 static void send_ahead(struct delivery *self) {
   const struct hold_window *window;
-  if (self->waiting != WINDOW || self->ahead.count > 0 || !self->claimed ||
+  if (!window_is_under_way(self) || self->ahead.request.count > 0 || !self->claimed ||
       self->question != NULL || (window = hold_window_behind(self->hold)) == NULL)
     return;
-  self->set_ahead = add_window(self, &self->ahead, window, self->claim.delivered + 2);
+  open_window(self, &self->ahead, window, self->claim.delivered + 2);
   send_rest(self);
 }
 
@@ -150,12 +144,14 @@ static void next_request(struct delivery *self) {
   if (!link_is_up(self->link))
     return;
   const struct hold_window *window = NULL;
-  if (self->waiting == NOTHING) {
+  if (!self->waiting) {
     if (!self->looked)
-      send_look(self, NULL);
-    else if (self->question != NULL && self->claimed && self->ahead.count == 0)
-      send_look(self, self->question);
-    else if (!self->claimed || (window = hold_window(self->hold)) != NULL)
+      send_look(self, false);
+    else if (!self->claimed)
+      send_claim(self);
+    else if (self->question != NULL && self->ahead.request.count == 0)
+      send_look(self, true);
+    else if ((window = hold_window(self->hold)) != NULL)
       send_window(self, window);
     else
       be_quiet(self);
@@ -165,26 +161,25 @@ static void next_request(struct delivery *self) {
 
 static void fail(struct delivery *self, const struct error *error) {
   link_stop(self->link);
-  self->waiting = NOTHING;
+  self->waiting = false;
   self->handler->failed(self->owner, error);
 }
 
 /* What was executed in part cannot be tried again, unlike the look behind it. */
 static void on_refusal(struct delivery *self) {
-  bool in_part = self->request.executed && self->request.refused < self->request.exec;
-  if (!in_part && link_overcomes(self->link, self->request.refusal))
+  const struct request *request = &self->now.request;
+  bool in_part = request->executed && request->refused < request->exec;
+  if (!in_part && link_overcomes(self->link, request->refusal))
     return;
   struct error error;
-  request_explain_refusal(&self->request, &error);
+  request_explain_refusal(request, &error);
   fail(self, &error);
 }
 
 static enum claim_verdict judge(struct delivery *self, const redisReply *committed) {
   if (self->claim.generation > 0)
     return claim_judge(&self->claim, committed->str, committed->len);
-  uint64_t nonce;
-  evutil_secure_rng_get_bytes(&nonce, sizeof nonce);
-  claim_init(&self->claim, nonce, committed->str, committed->len);
+  claim_init(&self->claim, random_number(), committed->str, committed->len);
   return CLAIM_PENDING;
 }
 
@@ -212,16 +207,18 @@ static void tell(struct delivery *self, enum claim_verdict verdict, bool arrived
   }
 }
 
-/* What the key says when a window, or a look after it, has been answered. Whoever it names now owns
-   the job, whatever arrived before: what the owner hears would make it send more. */
-static void on_committed(struct delivery *self, const redisReply *reply) {
-  if (self->request.executed)
+/* What the key says when a window, or a look, has been answered; Redis may have gone back, or the
+   job to another, with this connection still there. Whoever it names now owns the job, whatever
+   arrived before: what the owner hears would make it send more. */
+static void on_committed(struct delivery *self, const redisReply *reply, bool last) {
+  bool executed = self->now.request.executed;
+  if (executed)
     self->claim.delivered++;
   enum claim_verdict verdict = judge(self, reply);
   if (verdict == CLAIM_DELIVERED)
     self->claim.delivered++;
-  bool arrived = self->request.executed || verdict == CLAIM_DELIVERED;
-  self->waiting = NOTHING;
+  bool arrived = executed || verdict == CLAIM_DELIVERED;
+  self->waiting = !last;
   self->looked = true;
   if (arrived) {
     self->forgotten = false;
@@ -233,71 +230,68 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     tell_taken(self);
     return;
   }
-  if (!arrived && self->ahead.count > 0)
+  if (!arrived && self->ahead.request.count > 0)
     link_drop(self->link, "somebody else wrote what this agent watches");
   tell(self, verdict, arrived);
 }
 
-/* In front of a question: Redis may have gone back, or the job to another, with this connection
-   still there. No window is under way that could have arrived. */
-static void on_look(struct delivery *self, const redisReply *reply) {
-  enum claim_verdict verdict = judge(self, reply);
-  if (verdict == CLAIM_TAKEN)
-    tell_taken(self);
-  else
-    tell(self, verdict, false);
-}
-
 /* Until the owner has returned this is still the request: the next question follows this one, with
-   no window between them. */
-static void on_answer(struct delivery *self, const redisReply *reply) {
-  char *question = self->question;
-  self->question = NULL;
-  link_works(self->link);
-  self->answer(self->answer_owner, reply, !link_reply_too_large(self->link));
-  self->waiting = NOTHING;
-  free(question);
+   no window between them. What was asked together with a claim that failed is asked again. */
+static void on_answer(struct delivery *self, const redisReply *reply, bool last) {
+  struct command_word word;
+  char *answered = NULL;
+  if (self->claimed) {
+    (void)command_read(&self->asked_from, self->asked_from + strlen(self->asked_from), &word, 1);
+    if (last) {
+      answered = self->question;
+      self->question = NULL;
+    }
+    link_works(self->link);
+    self->answer(self->answer_owner, reply, !link_reply_too_large(self->link));
+  }
+  if (last)
+    self->waiting = false;
+  free(answered);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
-  bool last = self->waiting != NOTHING && request_take(&self->request, reply);
-  if (self->waiting == NOTHING || (last && !request_is_sent(&self->request))) {
+  struct request *request = &self->now.request;
+  bool last = self->waiting && request_take(request, reply);
+  if (!self->waiting || (last && !request_is_sent(request))) {
     link_drop(self->link, "an answer nobody asked for");
     return;
   }
-  bool clean = self->request.refusal[0] == '\0';
-  if (self->waiting == QUESTION && self->request.answered == LOOK_COMMANDS && clean)
-    on_look(self, reply);
+  bool clean = request->refusal[0] == '\0';
+  if (last)
+    link_expect(self->link, 0);
+  if (clean && request->answered == request->look)
+    on_committed(self, reply, last);
+  else if (clean && request->answered > request->look)
+    on_answer(self, reply, last);
   if (!last)
     return;
-  link_expect(self->link, 0);
   if (!clean)
     on_refusal(self);
-  else if (self->waiting == QUESTION)
-    on_answer(self, reply);
-  else
-    on_committed(self, reply);
   next_request(self);
 }
 
-static void forget_ahead(struct delivery *self) {
-  free(self->set_ahead);
-  self->set_ahead = NULL;
-  request_init(&self->ahead);
+static void on_reached(void *owner) {
+  struct delivery *self = owner;
+  self->handler->reached(self->owner);
 }
 
-static void on_up(void *owner) {
+static void on_up(void *owner, const redisReply *committed) {
   struct delivery *self = owner;
-  self->looked = false;
-  self->waiting = NOTHING;
+  transaction_clear(&self->now);
+  on_committed(self, committed, true);
   next_request(self);
 }
 
 static void on_down(void *owner) {
   struct delivery *self = owner;
-  self->waiting = NOTHING;
-  forget_ahead(self);
+  self->waiting = false;
+  transaction_clear(&self->ahead);
   (void)evtimer_del(self->quiet);
 }
 
@@ -327,7 +321,8 @@ static void on_quiet(evutil_socket_t fd, short what, void *context) {
 struct delivery *delivery_new(struct event_base *base, const struct log *log,
                               const struct delivery_options *options, struct hold *hold,
                               const struct delivery_handler *handler, void *owner) {
-  static const struct link_handler link_handler = {.up = on_up,
+  static const struct link_handler link_handler = {.reached = on_reached,
+                                                   .up = on_up,
                                                    .reply = on_reply,
                                                    .writable = on_writable,
                                                    .down = on_down,
@@ -335,12 +330,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                    .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
   *self = (struct delivery){.options = *options, .handler = handler, .owner = owner, .hold = hold};
-  char *watch = command_new((const char *[]){"WATCH", options->keys->committed}, 2);
-  char *get = command_new((const char *[]){"GET", options->keys->committed}, 2);
-  if (asprintf(&self->look, "%s%s", watch, get) < 0)
-    memory_exhausted("a command");
-  free(watch);
-  free(get);
+  transaction_form_init(&self->form, options->keys, options->key_ttl_seconds);
   permissions_init(&self->permissions, options->keys);
   struct link_options link_options = {.url = options->url,
                                       .role = "outbox",
@@ -357,25 +347,26 @@ void delivery_free(struct delivery *self) {
   link_free(self->link);
   event_free(self->quiet);
   permissions_release(&self->permissions);
-  free(self->look);
-  free(self->set);
-  free(self->set_ahead);
+  transaction_clear(&self->now);
+  transaction_clear(&self->ahead);
+  transaction_form_release(&self->form);
   free(self->question);
   free(self);
 }
 
 void delivery_start(struct delivery *self) {
-  link_start(self->link);
+  (void)link_start(self->link);
 }
 
 void delivery_go(struct delivery *self) {
   next_request(self);
 }
 
-void delivery_ask(struct delivery *self, char *command,
+void delivery_ask(struct delivery *self, char *commands,
                   void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
   free(self->question);
-  self->question = command;
+  self->question = commands;
+  self->asked_from = commands;
   self->answer = answer;
   self->answer_owner = owner;
   next_request(self);

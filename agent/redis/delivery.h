@@ -16,6 +16,7 @@
  * connections, and only as long as the job is this agent's.
  *
  *   delivery_start
+ *     reached()         connected, and an answer is due: time for something else
  *     claimed()         once: the job is this agent's
  *   delivery_go         there is something in the hold
  *     delivered()       a window arrived, and has left the hold
@@ -36,6 +37,7 @@ struct delivery_options {
 };
 
 struct delivery_handler {
+  void (*reached)(void *owner);
   void (*claimed)(void *owner);
   void (*delivered)(void *owner);
   void (*forgotten)(void *owner);
@@ -53,12 +55,14 @@ void delivery_start(struct delivery *self);
 void delivery_go(struct delivery *self);
 
 /*
- * Asks one question between two windows, when it is known what has arrived, and again after a lost
- * connection; so it must be one that may be asked twice. `answer` is called once, unless the
- * delivery fails; `whole` is false when what came is only the beginning of a string that is larger
- * than a payload may be. The command is taken over and freed. One question at a time.
+ * Asks one question between two windows, when it is known what has arrived; before the job is
+ * claimed, together with the claim. It is one command or several, which may be asked twice: what is
+ * not answered is asked again after a lost connection. `answer` is called once for each, in order,
+ * unless the delivery fails; `whole` is false when what came is only the beginning of a string that
+ * is larger than a payload may be. The text is taken over and freed. One question at a time: the
+ * next one from inside the last answer.
  */
-void delivery_ask(struct delivery *self, char *command,
+void delivery_ask(struct delivery *self, char *commands,
                   void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 
 /* Another agent had the job before this one, as far as Redis knows. */

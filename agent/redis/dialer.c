@@ -1,9 +1,11 @@
 #include "agent/redis/dialer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/util.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +26,10 @@ struct dialer {
   const struct evutil_addrinfo *next_address;
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
-  const char *path; /* of a local socket, or NULL */
-  int fd;           /* -1 for none */
-  char why[128];    /* of the last address that refused */
+  struct sockaddr_storage at; /* where no name has to be resolved */
+  socklen_t at_length;        /* 0: one has to be */
+  int fd;                     /* -1 for none */
+  char why[128];              /* of the last address that refused */
 };
 
 static void close_socket(struct dialer *self) {
@@ -129,17 +132,32 @@ static void on_resolved(void *owner, struct evutil_addrinfo *addresses, const ch
   connect_next(self);
 }
 
-static void connect_to_path(struct dialer *self, const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
+/* False when an address has no room for the path. */
+static bool take_path(struct dialer *self, const char *path) {
+  struct sockaddr_un *address = (struct sockaddr_un *)&self->at;
   size_t length = strlen(path);
-  if (length >= sizeof address.sun_path) {
-    fail(self, "the path is too long for a socket");
-    return;
+  if (length >= sizeof address->sun_path)
+    return false;
+  address->sun_family = AF_UNIX;
+  memcpy(address->sun_path, path, length + 1);
+  self->at_length = sizeof *address;
+  return true;
+}
+
+/* False when it is a name. A scope ("fe80::1%eth0") is left to the resolver. */
+static bool take_number(struct dialer *self, const char *host, unsigned port) {
+  struct sockaddr_in *v4 = (struct sockaddr_in *)&self->at;
+  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&self->at;
+  if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons((uint16_t)port);
+    self->at_length = sizeof *v4;
+  } else if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons((uint16_t)port);
+    self->at_length = sizeof *v6;
   }
-  memcpy(address.sun_path, path, length + 1);
-  int error = connect_to(self, (const struct sockaddr *)&address, sizeof address);
-  if (error != 0)
-    fail(self, strerror(error));
+  return self->at_length > 0;
 }
 
 /* An address that swallows packets must not hide the next one. */
@@ -147,8 +165,8 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct dialer *self = context;
-  if (self->path != NULL && self->fd < 0) {
-    connect_to_path(self, self->path); /* not inside dialer_start: `done` may follow */
+  if (self->fd < 0 && self->resolver == NULL) {
+    finish(self); /* it failed inside dialer_start, where it may not be told */
     return;
   }
   if (self->resolver != NULL) {
@@ -159,17 +177,30 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
   connect_next(self);
 }
 
+static void fail_later(struct dialer *self, const char *why) {
+  close_socket(self);
+  (void)snprintf(self->why, sizeof self->why, "%s", why);
+  loop_timer_start_now(self->timer);
+}
+
+static void connect_at_once(struct dialer *self) {
+  int error = connect_to(self, (const struct sockaddr *)&self->at, self->at_length);
+  if (error != 0)
+    fail_later(self, strerror(error));
+}
+
 struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
                             void (*done)(void *owner, int fd, const char *why), void *owner) {
   struct dialer *self = memory_allocate(sizeof *self);
   *self = (struct dialer){.base = base, .done = done, .owner = owner, .fd = -1};
-  self->path = url->path;
   self->timer = loop_timer_new(base, on_timer, self);
-  if (self->path != NULL) {
-    loop_timer_start_now(self->timer);
-    return self;
+  if (url->path != NULL && !take_path(self, url->path)) {
+    fail_later(self, "the path is too long for a socket");
+  } else if (url->path != NULL || take_number(self, url->host, url->port)) {
+    connect_at_once(self);
+  } else {
+    loop_timer_start(self->timer, DIALER_RESOLVE_MS);
+    self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
   }
-  loop_timer_start(self->timer, DIALER_RESOLVE_MS);
-  self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
   return self;
 }

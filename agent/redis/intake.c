@@ -35,7 +35,8 @@ static void ask(struct intake *self) {
   link_expect(self->link, ANSWER_MS);
 }
 
-static void on_up(void *owner) {
+static void on_up(void *owner, const redisReply *last) {
+  (void)last;
   struct intake *self = owner;
   bool doubtful = self->doubtful;
   self->doubtful = self->asked = false;
@@ -124,13 +125,19 @@ void intake_free(struct intake *self) {
   free(self);
 }
 
+void intake_prepare(struct intake *self) {
+  if (!self->started)
+    link_prepare(self->link);
+}
+
 void intake_take(struct intake *self) {
   if (self->wanted)
     return;
   self->wanted = true;
   if (!self->started) {
     self->started = true;
-    link_start(self->link);
+    if (link_start(self->link))
+      ask(self);
   } else if (link_is_up(self->link)) {
     ask(self);
   }

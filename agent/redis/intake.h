@@ -14,6 +14,7 @@
  * The one way in: moves Steps from the tail of the list `in` to the head of `inflight`, one for
  * each intake_take, over a connection of its own, since waiting for a step blocks it.
  *
+ *   intake_prepare   connects ahead of time, if it can
  *   intake_take
  *     step()       it was moved, and is here
  *     nothing()    none came within INTAKE_BLOCK_SECONDS
@@ -39,6 +40,9 @@ struct intake *intake_new(struct event_base *base, const struct log *log,
                           const struct redis_url *url, const struct keys *keys, const char *name,
                           const struct intake_handler *handler, void *owner);
 void intake_free(struct intake *self);
+
+/* What goes wrong with it is not told: the first intake_take begins anew. */
+void intake_prepare(struct intake *self);
 
 /* Connects if need be, and waits for one step. Again is the same. */
 void intake_take(struct intake *self);

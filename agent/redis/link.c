@@ -7,7 +7,6 @@
 #include "agent/redis/link.h"
 
 #include <errno.h>
-#include <event2/util.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "agent/clock.h"
 #include "agent/loop_event.h"
+#include "agent/random_number.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/login.h"
 #include "agent/redis/reply_reader.h"
@@ -28,7 +28,7 @@
 /* From the connection to the end of the login. */
 #define LOGIN_MS 5000
 
-enum state { STOPPED, PAUSING, DIALING, LOGGING_IN, UP };
+enum state { STOPPED, PAUSING, DIALING, LOGGING_IN, PREPARED, UP };
 
 struct link {
   struct event_base *base;
@@ -51,6 +51,7 @@ struct link {
   int expect_ms;
   unsigned attempts; /* since the last success */
   int pause_ms;
+  bool preparing; /* nobody waits for it */
   bool was_up;
   bool too_large;
   struct trouble trouble;
@@ -71,8 +72,10 @@ static void close_socket(struct link *self) {
 }
 
 static void give_up(struct link *self, const struct error *error) {
+  bool preparing = self->preparing;
   link_stop(self);
-  self->handler->failed(self->owner, error);
+  if (!preparing)
+    self->handler->failed(self->owner, error);
 }
 
 /* Half of a pause is random, but at boot, where a person may count. */
@@ -83,9 +86,7 @@ static int next_pause(struct link *self) {
     return pause_ms;
   if (self->pause_ms > LINK_PAUSE_MAX_MS)
     self->pause_ms = LINK_PAUSE_MAX_MS;
-  unsigned random;
-  evutil_secure_rng_get_bytes(&random, sizeof random);
-  return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
+  return pause_ms / 2 + (int)(random_number() % (unsigned)(pause_ms / 2 + 1));
 }
 
 static void log_loss(struct link *self, const char *why, bool refused) {
@@ -97,6 +98,10 @@ static void log_loss(struct link *self, const char *why, bool refused) {
 }
 
 static void fall(struct link *self, const char *reason, bool refused) {
+  if (self->preparing) {
+    link_stop(self);
+    return;
+  }
   bool was_up = self->state == UP;
   char why[160]; /* the reason may lie in what is closed here */
   (void)snprintf(why, sizeof why, "%s", reason);
@@ -174,19 +179,27 @@ static void expect(struct link *self, int milliseconds_from_now) {
   rearm(self);
 }
 
-static void logged_in(struct link *self) {
+static void come_up(struct link *self) {
+  self->state = UP;
+  self->attempts = 0;
+  if (!self->was_up)
+    self->pause_ms = LINK_PAUSE_MIN_MS;
+  self->was_up = true;
+}
+
+static void logged_in(struct link *self, const redisReply *last) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
   login_release(&self->login);
   expect(self, 0);
   if (self->options.terse)
     reply_reader_be_terse(&self->reader);
-  self->state = UP;
-  self->attempts = 0;
-  if (!self->was_up)
-    self->pause_ms = LINK_PAUSE_MIN_MS;
-  self->was_up = true;
-  self->handler->up(self->owner);
+  if (self->preparing) {
+    self->state = PREPARED;
+    return;
+  }
+  come_up(self);
+  self->handler->up(self->owner, last);
 }
 
 static void take_login_reply(struct link *self, const redisReply *reply) {
@@ -196,7 +209,7 @@ static void take_login_reply(struct link *self, const redisReply *reply) {
   case LOGIN_GOES_ON:
     return;
   case LOGIN_DONE:
-    logged_in(self);
+    logged_in(self, reply);
     return;
   case LOGIN_LATER:
     if (!follow(self, refusal.text))
@@ -216,6 +229,8 @@ static bool take_reply(struct link *self, enum reply_reader_result result,
   self->too_large = result == REPLY_READER_TOO_LARGE;
   if (result == REPLY_READER_BROKEN)
     lost(self, reply_reader_error(&self->reader));
+  else if (self->state == PREPARED)
+    lost(self, "an answer nobody asked for");
   else if (self->state == UP)
     self->handler->reply(self->owner, reply);
   else
@@ -252,10 +267,10 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
 }
 
 static void send_login(struct link *self) {
-  struct iovec rest = {.iov_base = self->login.text + self->login_sent,
-                       .iov_len = self->login.length - self->login_sent};
-  if (rest.iov_len > 0)
-    self->login_sent += write_pieces(self, &rest, 1);
+  struct iovec rest[LOGIN_PIECES];
+  login_rest(&self->login, self->login_sent, rest);
+  if (rest[0].iov_len + rest[1].iov_len > 0)
+    self->login_sent += write_pieces(self, rest, LOGIN_PIECES);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context) {
@@ -278,21 +293,27 @@ static void on_dialed(void *owner, int fd, const char *why) {
   }
   self->fd = fd;
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
-  self->writable = loop_event_new(self->base, fd, EV_WRITE, on_writable, self);
+  self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
   reply_reader_init(&self->reader, self->options.largest_string);
   login_init(&self->login, self->options.url, self->name);
   login_add_probe(&self->login, &self->options.probe);
   self->login_sent = 0;
   self->state = LOGGING_IN;
   expect(self, LOGIN_MS);
+  send_login(self);
+  if (self->handler->reached != NULL)
+    self->handler->reached(self->owner);
+}
+
+static void dial(struct link *self) {
+  self->state = DIALING;
+  route_dial(self->route, on_dialed, self);
 }
 
 static void on_pause(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  struct link *self = context;
-  self->state = DIALING;
-  route_dial(self->route, on_dialed, self);
+  dial(context);
 }
 
 struct link *link_new(struct event_base *base, const struct log *log,
@@ -320,13 +341,25 @@ void link_free(struct link *self) {
   free(self);
 }
 
-void link_start(struct link *self) {
-  self->state = PAUSING;
-  loop_timer_start_now(self->pause);
+void link_prepare(struct link *self) {
+  if (self->state != STOPPED)
+    return;
+  self->preparing = true;
+  dial(self);
+}
+
+bool link_start(struct link *self) {
+  self->preparing = false;
+  if (self->state == STOPPED)
+    dial(self);
+  else if (self->state == PREPARED)
+    come_up(self);
+  return self->state == UP;
 }
 
 void link_stop(struct link *self) {
   self->state = STOPPED;
+  self->preparing = false;
   (void)evtimer_del(self->pause);
   close_socket(self);
 }

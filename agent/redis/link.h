@@ -17,7 +17,9 @@
  * resolves, connects, logs in and selects the database without blocking the loop; then it moves
  * bytes: commands that its owner has encoded go out, replies come back in order.
  *
+ *   link_prepare        perhaps: connects and logs in ahead of time
  *   link_start
+ *     reached()       connected, and the login is on its way; may be NULL
  *     up()            logged in: the owner sends from here on
  *     reply()         one for each command, in order
  *     writable()      after link_write took less than all; may be NULL
@@ -39,7 +41,8 @@
 #define LINK_PAUSE_MAX_MS 5000
 
 struct link_handler {
-  void (*up)(void *owner);
+  void (*reached)(void *owner);
+  void (*up)(void *owner, const redisReply *last); /* the answer that ended the login */
   void (*reply)(void *owner, const redisReply *reply);
   void (*writable)(void *owner);
   void (*down)(void *owner);
@@ -64,7 +67,12 @@ struct link *link_new(struct event_base *base, const struct log *log,
                       void *owner);
 void link_free(struct link *self);
 
-void link_start(struct link *self);
+/* Tries once, and tells nobody what becomes of it but reached(): link_start goes on from there, or
+   begins. Again is the same. */
+void link_prepare(struct link *self);
+
+/* True when it was prepared and is up: up() does not follow. */
+bool link_start(struct link *self);
 
 /* Closes the connection and stays away. */
 void link_stop(struct link *self);

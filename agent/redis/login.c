@@ -1,10 +1,12 @@
 #include "agent/redis/login.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
 #include "wire/memory.h"
 
@@ -36,10 +38,26 @@ static void add(struct login *self, const char *shown, int count, const char **w
 }
 
 void login_add_probe(struct login *self, const struct login_probe *probe) {
-  if (probe->count > 0)
-    append(self, probe->text, probe->length);
-  for (int i = 0; i < probe->count; i++)
-    self->commands[self->count++] = probe->names[i];
+  self->probe = *probe;
+}
+
+void login_rest(const struct login *self, size_t sent, struct iovec rest[LOGIN_PIECES]) {
+  size_t own = sent < self->length ? sent : self->length;
+  rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
+  rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + (sent - own),
+                           .iov_len = self->probe.length - (sent - own)};
+}
+
+/* "<command> <key>" of a command in the probe. */
+static void name_probed(const struct login *self, int number, struct login_refusal *refusal) {
+  const char *at = self->probe.text, *end = at + self->probe.length;
+  struct command_word words[2] = {{.text = ""}};
+  for (int i = 0; i <= number; i++)
+    (void)command_read(&at, end, words, 2);
+  (void)snprintf(refusal->name, sizeof refusal->name, "%.*s%s%.*s", (int)words[0].length,
+                 words[0].text, words[1].length > 0 ? " " : "", (int)words[1].length,
+                 words[1].length > 0 ? words[1].text : "");
+  refusal->command = refusal->name;
 }
 
 void login_init(struct login *self, const struct redis_url *url, const char *name) {
@@ -89,14 +107,18 @@ static void copy_server_text(const struct login *self, char *out, size_t size, c
 
 enum login_verdict login_take(struct login *self, const redisReply *reply,
                               struct login_refusal *refusal) {
-  refusal->command = self->commands[self->answered++];
-  enum login_verdict goes_on = self->answered == self->count ? LOGIN_DONE : LOGIN_GOES_ON;
+  int number = self->answered++;
+  refusal->command = number < self->count ? self->commands[number] : NULL;
+  enum login_verdict goes_on =
+      self->answered == self->count + self->probe.count ? LOGIN_DONE : LOGIN_GOES_ON;
   if (refusal->command == role && is_replica(reply)) {
     (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
     return LOGIN_LATER;
   }
   if (reply->type != REDIS_REPLY_ERROR)
     return goes_on;
+  if (refusal->command == NULL)
+    name_probed(self, number - self->count, refusal);
   copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
   if (error_reply_passes(reply->str))
     return LOGIN_LATER;

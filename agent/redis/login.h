@@ -3,6 +3,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "agent/redis/url.h"
 
@@ -10,7 +11,14 @@
  * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, ROLE, as far as the url
  * asks for it, in one write; and whether the answers let it go on. Does no I/O.
  */
-#define LOGIN_COMMANDS_MAX 32
+#define LOGIN_COMMANDS_MAX 4
+
+/* What the owner of a connection wants answered before it counts as usable. Borrowed. */
+struct login_probe {
+  const char *text; /* encoded commands */
+  size_t length;
+  int count;
+};
 
 struct login {
   const struct redis_url *url;
@@ -18,6 +26,7 @@ struct login {
   size_t length;
   const char *commands[LOGIN_COMMANDS_MAX]; /* their names, in order */
   int count;
+  struct login_probe probe; /* is sent behind them */
   int answered;
 };
 
@@ -31,23 +40,20 @@ enum login_verdict {
 /* `name` is what CLIENT LIST shows. The url must outlive the login. */
 void login_init(struct login *self, const struct redis_url *url, const char *name);
 
-/* What the owner of a connection wants answered before it counts as usable. Borrowed. */
-struct login_probe {
-  const char *text; /* encoded commands */
-  size_t length;
-  const char *const *names; /* one for each, for people */
-  int count;
-};
-
-/* Appends it; an error in one of its answers refuses the login. */
+/* An error in one of its answers refuses the login. */
 void login_add_probe(struct login *self, const struct login_probe *probe);
+
+/* What is left when so many bytes have been sent. */
+#define LOGIN_PIECES 2
+void login_rest(const struct login *self, size_t sent, struct iovec rest[LOGIN_PIECES]);
 
 /* Overwrites the text before it frees it. */
 void login_release(struct login *self);
 
 struct login_refusal {
-  const char *command; /* its name */
-  char text[256];      /* what the server said, without what is secret */
+  const char *command; /* its name, perhaps in here: */
+  char name[128];
+  char text[256]; /* what the server said, without what is secret */
 };
 
 /* Takes the next answer; the refusal is written where it does not go on. */

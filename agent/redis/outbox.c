@@ -84,10 +84,10 @@ void outbox_each_result(const struct outbox *self,
   records_each_result(&self->records, result, owner);
 }
 
-void outbox_ask(struct outbox *self, char *command,
+void outbox_ask(struct outbox *self, char *commands,
                 void (*answer)(void *owner, const struct redisReply *reply, bool whole),
                 void *owner) {
-  delivery_ask(self->delivery, command, answer, owner);
+  delivery_ask(self->delivery, commands, answer, owner);
 }
 
 static void start_refresh(struct outbox *self) {
@@ -105,6 +105,11 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
     delivery_go(self->delivery);
   }
   start_refresh(self);
+}
+
+static void on_reached(void *owner) {
+  struct outbox *self = owner;
+  self->handler->reached(self->owner);
 }
 
 static void on_claimed(void *owner) {
@@ -142,7 +147,8 @@ static void on_failed(void *owner, const struct error *error) {
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
                           const struct outbox_handler *handler, void *owner) {
-  static const struct delivery_handler delivery_handler = {.claimed = on_claimed,
+  static const struct delivery_handler delivery_handler = {.reached = on_reached,
+                                                           .claimed = on_claimed,
                                                            .delivered = on_delivered,
                                                            .forgotten = on_forgotten,
                                                            .unreachable = on_unreachable,

@@ -19,6 +19,7 @@
  * once (delivery.h).
  *
  *   outbox_start
+ *     reached()           connected, and an answer is due: time for something else
  *     ready()             once: connected, and the job is this agent's
  *   outbox_event …, outbox_flush       a batch leaves together
  *   outbox_result, outbox_flush
@@ -40,6 +41,7 @@ struct outbox_options {
 };
 
 struct outbox_handler {
+  void (*reached)(void *owner);
   void (*ready)(void *owner);
   void (*room)(void *owner);
   void (*empty)(void *owner);
@@ -88,7 +90,7 @@ void outbox_each_result(const struct outbox *self,
 
 /* See delivery_ask. */
 struct redisReply;
-void outbox_ask(struct outbox *self, char *command,
+void outbox_ask(struct outbox *self, char *commands,
                 void (*answer)(void *owner, const struct redisReply *reply, bool whole),
                 void *owner);
 

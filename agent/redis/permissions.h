@@ -7,13 +7,13 @@
 /*
  * What is asked of the server before anything is done in its name: whether each key is of the type
  * that it should be, and whether each command would be allowed. So that what is wrong is said at
- * boot, with the command and the key, and not with the first result. Does no I/O.
+ * boot, with the command and the key, and not with the first result. The last command of all is GET
+ * committed, after a WATCH. Does no I/O.
  */
-#define PERMISSIONS_COUNT 22
+#define PERMISSIONS_COUNT 23
 
 struct permissions {
   char *text;
-  char *names[PERMISSIONS_COUNT];
 };
 
 /* The keys are read during the call only. */

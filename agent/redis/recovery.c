@@ -67,35 +67,40 @@ void recovery_look(struct recovery *self) {
 }
 
 /* The newest entry of the stream: [[id, [field, value]]]. */
-static void on_last_event(void *owner, const redisReply *reply, bool whole) {
-  (void)whole;
-  struct recovery *self = owner;
+static int64_t read_events(const struct recovery *self, const redisReply *reply) {
   const redisReply *at = reply;
   for (size_t deep = 0; deep < 3 && at != NULL; deep++)
     at = at->type == REDIS_REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
-  int64_t events = -1;
-  if (at != NULL && at->type == REDIS_REPLY_STRING)
-    events = step_event_read_seq(at->str, at->len, self->started);
-  self->handler->interrupted(self->owner, self->started, events);
-  ask_step(self);
+  if (at == NULL || at->type != REDIS_REPLY_STRING)
+    return -1;
+  return step_event_read_seq(at->str, at->len, self->started);
 }
 
-static void on_started(void *owner, const redisReply *reply, bool whole) {
-  (void)whole;
+/* What was started, the last event, the oldest step. */
+static void on_first_answers(void *owner, const redisReply *reply, bool whole) {
   struct recovery *self = owner;
-  if (reply->type != REDIS_REPLY_STRING) {
-    ask_step(self);
+  switch (self->answers++) {
+  case 0:
+    if (reply->type == REDIS_REPLY_STRING)
+      self->started = memory_copy(reply->str, reply->len);
     return;
+  case 1:
+    if (self->started != NULL)
+      self->handler->interrupted(self->owner, self->started, read_events(self, reply));
+    return;
+  default:
+    on_step(self, reply, whole);
   }
-  self->started = memory_copy(reply->str, reply->len);
-  const char *words[] = {"XREVRANGE", self->keys->events, "+", "-", "COUNT", "1"};
-  outbox_ask(self->outbox, command_new(words, 6), on_last_event, self);
 }
 
 void recovery_begin(struct recovery *self) {
   begin(self);
-  const char *words[] = {"GET", self->keys->started};
-  outbox_ask(self->outbox, command_new(words, 2), on_started, self);
+  const char *const questions[][COMMAND_LIST_WORDS] = {
+      {"GET", self->keys->started},
+      {"XREVRANGE", self->keys->events, "+", "-", "COUNT", "1"},
+      {"LINDEX", self->keys->inflight, "-1"},
+  };
+  outbox_ask(self->outbox, command_list_new(questions, 3), on_first_answers, self);
 }
 
 void recovery_init(struct recovery *self, struct outbox *outbox, const struct keys *keys,

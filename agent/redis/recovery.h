@@ -13,7 +13,7 @@
  * have been taken without its having arrived here. Reads between two windows of the outbox, so that
  * what it sees and what the agent knows belong together.
  *
- *   recovery_begin    at boot: a step that was started comes first
+ *   recovery_begin    at boot, also before the outbox is ready: a step that was started comes first
  *     interrupted()   at most once
  *   recovery_look     later
  *     step()          one for each that is in the list, oldest first, known or not; returns whether
@@ -33,6 +33,7 @@ struct recovery {
   const struct keys *keys;
   const struct recovery_handler *handler;
   void *owner;
+  unsigned answers;  /* to what is asked at boot */
   char *started;     /* the step that was started; NULL for none */
   int position;      /* from the oldest, 1 */
   uint64_t *removed; /* hashes of those whose removal is on its way */

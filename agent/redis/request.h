@@ -29,6 +29,7 @@ struct request {
   size_t sent; /* bytes */
   size_t commands;
   size_t exec; /* its number; 0: there is none */
+  size_t look; /* as many commands end with the look at `committed`; 0: there is none */
   size_t answered;
   bool executed;     /* the transaction was */
   char refusal[160]; /* the first error among the answers; empty for none */

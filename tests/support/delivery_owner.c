@@ -19,6 +19,10 @@ static void say(struct delivery_owner *self, const char *word) {
   snprintf(self->said + length, sizeof self->said - length, "%s%s", length > 0 ? " " : "", word);
 }
 
+static void on_reached(void *owner) {
+  ((struct delivery_owner *)owner)->reached++;
+}
+
 static void on_claimed(void *owner) {
   struct delivery_owner *self = owner;
   self->claimed++;
@@ -82,7 +86,8 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  static const struct delivery_handler handler = {.claimed = on_claimed,
+  static const struct delivery_handler handler = {.reached = on_reached,
+                                                  .claimed = on_claimed,
                                                   .delivered = on_delivered,
                                                   .forgotten = on_forgotten,
                                                   .unreachable = on_unreachable,

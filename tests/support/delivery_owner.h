@@ -17,6 +17,7 @@ struct delivery_owner {
   struct hold hold;
   struct delivery *delivery;
   const char *put_when_delivered; /* from inside the callback, and goes on */
+  int reached;
   int claimed;
   int delivered;
   int forgotten;

@@ -12,8 +12,14 @@
 
 #include <cmocka.h>
 
-static void on_up(void *owner) {
-  ((struct link_owner *)owner)->up++;
+static void on_reached(void *owner) {
+  ((struct link_owner *)owner)->reached++;
+}
+
+static void on_up(void *owner, const redisReply *last) {
+  struct link_owner *self = owner;
+  snprintf(self->last, sizeof self->last, "%s", last->str != NULL ? last->str : "");
+  self->up++;
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -74,8 +80,9 @@ int link_owner_tear_down(void **state) {
   return 0;
 }
 
-void link_owner_start(struct link_owner *self, size_t largest_string) {
-  static const struct link_handler handler = {.up = on_up,
+void link_owner_make(struct link_owner *self, size_t largest_string) {
+  static const struct link_handler handler = {.reached = on_reached,
+                                              .up = on_up,
                                               .reply = on_reply,
                                               .writable = on_writable,
                                               .down = on_down,
@@ -83,7 +90,11 @@ void link_owner_start(struct link_owner *self, size_t largest_string) {
   struct link_options options = {
       .url = &self->url, .role = "test", .name = "its-name", .largest_string = largest_string};
   self->link = link_new(self->loop.base, &self->log, &options, &handler, self);
-  link_start(self->link);
+}
+
+void link_owner_start(struct link_owner *self, size_t largest_string) {
+  link_owner_make(self, largest_string);
+  assert_false(link_start(self->link));
   assert_int_equal(self->up + self->failed, 0);
 }
 

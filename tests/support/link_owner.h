@@ -14,7 +14,9 @@ struct link_owner {
   struct link *link;
   const char *login_answers[4]; /* in order; what follows is answered by nobody */
   size_t answered;
+  int reached;
   int up;
+  char last[16]; /* what ended the login */
   int down;
   int writable;
   int failed;
@@ -30,6 +32,8 @@ struct link_owner {
 int link_owner_set_up(void **state);
 int link_owner_tear_down(void **state);
 
+/* Makes it; and starts it. */
+void link_owner_make(struct link_owner *self, size_t largest_string);
 void link_owner_start(struct link_owner *self, size_t largest_string);
 
 /* Runs the loop until the link is up; until it was lost, once, and is up again on a second

@@ -12,6 +12,10 @@
 
 #include <cmocka.h>
 
+static void on_reached(void *owner) {
+  ((struct outbox_owner *)owner)->reached++;
+}
+
 static void on_ready(void *owner) {
   ((struct outbox_owner *)owner)->ready++;
 }
@@ -40,7 +44,8 @@ static void on_failed(void *owner, const struct error *error) {
 
 void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_seconds,
                        size_t hold_bytes) {
-  static const struct outbox_handler handler = {.ready = on_ready,
+  static const struct outbox_handler handler = {.reached = on_reached,
+                                                .ready = on_ready,
                                                 .room = on_room,
                                                 .empty = on_empty,
                                                 .forgotten = on_forgotten,

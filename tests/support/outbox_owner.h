@@ -15,6 +15,7 @@ struct outbox_owner {
   struct redis_url url;
   struct keys keys;
   struct outbox *outbox;
+  int reached;
   int ready;
   int room;
   int empty;

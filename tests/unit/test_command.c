@@ -84,6 +84,14 @@ static void commands_are_taken_apart_one_by_one(void **state) {
   assert_false(command_read(&at, end, words, 3));
 }
 
+static void a_list_is_one_behind_the_other(void **state) {
+  (void)state;
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"PING"}, {"SET", "a", ""}};
+  char *list = command_list_new(commands, 2);
+  assert_string_equal(list, "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n");
+  free(list);
+}
+
 static void a_word_is_the_same_or_it_is_not(void **state) {
   (void)state;
   struct command_word word = command_word("LREM");
@@ -131,6 +139,7 @@ int main(void) {
       cmocka_unit_test(it_is_an_array_of_bulk_strings),
       cmocka_unit_test(words_may_be_any_bytes),
       cmocka_unit_test(lengths_of_all_kinds),
+      cmocka_unit_test(a_list_is_one_behind_the_other),
       cmocka_unit_test(a_head_is_a_command_whose_last_word_comes_later),
       cmocka_unit_test(commands_are_taken_apart_one_by_one),
       cmocka_unit_test(a_word_is_the_same_or_it_is_not),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/redis/command.h"
+#include "agent/redis/permissions.h"
 #include "tests/support/delivery_owner.h"
 #include "wire/step.h"
 
@@ -73,7 +74,35 @@ static void it_is_answered_once(void **state) {
   assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
 }
 
-static void it_waits_until_the_job_is_claimed(void **state) {
+static void before_the_claim_it_goes_with_it(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.next_answer = "$5\r\nhello\r\n";
+  gets(&asker, "hello ");
+  assert_string_equal(owner->said, "claimed");
+  size_t login = 1 + PERMISSIONS_COUNT;
+  assert_int_equal(fake_redis_commands(owner->server), login + 6);
+  assert_string_equal(fake_redis_command(owner->server, login), "MULTI");
+  assert_string_equal(delivery_owner_last_commands(owner, 3),
+                      "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
+}
+
+static void without_the_claim_it_has_no_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
+  owner->redis.next_answer = "$5\r\nearly\r\n";
+  gets(&asker, "nil ");
+  assert_string_equal(owner->said, "claimed");
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+static void nor_when_that_is_lost(void **state) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
@@ -81,7 +110,7 @@ static void it_waits_until_the_job_is_claimed(void **state) {
   owner->redis.deaf_from = "EXEC";
   delivery_owner_awaits(owner, &owner->redis.looks, 2);
   loop_settle(&owner->loop);
-  assert_string_equal(delivery_owner_last_commands(owner, 1), "GET " KEY "committed\n");
+  assert_int_equal(asker.answers, 0);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
   gets(&asker, "nil ");
@@ -164,6 +193,42 @@ static void it_is_asked_again_after_a_lost_connection(void **state) {
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
+static void ask_two(struct asker *self) {
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
+                                                      {"LINDEX", KEY "inflight", "-1"}};
+  delivery_ask(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+}
+
+static void several_commands_are_answered_in_order(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner, .put = "one"};
+  delivery_owner_start(owner);
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first nil ");
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
+  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+}
+
+static void of_several_what_is_not_answered_is_asked_again(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  owner->redis.silent_from = "LINDEX";
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first ");
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  owner->redis.next_answer = "$6\r\nsecond\r\n";
+  gets(&asker, "second ");
+  assert_string_equal(delivery_owner_last_commands(owner, 3),
+                      "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
+}
+
 static void what_passes_is_asked_again(void **state) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
@@ -214,7 +279,11 @@ static void of_what_is_too_large_the_beginning_comes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(it_is_answered_once),
-      TEST(it_waits_until_the_job_is_claimed),
+      TEST(before_the_claim_it_goes_with_it),
+      TEST(without_the_claim_it_has_no_answer),
+      TEST(nor_when_that_is_lost),
+      TEST(several_commands_are_answered_in_order),
+      TEST(of_several_what_is_not_answered_is_asked_again),
       TEST(it_comes_behind_the_window_that_is_on_its_way),
       TEST(no_window_comes_between_two_in_a_row),
       TEST(that_redis_went_back_is_told_before_the_answer),

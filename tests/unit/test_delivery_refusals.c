@@ -150,7 +150,7 @@ static void a_refused_login_is_told(void **state) {
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
   fails(owner, "LREM " KEY "inflight: NOPERM no permissions");
-  assert_int_equal(owner->redis.looks, 0);
+  assert_int_equal(owner->redis.executed, 0); /* nor is the job claimed */
 }
 
 static void another_agent_takes_over(void **state) {

@@ -19,6 +19,11 @@ struct event_base *loop_event_base_new(void) {
   return event_base_new();
 }
 
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner) {
+  return event_new(base, fd, what, callback, owner);
+}
+
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner) {
   struct event *event = event_new(base, fd, what, callback, owner);

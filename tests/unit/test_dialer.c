@@ -1,6 +1,7 @@
 /* The resolver is the test's own: it answers with the addresses that the test wants, or never.
    Timers of the loop may be some milliseconds early: its clock is a coarse one. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,6 +34,8 @@ struct resolver {
   void (*done)(void *owner, struct evutil_addrinfo *addresses, const char *why);
   void *owner;
 };
+
+static int lookups;
 
 struct scene {
   struct loop loop;
@@ -83,6 +86,7 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
                                 void *owner) {
   struct resolver *self = calloc(1, sizeof *self);
   assert_non_null(self);
+  lookups++;
   strcpy(self->host, host);
   self->port = port;
   self->done = done;
@@ -185,6 +189,27 @@ static void a_port_is_reached(void **state) {
 }
 
 /* What is idle is known to be dead within 15 s, and so is what is not acknowledged. */
+/* The files that a resolver reads need not be there. */
+static void a_number_is_not_looked_up(void **state) {
+  static char *const numbers[] = {"127.0.0.1", "::1"};
+  struct scene *scene = *state;
+  for (size_t i = 0; i < 2; i++) {
+    scene->url = (struct redis_url){.host = numbers[i], .port = 1};
+    lookups = 0;
+    scene->done = 0;
+    dial(scene);
+    assert_int_equal(scene->fd, -1);
+    assert_true(strcmp(scene->why, strerror(ECONNREFUSED)) == 0 ||
+                strcmp(scene->why, strerror(EAFNOSUPPORT)) == 0 ||
+                strcmp(scene->why, strerror(EADDRNOTAVAIL)) == 0);
+    assert_int_equal(lookups, 0);
+  }
+  scene->done = 0;
+  at(scene, "nobody");
+  dial(scene);
+  assert_int_equal(lookups, 1);
+}
+
 static void a_dead_peer_is_noticed_by_the_kernel(void **state) {
   struct scene *scene = *state;
   serve(scene, true);
@@ -344,12 +369,13 @@ static void what_is_cancelled_is_not_reported(void **state) {
   assert_int_equal(proc_fd_count(getpid()), open);
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 0);
-  assert_int_equal(fake_redis_connections(scene->server), 0);
+  assert_false(fake_redis_is_connected(scene->server));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_port_is_reached, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_number_is_not_looked_up, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_local_socket_is_reached, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_port_that_refuses, set_up, tear_down),

@@ -138,6 +138,43 @@ static void nothing_is_asked_before_it_is_wanted(void **state) {
   assert_string_equal(fake_redis_command(scene->server, 1), ASK);
 }
 
+static bool is_logged_in(void *context) {
+  const struct scene *scene = context;
+  return fake_redis_commands(scene->server) > 0;
+}
+
+static void prepare(struct scene *scene) {
+  intake_prepare(scene->intake);
+  assert_true(loop_until(&scene->loop, is_logged_in, scene));
+  loop_settle(&scene->loop);
+  assert_int_equal(fake_redis_commands(scene->server), 1);
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
+}
+
+static void what_is_prepared_takes_nothing_before_it_is_wanted(void **state) {
+  struct scene *scene = *state;
+  prepare(scene);
+  intake_take(scene->intake);
+  asks(scene);
+  fake_redis_send(scene->server, "$5\r\nfirst\r\n");
+  gets(scene, "first");
+  intake_prepare(scene->intake); /* it has begun */
+  loop_settle(&scene->loop);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+/* Nothing was asked on it. */
+static void what_was_prepared_and_lost_leaves_no_doubt(void **state) {
+  struct scene *scene = *state;
+  prepare(scene);
+  fake_redis_close_connection(scene->server);
+  loop_settle(&scene->loop);
+  intake_take(scene->intake);
+  asks(scene);
+  assert_int_equal(scene->doubtful + scene->failed, 0);
+  assert_int_equal(fake_redis_connections(scene->server), 2);
+}
+
 static void one_step_for_each_take(void **state) {
   struct scene *scene = *state;
   intake_take(scene->intake);
@@ -368,6 +405,10 @@ static void a_payload_that_is_too_large_is_thrown_away(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(nothing_is_asked_before_it_is_wanted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_prepared_takes_nothing_before_it_is_wanted, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(what_was_prepared_and_lost_leaves_no_doubt, set_up,
+                                      tear_down),
       cmocka_unit_test_setup_teardown(one_step_for_each_take, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down),
       cmocka_unit_test_setup_teardown(it_says_when_nothing_came_in_time, set_up, tear_down),

@@ -3,10 +3,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "agent/redis/command.h"
 #include "agent/redis/login.h"
 
 /* What was overwritten last. Stands before the C library's own, so that a test sees it. */
@@ -45,6 +47,50 @@ static void it_says_what_the_url_asks_for(void **state) {
   sends((struct redis_url){.user = user, .password = password, .database = 3},
         "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$9\r\nse cret\r\n\r\n" SETNAME
         "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
+}
+
+static void the_probe_follows_wherever_the_write_ended(void **state) {
+  (void)state;
+  struct redis_url url = {0};
+  const struct login_probe probe = {.text = "the probe", .length = 9, .count = 1};
+  static const char all[] = SETNAME "the probe";
+  struct login login;
+  login_init(&login, &url, "its-name");
+  login_add_probe(&login, &probe);
+  for (size_t sent = 0; sent < sizeof all; sent++) {
+    struct iovec rest[LOGIN_PIECES];
+    char text[sizeof all] = "";
+    login_rest(&login, sent, rest);
+    memcpy(text, rest[0].iov_base, rest[0].iov_len);
+    memcpy(text + rest[0].iov_len, rest[1].iov_base, rest[1].iov_len);
+    assert_int_equal(rest[0].iov_len + rest[1].iov_len, sizeof all - 1 - sent);
+    assert_string_equal(text, all + sent);
+  }
+  login_release(&login);
+}
+
+static void a_refused_probe_has_its_name(void **state) {
+  (void)state;
+  struct redis_url url = {0};
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"MULTI"}, {"LREM", "the key", "-1", ""}};
+  char *text = command_list_new(commands, 2);
+  const struct login_probe probe = {.text = text, .length = strlen(text), .count = 2};
+  static const char *const names[] = {"CLIENT SETNAME", "MULTI", "LREM the key"};
+  for (int refused = 1; refused < 3; refused++) {
+    char ok[] = "OK", no[] = "NOPERM no";
+    redisReply good = {.type = REDIS_REPLY_STATUS, .str = ok};
+    redisReply bad = {.type = REDIS_REPLY_ERROR, .str = no};
+    struct login_refusal refusal;
+    struct login login;
+    login_init(&login, &url, "its-name");
+    login_add_probe(&login, &probe);
+    for (int i = 0; i < refused; i++)
+      assert_int_equal(login_take(&login, &good, &refusal), LOGIN_GOES_ON);
+    assert_int_equal(login_take(&login, &bad, &refusal), LOGIN_REFUSED);
+    assert_string_equal(refusal.command, names[refused]);
+    login_release(&login);
+  }
+  free(text);
 }
 
 static void the_password_is_overwritten(void **state) {
@@ -228,6 +274,8 @@ int main(void) {
       cmocka_unit_test(the_password_is_overwritten),
       cmocka_unit_test(it_is_done_behind_the_last_answer),
       cmocka_unit_test(a_refusal_is_for_good),
+      cmocka_unit_test(the_probe_follows_wherever_the_write_ended),
+      cmocka_unit_test(a_refused_probe_has_its_name),
       cmocka_unit_test(what_passes_is_for_later),
       cmocka_unit_test(a_name_that_is_refused_is_done_without),
       cmocka_unit_test(what_is_not_about_the_name_is_a_refusal),

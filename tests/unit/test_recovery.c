@@ -105,19 +105,49 @@ static void ends(struct scene *self, const char *said, const char *questions) {
   self->asked = 0;
 }
 
+#define FIRST_QUESTIONS                                                                            \
+  "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\nLINDEX " KEY "inflight -1\n"
+
 static void at_boot_what_was_started_is_asked_first(void **state) {
   struct scene *scene = *state;
-  scene->answers[1] = "$3\r\none\r\n";
-  scene->answers[2] = "$3\r\ntwo\r\n";
+  scene->answers[2] = "$3\r\none\r\n";
+  scene->answers[3] = "$3\r\ntwo\r\n";
   recovery_begin(&scene->recovery);
   assert_string_equal(scene->said, ""); /* nothing comes from inside */
   ends(scene, "one two done ",
-       "GET " KEY "started\nLINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n"
-       "LINDEX " KEY "inflight -3\n");
+       FIRST_QUESTIONS "LINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
 }
 
-#define STARTED_QUESTIONS                                                                          \
-  "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\nLINDEX " KEY "inflight -1\n"
+static size_t first_command(const struct scene *self, const char *beginning) {
+  size_t number = 0;
+  const char *command;
+  while ((command = fake_redis_command(self->owner->server, number)) != NULL &&
+         strncmp(command, beginning, strlen(beginning)) != 0)
+    number++;
+  assert_non_null(command);
+  return number;
+}
+
+/* Then it goes with the claim. */
+static void it_may_begin_before_the_outbox_is_ready(void **state) {
+  struct scene *scene = *state;
+  void *owner = scene->owner;
+  outbox_owner_tear_down(&owner);
+  outbox_owner_set_up(&owner);
+  scene->owner = owner;
+  fake_redis_answer_with(scene->owner->server, answer, scene);
+  outbox_owner_make(scene->owner, 0, 1000000);
+  scene->recovery.outbox = scene->owner->outbox;
+  scene->recovery.keys = &scene->owner->keys;
+  scene->answers[2] = "$3\r\none\r\n";
+  recovery_begin(&scene->recovery);
+  outbox_start(scene->owner->outbox);
+  ends(scene, "one done ", FIRST_QUESTIONS "LINDEX " KEY "inflight -2\n");
+  assert_int_equal(scene->owner->ready, 1);
+  /* EXEC WATCH GET, and no round trip between */
+  assert_string_equal(fake_redis_command(scene->owner->server, first_command(scene, "EXEC") + 3),
+                      "GET " KEY "started");
+}
 
 static void a_started_step_comes_with_its_last_event(void **state) {
   struct scene *scene = *state;
@@ -130,7 +160,7 @@ static void a_started_step_comes_with_its_last_event(void **state) {
   snprintf(answer, sizeof answer, "*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$4\r\ndata\r\n$%zu\r\n%s\r\n",
            sizeof event - 1, event);
   recovery_begin(&scene->recovery);
-  ends(scene, "interrupted:the id:17 done ", STARTED_QUESTIONS);
+  ends(scene, "interrupted:the id:17 done ", FIRST_QUESTIONS);
 }
 
 static void where_that_is_not_known_it_is_said(void **state) {
@@ -149,7 +179,7 @@ static void where_that_is_not_known_it_is_said(void **state) {
     scene->answers[0] = "$6\r\nthe id\r\n";
     scene->answers[1] = answers[i];
     recovery_begin(&scene->recovery);
-    ends(scene, "interrupted:the id:-1 done ", STARTED_QUESTIONS);
+    ends(scene, "interrupted:the id:-1 done ", FIRST_QUESTIONS);
     tear_down(state);
     set_up(state);
   }
@@ -225,16 +255,6 @@ static void of_those_that_are_alike_as_many_as_are_removed(void **state) {
   }
 }
 
-static size_t first_command(const struct scene *self, const char *beginning) {
-  size_t number = 0;
-  const char *command;
-  while ((command = fake_redis_command(self->owner->server, number)) != NULL &&
-         strncmp(command, beginning, strlen(beginning)) != 0)
-    number++;
-  assert_non_null(command);
-  return number;
-}
-
 /* An answer that is given meanwhile would move what is behind the step up by one. */
 static void nothing_is_removed_while_it_reads(void **state) {
   struct scene *scene = *state;
@@ -268,6 +288,7 @@ static void a_lost_connection_does_not_make_it_begin_again(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(at_boot_what_was_started_is_asked_first),
+      TEST(it_may_begin_before_the_outbox_is_ready),
       TEST(a_started_step_comes_with_its_last_event),
       TEST(where_that_is_not_known_it_is_said),
       TEST(later_only_the_list_is_looked_at),
