@@ -1,6 +1,7 @@
 /*
  * Growth: what a line costs whether there are ten thousand of them or ten million, and what many
- * agents that print at once get through one Redis, beside one agent that prints as many lines.
+ * agents that print at once get through one Redis, beside one agent that prints as many lines. As
+ * many bare senders at once show how much of the difference is the server's own.
  *
  * Counted is until the last line is in the stream: what the result brings along, a megabyte of the
  * output at most, is none of the lines' cost. The time of a line is that of its step without the
@@ -17,9 +18,11 @@
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/printers.h"
+#include "bench/senders.h"
 
 #define ROUNDS 5
 #define LINES 1000000
+#define LINES_TO_FILL 12000 /* a stream: it keeps about 10,000 events */
 
 enum { PER_LINE, FEW, MANY, ROWS };
 enum { FEW_AGENTS = 10, MANY_AGENTS = PRINTERS_MAX };
@@ -48,6 +51,9 @@ struct growth_bench {
   struct rig crowded_rig;
   struct printers one;
   struct printers crowd;
+  struct senders one_sender; /* all of them into the streams of the crowd */
+  struct senders few_senders;
+  struct senders many_senders;
   struct latencies per_line_ns[SIZES];
   struct latencies relative[SIZES]; /* to a million lines in the same round */
 };
@@ -65,8 +71,11 @@ static void *begin(void) {
   rig_init(&self->crowded_rig);
   printers_init(&self->one, &self->rig, 1);
   printers_init(&self->crowd, &self->crowded_rig, MANY_AGENTS);
-  (void)print(&self->one, 1, LINES);
-  (void)print(&self->crowd, MANY_AGENTS, 2 * LINES / MANY_AGENTS);
+  (void)print(&self->one, 1, LINES_TO_FILL);
+  (void)print(&self->crowd, MANY_AGENTS, LINES_TO_FILL);
+  senders_init(&self->one_sender, &self->crowded_rig, 1, LINES);
+  senders_init(&self->few_senders, &self->crowded_rig, FEW_AGENTS, LINES / FEW_AGENTS);
+  senders_init(&self->many_senders, &self->crowded_rig, MANY_AGENTS, LINES / MANY_AGENTS);
   return self;
 }
 
@@ -122,15 +131,29 @@ static void measure_agents(struct growth_bench *self, struct samples *samples) {
   samples_add(samples, MANY, CEILING, one);
 }
 
+static void measure_senders(struct growth_bench *self, struct samples *samples) {
+  double few = senders_run(&self->few_senders);
+  double one = senders_run(&self->one_sender);
+  double many = senders_run(&self->many_senders);
+  samples_beside(samples, FEW, "10 bare senders at once, of one's rate", one / few);
+  samples_beside(samples, MANY, "100 bare senders at once, of one's rate", one / many);
+}
+
 static void measure_round(void *context, size_t round, struct samples *samples) {
   measure_lines(context, round, samples);
   measure_agents(context, samples);
+  /* Nobody judges them, and the rest takes most of a minute. */
+  if (round % 2 == 0)
+    measure_senders(context, samples);
   if (round + 1 == ROUNDS)
     judge_lines(context, samples);
 }
 
 static void end(void *context) {
   struct growth_bench *self = context;
+  senders_release(&self->many_senders);
+  senders_release(&self->few_senders);
+  senders_release(&self->one_sender);
   printers_release(&self->crowd);
   printers_release(&self->one);
   rig_release(&self->crowded_rig);
