@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/history.h"
+#include "agent/rollback.h"
 #include "agent/step/process.h"
 #include "agent/step_log.h"
 #include "agent/supply.h"
@@ -26,6 +27,7 @@ struct worker {
   bool waits; /* the run is over but for lines for which there is no room */
   uint64_t runs;
   struct history history;
+  struct rollback rollback;
   bool stopping;
 };
 
@@ -197,29 +199,6 @@ static void cancel(struct worker *self, const char *step_id) {
   }
 }
 
-/* Redis has gone back, and hands out once more what was taken: it runs at most once, and is
-   answered once. */
-static bool is_known(struct worker *self, const struct queued *queued) {
-  const char *step_id = queued->step.step_id;
-  if (queued->refused || queued->step.kind != STEP_RUN)
-    return false;
-  switch (history_judge(&self->history, step_id)) {
-  case HISTORY_NEW:
-    return false;
-  case HISTORY_HELD:
-    log_line(self->context.log, LOG_WARN, step_id,
-             "redis hands out this step once more; it is answered once");
-    outbox_removal_of_copy(self->context.outbox, &queued->taken);
-    outbox_flush(self->context.outbox);
-    break;
-  case HISTORY_ANSWERED:
-    log_line(self->context.log, LOG_WARN, step_id,
-             "redis has lost the result of this step, which is not run again");
-    answer_without_run(self, step_id, lost_result, -1, &queued->taken);
-  }
-  return true;
-}
-
 static bool on_arrived(void *owner, struct queued *queued) {
   struct worker *self = owner;
   if (self->run == NULL)
@@ -227,7 +206,7 @@ static bool on_arrived(void *owner, struct queued *queued) {
   if (!queued->refused && queued->step.kind == STEP_CANCEL) {
     cancel(self, queued->step.step_id);
     remove_unanswered(self, &queued->taken);
-  } else if (!is_known(self, queued)) {
+  } else if (!rollback_settles(&self->rollback, queued)) {
     return false;
   }
   queued_free(queued);
@@ -271,69 +250,24 @@ void worker_prepare(struct worker *self) {
   supply_prepare(self->supply);
 }
 
-static const char *id_of(const struct worker *self, const struct queued *queued) {
-  return queued == self->running ? step_run_step(self->run)->step_id : queued->step.step_id;
+static const char *running_id(const struct worker *self) {
+  return self->run != NULL ? step_run_step(self->run)->step_id : NULL;
 }
 
-static void hold_known(void *owner, struct queued *queued) {
-  struct worker *self = owner;
-  history_hold(&self->history, id_of(self, queued));
-}
-
-static void hold_missing(void *owner, struct queued *queued) {
-  struct worker *self = owner;
-  if (supply_is_missing(self->supply, queued))
-    hold_known(self, queued);
-}
-
-static void return_known(void *owner, struct queued *queued) {
-  struct worker *self = owner;
-  queued->gone = !queued->taken.whole; /* only its beginning could be returned */
-  if (queued->taken.whole)
-    outbox_return(self->context.outbox, &queued->taken);
-}
-
-/* Nothing that was delivered is lost, only that steps were taken: they may come again. All are
-   returned, so that their order stays. */
 static void on_missing(void *owner) {
   struct worker *self = owner;
-  log_line(self->context.log, LOG_WARN, NULL, "redis has lost that steps were taken");
-  supply_each(self->supply, hold_missing, self);
-  supply_each(self->supply, return_known, self);
-  supply_wait_for_returns(self->supply);
-  outbox_flush(self->context.outbox);
+  rollback_missing(&self->rollback, running_id(self));
 }
 
-static void hold_result(void *owner, const char *json, size_t length) {
-  struct worker *self = owner;
-  char *step_id = step_result_read_id(json, length);
-  if (step_id != NULL)
-    history_hold(&self->history, step_id);
-  free(step_id);
+static void on_lost(void *owner, const struct queued *queued) {
+  answer_without_run(owner, queued->step.step_id, lost_result, -1, &queued->taken);
 }
 
-static bool is_twin(void *owner, const struct queued *queued) {
-  return is_known(owner, queued);
-}
-
-/* What is known here, Redis knows again. */
+/* A step that waits to be started may have run before; so may those that wait behind it. */
 void worker_forgotten(struct worker *self) {
-  log_line(self->context.log, LOG_WARN, NULL,
-           "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
-  /* One that waits to be started may have run before; so may those that wait behind it. */
-  if (self->begun && history_times(&self->history, step_run_step(self->run)->step_id) > 1)
+  if (self->begun && history_times(&self->history, running_id(self)) > 1)
     step_run_stop(self->run, 0, lost_result);
-  history_roll_back(&self->history);
-  outbox_each_result(self->context.outbox, hold_result, self);
-  if (self->run != NULL)
-    history_hold(&self->history, step_run_step(self->run)->step_id);
-  supply_drop(self->supply, is_twin, self);
-  supply_each(self->supply, hold_known, self);
-  supply_each(self->supply, return_known, self);
-  supply_wait_for_returns(self->supply);
-  outbox_started(self->context.outbox,
-                 self->run != NULL ? step_run_step(self->run)->step_id : NULL);
-  outbox_flush(self->context.outbox);
+  rollback_forgotten(&self->rollback, running_id(self));
 }
 
 struct worker *worker_new(const struct worker_context *context,
@@ -353,6 +287,12 @@ struct worker *worker_new(const struct worker_context *context,
                                           .job_id = context->options->job_id,
                                           .outbox = context->outbox};
   self->supply = supply_new(&supply_context, &supply_handler, self);
+  self->rollback = (struct rollback){.log = context->log,
+                                     .outbox = context->outbox,
+                                     .supply = self->supply,
+                                     .history = &self->history,
+                                     .lost = on_lost,
+                                     .owner = self};
   return self;
 }
 

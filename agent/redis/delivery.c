@@ -21,14 +21,13 @@
 #include "agent/redis/delivery.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/loop_event.h"
 #include "agent/random_number.h"
 #include "agent/redis/claim.h"
-#include "agent/redis/command.h"
 #include "agent/redis/link.h"
 #include "agent/redis/permissions.h"
+#include "agent/redis/question.h"
 #include "agent/redis/transaction.h"
 #include "wire/memory.h"
 #include "wire/step.h"
@@ -54,10 +53,7 @@ struct delivery {
   struct transaction_form form;
   struct transaction now;   /* what is waited for */
   struct transaction ahead; /* the window behind it, without its EXEC; empty: there is none */
-  char *question;           /* NULL: there is none */
-  const char *asked_from;   /* in it: the first command that is not answered */
-  void (*answer)(void *owner, const redisReply *reply, bool whole);
-  void *answer_owner;
+  struct question question;
 };
 
 static void next_request(struct delivery *self);
@@ -75,19 +71,10 @@ static void start(struct delivery *self) {
   send_rest(self);
 }
 
-static void add_question(struct delivery *self) {
-  const char *at = self->asked_from, *end = at + strlen(at);
-  struct command_word word;
-  size_t commands = 0;
-  while (command_read(&at, end, &word, 1))
-    commands++;
-  request_add(&self->now.request, self->asked_from, (size_t)(end - self->asked_from), commands);
-}
-
 static void send_look(struct delivery *self, bool with_question) {
   transaction_look(&self->now, &self->form);
   if (with_question)
-    add_question(self);
+    question_add(&self->question, &self->now.request);
   start(self);
 }
 
@@ -115,8 +102,8 @@ static void send_window(struct delivery *self, const struct hold_window *window)
 static void send_claim(struct delivery *self) {
   open_window(self, &self->now, NULL, self->claim.delivered + 1);
   transaction_close(&self->now, &self->form);
-  if (self->question != NULL)
-    add_question(self);
+  if (self->question.commands != NULL)
+    question_add(&self->question, &self->now.request);
   start(self);
 }
 
@@ -128,7 +115,7 @@ static bool window_is_under_way(const struct delivery *self) {
 static void send_ahead(struct delivery *self) {
   const struct hold_window *window;
   if (!window_is_under_way(self) || self->ahead.request.count > 0 || !self->claimed ||
-      self->question != NULL || (window = hold_window_behind(self->hold)) == NULL)
+      self->question.commands != NULL || (window = hold_window_behind(self->hold)) == NULL)
     return;
   open_window(self, &self->ahead, window, self->claim.delivered + 2);
   send_rest(self);
@@ -149,7 +136,7 @@ static void next_request(struct delivery *self) {
       send_look(self, false);
     else if (!self->claimed)
       send_claim(self);
-    else if (self->question != NULL && self->ahead.request.count == 0)
+    else if (self->question.commands != NULL && self->ahead.request.count == 0)
       send_look(self, true);
     else if ((window = hold_window(self->hold)) != NULL)
       send_window(self, window);
@@ -238,20 +225,12 @@ static void on_committed(struct delivery *self, const redisReply *reply, bool la
 /* Until the owner has returned this is still the request: the next question follows this one, with
    no window between them. What was asked together with a claim that failed is asked again. */
 static void on_answer(struct delivery *self, const redisReply *reply, bool last) {
-  struct command_word word;
-  char *answered = NULL;
   if (self->claimed) {
-    (void)command_read(&self->asked_from, self->asked_from + strlen(self->asked_from), &word, 1);
-    if (last) {
-      answered = self->question;
-      self->question = NULL;
-    }
     link_works(self->link);
-    self->answer(self->answer_owner, reply, !link_reply_too_large(self->link));
+    question_take(&self->question, reply, !link_reply_too_large(self->link));
   }
   if (last)
     self->waiting = false;
-  free(answered);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -350,7 +329,7 @@ void delivery_free(struct delivery *self) {
   transaction_clear(&self->now);
   transaction_clear(&self->ahead);
   transaction_form_release(&self->form);
-  free(self->question);
+  question_release(&self->question);
   free(self);
 }
 
@@ -364,11 +343,7 @@ void delivery_go(struct delivery *self) {
 
 void delivery_ask(struct delivery *self, char *commands,
                   void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
-  free(self->question);
-  self->question = commands;
-  self->asked_from = commands;
-  self->answer = answer;
-  self->answer_owner = owner;
+  question_put(&self->question, commands, answer, owner);
   next_request(self);
 }
 

@@ -1,29 +1,22 @@
 /*
- * The connection is a state machine; every way out of a state but forwards is lost(), which closes
- * what there is, tells the owner and either pauses or gives up. Owners act on the link from inside
- * their callbacks (they may drop or stop it), so that after each callback `connection` is compared:
- * it is a number that changes when the socket is closed. SIGPIPE is blocked (self.c).
+ * The link is a state machine; every way out of a state but forwards is fall(), which closes what
+ * there is, tells the owner and either pauses or gives up. Owners act on the link from inside their
+ * callbacks (they may drop or stop it), so that the callback is the last that is done.
  */
 #include "agent/redis/link.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/clock.h"
 #include "agent/loop_event.h"
 #include "agent/random_number.h"
+#include "agent/redis/connection.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/login.h"
-#include "agent/redis/reply_reader.h"
 #include "agent/redis/route.h"
 #include "agent/redis/trouble.h"
 #include "wire/memory.h"
-
-#define READ_SIZE ((size_t)64 * 1024)
 
 /* From the connection to the end of the login. */
 #define LOGIN_MS 5000
@@ -31,7 +24,6 @@
 enum state { STOPPED, PAUSING, DIALING, LOGGING_IN, PREPARED, UP };
 
 struct link {
-  struct event_base *base;
   const struct log *log;
   struct link_options options;
   const struct link_handler *handler;
@@ -40,35 +32,21 @@ struct link {
   char name[128];   /* for CLIENT LIST */
   enum state state;
   struct event *pause;
-  struct route *route; /* busy while DIALING */
-  int fd;              /* -1 for none; with it the two events, the reader and the login */
-  unsigned connection;
-  struct event *readable;
-  struct event *writable;
-  struct reply_reader reader;
+  struct route *route;          /* busy while DIALING */
+  struct connection connection; /* open from LOGGING_IN on */
   struct login login;
   size_t login_sent;
-  int expect_ms;
   unsigned attempts; /* since the last success */
   int pause_ms;
   bool preparing; /* nobody waits for it */
   bool was_up;
-  bool too_large;
   struct trouble trouble;
 };
 
-static void close_socket(struct link *self) {
+static void disconnect(struct link *self) {
   route_cancel(self->route);
-  if (self->fd < 0)
-    return;
-  event_free(self->readable);
-  event_free(self->writable);
-  reply_reader_release(&self->reader);
+  connection_close(&self->connection);
   login_release(&self->login);
-  close(self->fd);
-  self->fd = -1;
-  self->expect_ms = 0;
-  self->connection++;
 }
 
 static void give_up(struct link *self, const struct error *error) {
@@ -103,9 +81,9 @@ static void fall(struct link *self, const char *reason, bool refused) {
     return;
   }
   bool was_up = self->state == UP;
-  char why[160]; /* the reason may lie in what is closed here */
+  char why[160]; /* of a long reason, as much as is told */
   (void)snprintf(why, sizeof why, "%s", reason);
-  close_socket(self);
+  disconnect(self);
   self->attempts++;
   if (was_up) {
     self->attempts = 0;
@@ -129,8 +107,8 @@ static void fall(struct link *self, const char *reason, bool refused) {
     tell(self->owner);
 }
 
-static void lost(struct link *self, const char *reason) {
-  fall(self, reason, false);
+static void lost(void *link, const char *reason) {
+  fall(link, reason, false);
 }
 
 /* Where a node of a cluster says that the keys are: at once, unless they are said to be in a
@@ -141,42 +119,12 @@ static bool follow(struct link *self, const char *text) {
     return false;
   bool was_up = self->state == UP;
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: moved to %s", self->options.role, target);
-  close_socket(self);
+  disconnect(self);
   self->state = PAUSING;
   loop_timer_start_now(self->pause);
   if (was_up && self->handler->down != NULL)
     self->handler->down(self->owner);
   return true;
-}
-
-static size_t write_pieces(struct link *self, const struct iovec *pieces, int count) {
-  size_t wanted = 0;
-  for (int i = 0; i < count; i++)
-    wanted += pieces[i].iov_len;
-  ssize_t written = writev(self->fd, pieces, count);
-  if (written < 0 && errno != EAGAIN && errno != EINTR) {
-    event_active(self->readable, EV_READ, 0); /* where the loss is noticed */
-    return 0;
-  }
-  size_t done = written > 0 ? (size_t)written : 0;
-  if (done < wanted)
-    (void)event_add(self->writable, NULL);
-  return done;
-}
-
-static void rearm(struct link *self) {
-  struct timeval time = loop_milliseconds(self->expect_ms);
-  if (self->expect_ms == 0)
-    (void)event_remove_timer(self->readable);
-  else
-    (void)event_add(self->readable, &time);
-}
-
-static void expect(struct link *self, int milliseconds_from_now) {
-  if (milliseconds_from_now == self->expect_ms)
-    return;
-  self->expect_ms = milliseconds_from_now;
-  rearm(self);
 }
 
 static void come_up(struct link *self) {
@@ -191,9 +139,9 @@ static void logged_in(struct link *self, const redisReply *last) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
   login_release(&self->login);
-  expect(self, 0);
+  connection_expect(&self->connection, 0);
   if (self->options.terse)
-    reply_reader_be_terse(&self->reader);
+    connection_be_terse(&self->connection);
   if (self->preparing) {
     self->state = PREPARED;
     return;
@@ -222,62 +170,25 @@ static void take_login_reply(struct link *self, const redisReply *reply) {
   }
 }
 
-/* One reply; false when the connection it came from is no longer there. */
-static bool take_reply(struct link *self, enum reply_reader_result result,
-                       const redisReply *reply) {
-  unsigned connection = self->connection;
-  self->too_large = result == REPLY_READER_TOO_LARGE;
-  if (result == REPLY_READER_BROKEN)
-    lost(self, reply_reader_error(&self->reader));
-  else if (self->state == PREPARED)
+static void on_reply(void *owner, const redisReply *reply) {
+  struct link *self = owner;
+  if (self->state == PREPARED)
     lost(self, "an answer nobody asked for");
   else if (self->state == UP)
     self->handler->reply(self->owner, reply);
   else
     take_login_reply(self, reply);
-  return self->connection == connection;
-}
-
-static void take_bytes(struct link *self, const char *bytes, size_t length) {
-  reply_reader_feed(&self->reader, bytes, length);
-  for (bool there = true; there;) {
-    redisReply *reply;
-    enum reply_reader_result result = reply_reader_next(&self->reader, &reply);
-    if (result == REPLY_READER_MORE)
-      return;
-    there = take_reply(self, result, reply);
-    reply_reader_free(reply);
-  }
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  struct link *self = context;
-  if (what & EV_TIMEOUT) {
-    lost(self, "no answer in time");
-    return;
-  }
-  char bytes[READ_SIZE];
-  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
-  if (length > 0)
-    take_bytes(self, bytes, (size_t)length);
-  else if (length == 0)
-    lost(self, "closed by the server");
-  else if (errno != EAGAIN && errno != EINTR)
-    lost(self, strerror(errno));
 }
 
 static void send_login(struct link *self) {
   struct iovec rest[LOGIN_PIECES];
   login_rest(&self->login, self->login_sent, rest);
   if (rest[0].iov_len + rest[1].iov_len > 0)
-    self->login_sent += write_pieces(self, rest, LOGIN_PIECES);
+    self->login_sent += connection_write(&self->connection, rest, LOGIN_PIECES);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct link *self = context;
-  rearm(self); /* a large request takes its time, as long as it gets on */
+static void on_writable(void *owner) {
+  struct link *self = owner;
   if (self->state != UP)
     send_login(self);
   else if (self->handler->writable != NULL)
@@ -291,15 +202,12 @@ static void on_dialed(void *owner, int fd, const char *why) {
     lost(self, why);
     return;
   }
-  self->fd = fd;
-  self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
-  self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
-  reply_reader_init(&self->reader, self->options.largest_string);
+  connection_open(&self->connection, fd);
   login_init(&self->login, self->options.url, self->name);
   login_add_probe(&self->login, &self->options.probe);
   self->login_sent = 0;
   self->state = LOGGING_IN;
-  expect(self, LOGIN_MS);
+  connection_expect(&self->connection, LOGIN_MS);
   send_login(self);
   if (self->handler->reached != NULL)
     self->handler->reached(self->owner);
@@ -319,17 +227,18 @@ static void on_pause(evutil_socket_t fd, short what, void *context) {
 struct link *link_new(struct event_base *base, const struct log *log,
                       const struct link_options *options, const struct link_handler *handler,
                       void *owner) {
+  static const struct connection_handler connection_handler = {
+      .reply = on_reply, .writable = on_writable, .lost = lost};
   struct link *self = memory_allocate(sizeof *self);
-  *self = (struct link){.base = base,
-                        .log = log,
+  *self = (struct link){.log = log,
                         .options = *options,
                         .handler = handler,
                         .owner = owner,
-                        .fd = -1,
                         .route = route_new(base, options->url),
                         .pause_ms = LINK_BOOT_PAUSE_MS};
   route_name(self->route, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
+  connection_init(&self->connection, base, options->largest_string, &connection_handler, self);
   self->pause = loop_timer_new(base, on_pause, self);
   return self;
 }
@@ -361,7 +270,7 @@ void link_stop(struct link *self) {
   self->state = STOPPED;
   self->preparing = false;
   (void)evtimer_del(self->pause);
-  close_socket(self);
+  disconnect(self);
 }
 
 bool link_is_up(const struct link *self) {
@@ -374,12 +283,12 @@ bool link_is_gone(const struct link *self) {
 
 /* Before the login is answered the socket is not the owner's. */
 size_t link_write(struct link *self, const struct iovec *pieces, int count) {
-  return self->state == UP ? write_pieces(self, pieces, count) : 0;
+  return self->state == UP ? connection_write(&self->connection, pieces, count) : 0;
 }
 
 void link_expect(struct link *self, int milliseconds_from_now) {
   if (self->state == UP)
-    expect(self, milliseconds_from_now);
+    connection_expect(&self->connection, milliseconds_from_now);
 }
 
 void link_drop(struct link *self, const char *why) {
@@ -407,5 +316,5 @@ void link_works(struct link *self) {
 }
 
 bool link_reply_too_large(const struct link *self) {
-  return self->too_large;
+  return connection_reply_too_large(&self->connection);
 }

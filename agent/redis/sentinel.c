@@ -1,20 +1,18 @@
 #include "agent/redis/sentinel.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/loop_event.h"
 #include "agent/redis/command.h"
+#include "agent/redis/connection.h"
 #include "agent/redis/dialer.h"
-#include "agent/redis/reply_reader.h"
 #include "agent/redis/url_text.h"
 #include "wire/memory.h"
 
-#define READ_SIZE ((size_t)1024)
+/* No address is longer. */
+#define LARGEST_STRING ((size_t)72 * 1024)
 
 struct sentinel {
   struct event_base *base;
@@ -26,9 +24,7 @@ struct sentinel {
   struct event *timer;
   struct redis_url at; /* the one being asked; its host is the url's */
   struct dialer *dialer;
-  int fd; /* -1 for none; with it the event and the reader */
-  struct event *readable;
-  struct reply_reader reader;
+  struct connection connection;
   bool password_sent;
   bool password_taken; /* its answer came */
   bool answered;       /* one of this round has said that it knows no such master */
@@ -44,12 +40,7 @@ static void hang_up(struct sentinel *self) {
   if (self->dialer != NULL)
     dialer_cancel(self->dialer);
   self->dialer = NULL;
-  if (self->fd < 0)
-    return;
-  event_free(self->readable);
-  reply_reader_release(&self->reader);
-  close(self->fd);
-  self->fd = -1;
+  connection_close(&self->connection);
 }
 
 static void ask_next(struct sentinel *self);
@@ -86,16 +77,16 @@ static void found(struct sentinel *self, const struct redis_address *master) {
 }
 
 /* False when the socket does not take it at once, which a new one does. */
-static bool send_command(const struct sentinel *self, const char *const *words, size_t count) {
+static bool send_command(struct sentinel *self, const char *const *words, size_t count) {
   char *command = command_new(words, count);
-  size_t length = strlen(command);
-  ssize_t sent = send(self->fd, command, length, MSG_NOSIGNAL);
-  explicit_bzero(command, length);
+  struct iovec piece = {.iov_base = command, .iov_len = strlen(command)};
+  size_t sent = connection_write(&self->connection, &piece, 1);
+  explicit_bzero(command, piece.iov_len);
   free(command);
-  return sent >= 0 && (size_t)sent == length;
+  return sent == piece.iov_len;
 }
 
-static bool send_question(const struct sentinel *self) {
+static bool send_question(struct sentinel *self) {
   const char *const words[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", self->url->master};
   return send_command(self, words, 3);
 }
@@ -120,17 +111,17 @@ static void take_address(struct sentinel *self, const redisReply *reply) {
   found(self, &master);
 }
 
-/* One reply; false when it was the last one. */
-static bool take_reply(struct sentinel *self, const redisReply *reply) {
+static void on_reply(void *owner, const redisReply *reply) {
+  struct sentinel *self = owner;
   bool of_password = self->password_sent && !self->password_taken;
-  if (reply->type == REDIS_REPLY_ERROR) {
+  if (connection_reply_too_large(&self->connection)) {
+    refused(self, "its answer is too large");
+  } else if (reply->type == REDIS_REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && !self->password_sent;
-    if (wants_password && self->url->password != NULL && send_password(self))
-      return true;
-    refused_by_error(self, reply->str);
+    if (!wants_password || self->url->password == NULL || !send_password(self))
+      refused_by_error(self, reply->str);
   } else if (of_password) {
     self->password_taken = true;
-    return true;
   } else if (reply->type == REDIS_REPLY_ARRAY) {
     take_address(self, reply);
   } else {
@@ -141,34 +132,10 @@ static bool take_reply(struct sentinel *self, const redisReply *reply) {
     self->answered = true;
     refused(self, why);
   }
-  return false;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  (void)what;
-  struct sentinel *self = context;
-  char bytes[READ_SIZE];
-  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
-  if (length < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (length <= 0) {
-    refused(self, length == 0 ? "closed by the server" : strerror(errno));
-    return;
-  }
-  reply_reader_feed(&self->reader, bytes, (size_t)length);
-  for (bool there = true; there;) {
-    redisReply *reply;
-    enum reply_reader_result result = reply_reader_next(&self->reader, &reply);
-    if (result == REPLY_READER_MORE)
-      return;
-    if (result == REPLY_READER_REPLY)
-      there = take_reply(self, reply);
-    reply_reader_free(reply);
-    if (result != REPLY_READER_REPLY) {
-      refused(self, "its answer is not the Redis protocol");
-      return;
-    }
-  }
+static void on_lost(void *owner, const char *why) {
+  refused(owner, why);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *context) {
@@ -184,9 +151,7 @@ static void on_dialed(void *owner, int fd, const char *why) {
     refused(self, why);
     return;
   }
-  self->fd = fd;
-  self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
-  reply_reader_init(&self->reader, READ_SIZE + REPLY_READER_BEGINNING);
+  connection_open(&self->connection, fd);
   self->password_sent = self->password_taken = false;
   if (!send_question(self))
     refused(self, "the socket takes no more");
@@ -200,8 +165,10 @@ static void ask_next(struct sentinel *self) {
 }
 
 struct sentinel *sentinel_new(struct event_base *base, const struct redis_url *url) {
+  static const struct connection_handler handler = {.reply = on_reply, .lost = on_lost};
   struct sentinel *self = memory_allocate(sizeof *self);
-  *self = (struct sentinel){.base = base, .url = url, .fd = -1};
+  *self = (struct sentinel){.base = base, .url = url};
+  connection_init(&self->connection, base, LARGEST_STRING, &handler, self);
   self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }

@@ -143,6 +143,7 @@ static void the_one_that_is_doubted_comes_last(void **state) {
 
 static void what_is_no_answer_leads_to_the_next(void **state) {
   struct scene *scene = *state;
+  static char large[100100];
   static const char *const answers[] = {
       "-ERR unknown command 'SENTINEL', with args beginning with: \r\n",
       "-LOADING Redis is loading\r\n",
@@ -158,7 +159,10 @@ static void what_is_no_answer_leads_to_the_next(void **state) {
       "*2\r\n$1\r\na\r\n:1\r\n",
       "*2\r\n:1\r\n:1\r\n",
       "HTTP/1.1 400 Bad Request\r\n",
+      large,
   };
+  (void)memset(large + sprintf(large, "$100000\r\n"), 'x', 100000);
+  (void)strcat(large, "\r\n");
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     struct sentinel *fresh = sentinel_new(scene->loop.base, &scene->url);
     sentinel_free(scene->sentinel);
