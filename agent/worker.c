@@ -91,6 +91,11 @@ static void on_run_waits(void *owner) {
     step_run_resume(self->run);
 }
 
+static bool next_is_run(const struct worker *self) {
+  const struct queued *oldest = supply_oldest(self->supply);
+  return oldest != NULL && !oldest->refused && oldest->step.kind == STEP_RUN;
+}
+
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
 static void on_run_done(void *owner, const struct step_run_report *report) {
@@ -102,13 +107,16 @@ static void on_run_done(void *owner, const struct step_run_report *report) {
   self->running = NULL;
   self->begun = self->waits = false;
   supply_settled(self->supply);
-  if (!self->stopping)
+  bool joined = !self->stopping && next_is_run(self);
+  if (joined)
     next(self);
   outbox_flush(self->context.outbox);
   step_log_done(self->context.log, step_run_step(run), report);
   step_run_free(run);
   if (self->stopping)
     self->handler->stopped(self->owner);
+  else if (!joined)
+    next(self);
 }
 
 static void begin_run(struct worker *self, struct queued *queued) {

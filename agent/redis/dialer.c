@@ -146,16 +146,14 @@ static bool take_path(struct dialer *self, const char *path) {
 
 /* False when it is a name. A scope ("fe80::1%eth0") is left to the resolver. */
 static bool take_number(struct dialer *self, const char *host, unsigned port) {
-  struct sockaddr_in *v4 = (struct sockaddr_in *)&self->at;
-  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&self->at;
-  if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons((uint16_t)port);
-    self->at_length = sizeof *v4;
-  } else if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons((uint16_t)port);
-    self->at_length = sizeof *v6;
+  struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+  if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+    self->at_length = sizeof v4;
+    memcpy(&self->at, &v4, sizeof v4);
+  } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+    self->at_length = sizeof v6;
+    memcpy(&self->at, &v6, sizeof v6);
   }
   return self->at_length > 0;
 }

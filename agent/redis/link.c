@@ -111,19 +111,23 @@ static void lost(void *link, const char *reason) {
   fall(link, reason, false);
 }
 
+static void begin_anew(struct link *self) {
+  bool was_up = self->state == UP;
+  disconnect(self);
+  self->state = PAUSING;
+  loop_timer_start_now(self->pause);
+  if (was_up && self->handler->down != NULL)
+    self->handler->down(self->owner);
+}
+
 /* Where a node of a cluster says that the keys are: at once, unless they are said to be in a
  * circle. */
 static bool follow(struct link *self, const char *text) {
   const char *target = error_reply_moved_to(text);
   if (target == NULL || !route_redirect(self->route, target))
     return false;
-  bool was_up = self->state == UP;
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: moved to %s", self->options.role, target);
-  disconnect(self);
-  self->state = PAUSING;
-  loop_timer_start_now(self->pause);
-  if (was_up && self->handler->down != NULL)
-    self->handler->down(self->owner);
+  begin_anew(self);
   return true;
 }
 
@@ -189,9 +193,9 @@ static void send_login(struct link *self) {
 
 static void on_writable(void *owner) {
   struct link *self = owner;
-  if (self->state != UP)
+  if (self->state == LOGGING_IN)
     send_login(self);
-  else if (self->handler->writable != NULL)
+  else if (self->state == UP && self->handler->writable != NULL)
     self->handler->writable(self->owner);
 }
 
@@ -294,6 +298,11 @@ void link_expect(struct link *self, int milliseconds_from_now) {
 void link_drop(struct link *self, const char *why) {
   if (self->state == UP)
     lost(self, why);
+}
+
+void link_renew(struct link *self) {
+  if (self->state == UP)
+    begin_anew(self);
 }
 
 bool link_overcomes(struct link *self, const char *text) {

@@ -96,6 +96,9 @@ void link_expect(struct link *self, int milliseconds_from_now);
    comes back with the next connection, until link_works. */
 void link_drop(struct link *self, const char *why);
 
+/* A new connection at once, though nothing is wrong with this one. */
+void link_renew(struct link *self);
+
 /*
  * An error reply came. True when another connection may get a better one, which is then made: at
  * once where the keys have moved to another node of a cluster, otherwise as link_drop does. False

@@ -17,8 +17,9 @@
  */
 #define REPLY_READER_BEGINNING ((size_t)4096)
 
-/* An array that claims more is not the protocol: no answer to what is asked here has as many. */
-#define REPLY_READER_ELEMENTS_MAX 4096
+/* An array that claims more is not the protocol: the largest answer is that of a window, 256 KiB of
+   commands that have no less than 40 bytes. */
+#define REPLY_READER_ELEMENTS_MAX 8192
 
 struct reply_reader {
   redisReader *reader;

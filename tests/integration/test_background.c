@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -119,6 +120,26 @@ static void shutdown_ends_the_stubborn_too(void **state) {
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
+/* They have 5 s to end, also when the shutdown was there before the last step was over. */
+static void what_is_left_may_clean_up(void **state) {
+  struct job *job = *state;
+  const char *directory = redis_server_directory(job->server);
+  const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
+                     "while :; do sleep 0.1; done";
+  job_push(job, job_script(job, job_format(job,
+                                           "cd '%s'; setsid sh -c \"%s\" >/dev/null 2>&1 & "
+                                           "until [ -e '%s/ready' -a -e '%s/go' ]; do sleep 0.1; "
+                                           "done",
+                                           directory, left, directory, directory)));
+  job_push_shutdown(job);
+  job_wait_length(job, "inflight", 2);
+  FILE *go = fopen(job_format(job, "%s/go", directory), "we");
+  assert_non_null(go);
+  fclose(go);
+  job_expect_exit(job, 0);
+  assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_holder_delays_the_answer_by_2_s_at_most, job_setup,
@@ -132,6 +153,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_failure_in_front_of_a_holder_is_a_failure, job_setup,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(shutdown_ends_the_stubborn_too, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(what_is_left_may_clean_up, job_setup, job_teardown),
   };
   return cmocka_run_group_tests_name("background", tests, NULL, NULL);
 }
