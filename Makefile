@@ -256,13 +256,14 @@ $(out)/tests/fault/fault: $(call object,$(fault_sources)) $(out)/libsupport.a $(
 in_bench = $(MAKE) --no-print-directory SANITIZE= COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) \
   BENCH_PROGRAMS=$(abspath $(out)/bench/programs)
 bench:
-	+@$(MAKE) --no-print-directory bench-ready >&2
+	+@exec $(MAKE) --no-print-directory bench-ready >&2
 	+@$(in_bench) run-bench
 bench-ready: $(agent) $(bench_programs) | $(server)
 	+@$(in_bench) run-bench-ready
 run-bench-ready: $(out)/bench/bench
+# No shell in between: it would keep a SIGTERM to itself, and the bench would run on.
 run-bench: # of what is ready: standard output is the table's
-	@AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 
 $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
@@ -280,7 +281,7 @@ $(out)/bench/programs/%: $(out)/obj/bench/programs/%.o $(dep_libs) $(out)/link-f
 
 .PHONY: bench-picture
 bench-picture: $(out)/bench/picture
-	@[ -f build/bench.json ] || { echo "no figures yet: make bench" >&2; exit 1; }
+	@[ -f build/bench.json ] || { echo "no figures yet: a whole make bench writes them" >&2; exit 1; }
 	@$< build/bench.json bench/picture.svg
 	@echo "  DONE    bench/picture.svg, $$(wc -c <bench/picture.svg) bytes"
 
@@ -407,7 +408,7 @@ help:
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'
 	@echo '                      (BENCH="output step": these only; JSON=1: for programs)'
-	@echo 'make bench-picture    the last figures as bench/picture.svg'
+	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'

@@ -4,9 +4,10 @@
  *   bench [--json] [NAME…]     all measurements, or those that are named
  *
  * The program is $AGENT, the server $REDIS_SERVER, the programs of bench/programs are in
- * $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output, the JSON
- * also to build/bench.json; what is going on to standard error. The exit code is 0 when everything
- * was measured, whatever the figures are.
+ * $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output; what is
+ * going on to standard error. The JSON is also kept as build/bench.json, but only when it holds
+ * every measurement, each of them whole: else the file stays as it was. The exit code is 0 when
+ * everything that was asked for was measured, whatever the figures are.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -65,19 +66,22 @@ static sigset_t signals(void) {
   return set;
 }
 
-/* Returns false when a name is unknown. */
+/* Chooses those that are named, in the order of the table; all of them when none is. Returns false
+   when a name is unknown. */
 static bool choose(struct bench *self, char **names) {
-  for (size_t i = 0; i < MEASUREMENTS; i++) {
-    bool wanted = *names == NULL;
-    for (char **name = names; *name != NULL; name++)
-      wanted = wanted || strcmp(*name, measurements[i]->name) == 0;
-    if (wanted)
-      self->outcomes[self->count++].measurement = measurements[i];
+  bool wanted[MEASUREMENTS] = {false};
+  for (char **name = names; *name != NULL; name++) {
+    size_t i = 0;
+    while (i < MEASUREMENTS && strcmp(*name, measurements[i]->name) != 0)
+      i++;
+    if (i == MEASUREMENTS)
+      return false;
+    wanted[i] = true;
   }
-  size_t named = 0;
-  while (names[named] != NULL)
-    named++;
-  return named == 0 || named == self->count;
+  for (size_t i = 0; i < MEASUREMENTS; i++)
+    if (*names == NULL || wanted[i])
+      self->outcomes[self->count++].measurement = measurements[i];
+  return true;
 }
 
 static void make_directory(struct bench *self) {
@@ -139,11 +143,18 @@ static void run(struct bench *self, struct outcome *outcome) {
           (double)(wait_now_ms() - begin_ms) / 1000);
 }
 
-static void print(const struct bench *self, bool as_json, double seconds) {
-  char *json = table_json(self->outcomes, self->count, seconds);
+static void keep(const char *json) {
   FILE *file = fopen(JSON_PATH, "we");
   if (file == NULL || fprintf(file, "%s\n", json) < 0 || fclose(file) != 0)
     fail_msg("%s: %s", JSON_PATH, strerror(errno));
+}
+
+static void print(const struct bench *self, bool as_json, bool whole, double seconds) {
+  char *json = table_json(self->outcomes, self->count, seconds);
+  if (whole && self->count == MEASUREMENTS)
+    keep(json);
+  else
+    fprintf(stderr, "  BENCH   not everything was measured: " JSON_PATH " stays as it was\n");
   if (as_json)
     printf("%s\n", json);
   else
@@ -174,7 +185,7 @@ int main(int argc, char **argv) {
     whole = whole && bench.outcomes[i].samples->whole;
   }
   if (bench.told_to_end == 0)
-    print(&bench, as_json, (double)(wait_now_ms() - begin_ms) / 1000);
+    print(&bench, as_json, whole, (double)(wait_now_ms() - begin_ms) / 1000);
   for (size_t i = 0; i < bench.count; i++)
     samples_free(bench.outcomes[i].samples);
   rmdir(bench.directory);

@@ -58,8 +58,28 @@ static redisReply *wait_for_result(const struct printers *self, size_t agent) {
   return reply;
 }
 
-/* A result says how many events are in the stream. */
-static void check_result(const struct printers *self, size_t agent, redisReply *reply, long lines) {
+/* How many events the agent's stream has ever been given, those that are trimmed included. */
+static long long events_added(const struct printers *self, size_t agent) {
+  char key[PRINTERS_KEY_SIZE];
+  printers_key(key, agent, "events");
+  if (rig_number(self->rig->redis, "EXISTS %s", key) == 0)
+    return 0;
+  redisAppendCommand(self->rig->redis, "XINFO STREAM %s", key);
+  redisReply *reply = rig_reply(self->rig->redis);
+  long long added = -1;
+  for (size_t i = 0; i + 1 < reply->elements; i += 2)
+    if (strcmp(reply->element[i]->str, "entries-added") == 0)
+      added = reply->element[i + 1]->integer;
+  if (added < 0)
+    fail_msg("the server counts no entries-added: that takes Redis 7 or Valkey");
+  freeReplyObject(reply);
+  return added;
+}
+
+/* The result says how many events are in the stream, and the server has to agree: as many lines,
+   `started` and `completed`. */
+static void check_result(const struct printers *self, size_t agent, redisReply *reply, long lines,
+                         long long added_before) {
   cJSON *result = cJSON_Parse(reply->element[1]->str);
   const cJSON *code = cJSON_GetObjectItem(result, "exitCode");
   const cJSON *events = cJSON_GetObjectItem(result, "eventCount");
@@ -69,6 +89,10 @@ static void check_result(const struct printers *self, size_t agent, redisReply *
                        reply->element[1]->str);
   cJSON_Delete(result);
   freeReplyObject(reply);
+  long long added = events_added(self, agent) - added_before;
+  if (added != lines + 2)
+    agent_process_fail(self->agents[agent], "the stream was given %lld events for %ld lines", added,
+                       lines);
 }
 
 static double now_ms(void) {
@@ -79,6 +103,9 @@ static double now_ms(void) {
 
 double printers_print(struct printers *self, size_t agents, long lines) {
   redisReply *results[PRINTERS_MAX];
+  long long added[PRINTERS_MAX];
+  for (size_t i = 0; i < agents; i++)
+    added[i] = events_added(self, i);
   for (size_t i = 0; i < agents; i++)
     order(self, i, lines);
   double begin_ms = latency_now_ms();
@@ -90,7 +117,7 @@ double printers_print(struct printers *self, size_t agents, long lines) {
     results[i] = wait_for_result(self, i);
   double seconds = (latency_now_ms() - begin_ms) / 1e3;
   for (size_t i = 0; i < agents; i++)
-    check_result(self, i, results[i], lines);
+    check_result(self, i, results[i], lines, added[i]);
   return seconds;
 }
 

@@ -31,7 +31,7 @@ void printers_release(struct printers *self);
 /*
  * Orders a step of so many lines from each of the first `agents` agents, all in one write. Returns
  * the seconds until the last result is taken: then each event of theirs is in its stream. Fails
- * when there are fewer, or more.
+ * when the server was given fewer events, or more: it is asked before and behind that time.
  */
 double printers_print(struct printers *self, size_t agents, long lines);
 

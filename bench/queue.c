@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -58,12 +60,31 @@ static double wait_for_results(struct queue_bench *self, double begin_ms) {
   }
 }
 
+static void check_result(const struct queue_bench *self, const char *result, unsigned long number) {
+  char id[64];
+  (void)snprintf(id, sizeof id, "\"stepId\":\"" RIG_STEP_ID "\"", number);
+  if (strstr(result, id) == NULL || strstr(result, "\"exitCode\":0,") == NULL)
+    agent_process_fail(self->agent, "not step %lu, or it failed: %.400s", number, result);
+}
+
+/* The newest result is the first. */
+static void check_results(const struct queue_bench *self) {
+  redisAppendCommand(self->rig.redis, "LRANGE sandbox:" JOB ":results 0 -1");
+  redisReply *reply = rig_reply(self->rig.redis);
+  if (reply->elements != STEPS)
+    agent_process_fail(self->agent, "%zu results of %d steps", reply->elements, STEPS);
+  for (size_t i = 0; i < STEPS; i++)
+    check_result(self, reply->element[i]->str, self->steps - i);
+  freeReplyObject(reply);
+}
+
 static double ours_per_second(struct queue_bench *self) {
   prepare(self);
   double begin = latency_now_ms();
   redisAppendCommandArgv(self->rig.redis, STEPS + 2, self->push, NULL);
   freeReplyObject(rig_reply(self->rig.redis));
   double ms = wait_for_results(self, begin);
+  check_results(self);
   rig_do(self->rig.redis, "DEL sandbox:" JOB ":results");
   return STEPS / ms * 1e3;
 }

@@ -120,7 +120,7 @@ void rig_do(redisContext *redis, const char *format, ...) {
 void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program,
               const char *arguments) {
   (void)snprintf(out, RIG_STEP_SIZE,
-                 "{\"schemaVersion\":1,\"stepId\":\"00000000-0000-0000-0000-%012lu\","
+                 "{\"schemaVersion\":1,\"stepId\":\"" RIG_STEP_ID "\","
                  "\"kind\":\"run\",\"command\":\"%s\",\"args\":[%s]}",
                  number, program, arguments);
 }

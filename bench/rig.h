@@ -53,6 +53,7 @@ redisReply *rig_reply(redisContext *redis);
 /* A step that runs this program. `number` is its own within the job; `arguments` is the inside of a
    JSON array. */
 #define RIG_STEP_SIZE (PATH_MAX + 256)
+#define RIG_STEP_ID "00000000-0000-0000-0000-%012lu" /* of the number */
 void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program,
               const char *arguments);
 

@@ -70,10 +70,11 @@ struct spread row_ratio(const struct row_samples *self) {
   return figures_spread(&ratios);
 }
 
-enum verdict row_verdict(const struct row_samples *self, const struct row *row) {
+enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row) {
+  const struct row_samples *samples = &self->rows[number];
   struct spread judged =
-      row->kind == OURS_AT_MOST ? figures_spread(&self->sides[OURS]) : row_ratio(self);
-  if (judged.count == 0)
+      row->kind == OURS_AT_MOST ? figures_spread(&samples->sides[OURS]) : row_ratio(samples);
+  if (!self->whole || judged.count == 0)
     return VERDICT_UNKNOWN;
   bool good =
       row->kind == RATIO_AT_LEAST ? judged.median >= row->target : judged.median <= row->target;

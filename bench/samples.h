@@ -48,7 +48,9 @@ struct spread row_ratio(const struct row_samples *self);
 
 enum verdict { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
 
-enum verdict row_verdict(const struct row_samples *self, const struct row *row);
+/* Of the row with this number. Unknown when the measurement broke half-way, whatever figures it has
+   taken by then. */
+enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row);
 const char *verdict_name(enum verdict verdict);
 
 struct samples *samples_new(void);

@@ -54,22 +54,26 @@ static void write_ratio(char median[CELL_SIZE], char range[CELL_SIZE],
     snprintf(range, CELL_SIZE, "%.2f-%.*f", spread->min, spread->max < 10 ? 2 : 0, spread->max);
 }
 
-static void fill(struct line *self, const struct row *row, const struct row_samples *samples) {
+/* `number`: of the row. */
+static void fill(struct line *self, const struct outcome *outcome, size_t number) {
+  const struct row *row = &outcome->measurement->rows[number];
+  const struct row_samples *samples = &outcome->samples->rows[number];
   struct spread ours = figures_spread(&samples->sides[OURS]);
   struct spread ceiling = figures_spread(&samples->sides[CEILING]);
   struct spread ratio = row_ratio(samples);
-  char number[NUMBER_SIZE];
+  char target[NUMBER_SIZE];
   *self = (struct line){0};
   snprintf(self->cells[0], CELL_SIZE, "%s, %s", row->what, row->unit);
   write_spread(self->cells[1], self->cells[2], &ours);
   write_spread(self->cells[3], self->cells[4], &ceiling);
   write_ratio(self->cells[5], self->cells[6], &ratio);
   if (row->kind == OURS_AT_MOST)
-    write_number(number, row->target);
+    write_number(target, row->target);
   else
-    snprintf(number, sizeof number, "%.2f", row->target);
-  snprintf(self->cells[7], CELL_SIZE, "%s %s", row->kind == RATIO_AT_LEAST ? ">=" : "<=", number);
-  snprintf(self->cells[8], CELL_SIZE, "%s", verdict_name(row_verdict(samples, row)));
+    snprintf(target, sizeof target, "%.2f", row->target);
+  snprintf(self->cells[7], CELL_SIZE, "%s %s", row->kind == RATIO_AT_LEAST ? ">=" : "<=", target);
+  snprintf(self->cells[8], CELL_SIZE, "%s",
+           verdict_name(row_verdict(outcome->samples, number, row)));
 }
 
 static void widen(size_t widths[COLUMNS], const struct line *line) {
@@ -117,7 +121,7 @@ void table_print(FILE *out, const struct outcome *outcomes, size_t count) {
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < outcomes[i].measurement->row_count; j++) {
       assert_true(line_count < sizeof lines / sizeof *lines);
-      fill(&lines[line_count], &outcomes[i].measurement->rows[j], &outcomes[i].samples->rows[j]);
+      fill(&lines[line_count], &outcomes[i], j);
       widen(widths, &lines[line_count++]);
     }
   }

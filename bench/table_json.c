@@ -27,14 +27,16 @@ static void put_figures(cJSON *object, const char *name, const struct figures *f
                           cJSON_CreateDoubleArray(figures->values, (int)figures->count));
 }
 
-static cJSON *encode_row(const struct measurement *measurement, const struct row *row,
-                         const struct row_samples *samples) {
+/* `number`: of the row. */
+static cJSON *encode_row(const struct outcome *outcome, size_t number) {
   static const char *const kinds[] = {[RATIO_AT_LEAST] = "ratio at least",
                                       [RATIO_AT_MOST] = "ratio at most",
                                       [OURS_AT_MOST] = "ours at most"};
+  const struct row *row = &outcome->measurement->rows[number];
+  const struct row_samples *samples = &outcome->samples->rows[number];
   struct spread ratio = row_ratio(samples);
   cJSON *to = cJSON_CreateObject();
-  cJSON_AddStringToObject(to, "measurement", measurement->name);
+  cJSON_AddStringToObject(to, "measurement", outcome->measurement->name);
   cJSON_AddStringToObject(to, "what", row->what);
   cJSON_AddStringToObject(to, "unit", row->unit);
   if (row->ceiling != NULL)
@@ -44,7 +46,7 @@ static cJSON *encode_row(const struct measurement *measurement, const struct row
   put_spread(to, "ratio", &ratio);
   cJSON_AddStringToObject(to, "kind", kinds[row->kind]);
   cJSON_AddNumberToObject(to, "target", row->target);
-  cJSON_AddStringToObject(to, "verdict", verdict_name(row_verdict(samples, row)));
+  cJSON_AddStringToObject(to, "verdict", verdict_name(row_verdict(outcome->samples, number, row)));
   cJSON *beside = cJSON_AddObjectToObject(to, "beside");
   for (size_t i = 0; i < samples->beside_count; i++)
     put_figures(beside, samples->beside[i].label, &samples->beside[i].figures);
@@ -56,12 +58,9 @@ char *table_json(const struct outcome *outcomes, size_t count, double seconds) {
   cJSON_AddNumberToObject(root, "seconds", seconds);
   cJSON_AddNumberToObject(root, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
   cJSON *rows = cJSON_AddArrayToObject(root, "rows");
-  for (size_t i = 0; i < count; i++) {
-    const struct measurement *measurement = outcomes[i].measurement;
-    for (size_t j = 0; j < measurement->row_count; j++)
-      cJSON_AddItemToArray(
-          rows, encode_row(measurement, &measurement->rows[j], &outcomes[i].samples->rows[j]));
-  }
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; j < outcomes[i].measurement->row_count; j++)
+      cJSON_AddItemToArray(rows, encode_row(&outcomes[i], j));
   char *text = cJSON_Print(root);
   assert_non_null(text);
   cJSON_Delete(root);
