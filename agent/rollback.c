@@ -4,9 +4,25 @@
 
 #include "wire/step_result.h"
 
+static void note_shutdown(void *context, struct queued *queued) {
+  bool *there = context;
+  *there |= !queued->refused && queued->step.kind == STEP_SHUTDOWN;
+}
+
+/* A cancel may come twice. A shutdown comes once more only where one waits already: ids are not
+   told apart by kind, and it must not be lost. */
+static bool may_come_once_more(struct rollback *self, const struct queued *queued) {
+  bool waits = false;
+  if (queued->refused || queued->step.kind == STEP_CANCEL)
+    return false;
+  if (queued->step.kind == STEP_SHUTDOWN)
+    supply_each(self->supply, note_shutdown, &waits);
+  return queued->step.kind == STEP_RUN || waits;
+}
+
 bool rollback_settles(struct rollback *self, const struct queued *queued) {
   const char *step_id = queued->step.step_id;
-  if (queued->refused || queued->step.kind != STEP_RUN)
+  if (!may_come_once_more(self, queued))
     return false;
   switch (history_judge(self->history, step_id)) {
   case HISTORY_NEW:

@@ -29,7 +29,7 @@
 
 /* An idle agent asks once more every 10 s (INTAKE_BLOCK_SECONDS), and all began at about the same
    time: each one does so once in a window, and not near its ends. */
-#define ROUNDS 3
+#define ROUNDS 5
 #define WINDOW_SECONDS 10
 #define SETTLE_SECONDS 3
 

@@ -186,6 +186,30 @@ static void what_was_taken_after_the_snapshot_is_answered_once(void **state) {
   expect_nothing_left(job);
 }
 
+/* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
+ */
+static void a_shutdown_is_obeyed_once(void **state) {
+  struct job *job = *state;
+  const char *ran = job_path(job, "ran");
+  const char *gate = job_path(job, "gate");
+  const cJSON *step = gated_step(job, ran, gate);
+  job_push(job, step);
+  job_push_shutdown(job);
+  take_snapshot(job);
+  job_start_agent(job, NULL);
+  events_wait(job, step, "stdout", "up");
+  job_wait_length(job, "inflight", 2);
+  restart(job);
+  agent_process_wait_log(job->agent, ROLLED_BACK);
+  job_wait_length(job, "in", 0);
+  marks_open_gate(gate);
+  job_expect_answer(job, step, 0, NULL, "up\ndown\n");
+  job_expect_exit(job, 0);
+  assert_int_equal(marks_count(ran), 1);
+  assert_int_equal(job_length(job, "inflight"), 0);
+  assert_int_equal(job_length(job, "in"), 0);
+}
+
 /* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
 static void an_answer_that_was_lost_is_said_to_be(void **state) {
   struct job *job = *state;
@@ -237,6 +261,7 @@ int main(void) {
                                       job_teardown),
       cmocka_unit_test_setup_teardown(what_was_taken_after_the_snapshot_is_answered_once, job_setup,
                                       job_teardown),
+      cmocka_unit_test_setup_teardown(a_shutdown_is_obeyed_once, job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(an_answer_that_was_lost_is_said_to_be, job_setup_server,
                                       job_teardown),
       cmocka_unit_test_setup_teardown(what_was_pushed_after_it_runs, job_setup, job_teardown),
