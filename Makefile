@@ -19,7 +19,7 @@
 .SECONDARY:
 SHELL := /bin/sh
 
-MAX_BYTES ?= 460800
+MAX_BYTES ?= 921600
 FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
@@ -105,7 +105,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 
 # --- sources -------------------------------------------------------------------------------------
 
-agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/redis agent/step agent/step/kinds)))
+agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/files agent/redis agent/step agent/step/kinds)))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 integration_sources := $(wildcard tests/integration/test_*.c)

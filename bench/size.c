@@ -1,5 +1,5 @@
 /*
- * How large the program is, against an empty one with the whole of the three libraries in it,
+ * How large the program is, against an empty one with the whole of the four libraries in it,
  * linked and stripped in the same way. What the linker would leave out of a program that calls
  * nothing is in the ceiling: with it, the libraries have no size.
  */
@@ -15,7 +15,7 @@
 #include "bench/measurements.h"
 #include "bench/rig.h"
 
-#define LIMIT_BYTES 460800 /* 450 KB */
+#define LIMIT_BYTES 921600 /* 900 KB */
 
 static double size_of(const char *path) {
   struct stat file;

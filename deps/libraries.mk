@@ -1,4 +1,4 @@
-# The three libraries, for the Makefile: where their sources are, and how each is compiled.
+# The four libraries, for the Makefile: where their sources are, and how each is compiled.
 #
 # Once per configuration, with the program's own compiler and hardening. Only the files that a
 # program on Linux needs are listed; the linker drops what is not called.
@@ -6,28 +6,44 @@
 sources_dir := build/src
 sources_ready := $(sources_dir)/.fetched
 
+libraries := hiredis libevent cjson pcre2
+
 hiredis_files := alloc async hiredis net read sds
 libevent_files := buffer bufferevent bufferevent_filter bufferevent_pair bufferevent_ratelim \
   bufferevent_sock epoll evdns event evmap evthread evutil evutil_rand evutil_time listener log \
   poll select signal strlcpy
 cjson_files := cJSON
+# Without what a search does not call: DFA matching, substitution, conversion and serialization.
+pcre2_files := $(addprefix src/pcre2_,auto_possess chartables chkdint compile compile_class config \
+  context error extuni find_bracket jit_compile match match_data newline ord2utf pattern_info \
+  script_run string_utils study tables ucd valid_utf xclass)
 
 # What configure finds depends on the compiler and the C library, not on sanitizers: $(base).
 headers := $(base)/include
 headers_ready := $(headers)/.ready
 event_config := $(base)/libevent
 
-dep_libs := $(foreach name,hiredis libevent cjson,$(out)/deps/lib$(name).a)
+dep_libs := $(foreach name,$(libraries),$(out)/deps/lib$(name).a)
 
 hiredis_flags :=
 libevent_flags = -DHAVE_CONFIG_H -I$(event_config) -I$(event_config)/private \
   -I$(sources_dir)/libevent/include -I$(sources_dir)/libevent -I$(sources_dir)/libevent/compat
 cjson_flags :=
+# Its own generic configuration, for bytes, Unicode properties and the just-in-time compiler.
+pcre2_flags = -DHAVE_CONFIG_H -DPCRE2_CODE_UNIT_WIDTH=8 -DPCRE2_STATIC -DSUPPORT_PCRE2_8 \
+  -DSUPPORT_UNICODE -DSUPPORT_JIT -DHAVE_MEMMOVE -DHAVE_BUILTIN_MUL_OVERFLOW \
+  -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src $(if $(filter $(pcre2_hot),$*),,$(smaller))
+# What runs per byte of a searched text; the rest runs per pattern and is compiled for size, where
+# the program is compiled for speed. -Oz of clang is what comes near -Os of gcc.
+pcre2_hot := $(addprefix src/pcre2_,match valid_utf xclass)
+smaller := $(if $(filter -O2,$(optimize)),$(if $(is_clang),-Oz,-Os))
 
 $(sources_ready): deps/fetch | tools
-	@echo "  FETCH   hiredis libevent cJSON"
+	@echo "  FETCH   hiredis libevent cJSON PCRE2"
 	@rm -rf $(sources_dir)
 	$(Q)deps/fetch $(sources_dir)
+	@cd $(sources_dir)/pcre2/src && cp config.h.generic config.h && cp pcre2.h.generic pcre2.h && \
+	  cp pcre2_chartables.c.dist pcre2_chartables.c
 	@touch $@
 
 $(event_config)/event2/event-config.h: $(sources_ready) deps/configure-libevent $(base)/flags
@@ -43,6 +59,7 @@ $(headers_ready): $(sources_ready) $(event_config)/event2/event-config.h
 	@cp $(sources_dir)/libevent/include/event2/*.h $(headers)/event2/
 	@cp $(event_config)/event2/event-config.h $(headers)/event2/
 	@cp $(sources_dir)/cjson/cJSON.h $(headers)/cjson/
+	@cp $(sources_dir)/pcre2/src/pcre2.h $(headers)/
 	@touch $@
 
 # $(1): the library. The sources do not exist when this file is read, so that no rule names them.
@@ -56,8 +73,8 @@ $(out)/deps/lib$(1).a: $(patsubst %,$(out)/deps/$(1)/%.o,$($(1)_files))
 	@rm -f $$@
 	$$(Q)$$(AR) rcs $$@ $$^
 endef
-$(foreach name,hiredis libevent cjson,$(eval $(call library,$(name))))
+$(foreach name,$(libraries),$(eval $(call library,$(name))))
 
 $(out)/deps/flags: deps/libraries.mk | tools
-	$(call write_if_changed,$(compiler_version) $(dep_flags))
+	$(call write_if_changed,$(compiler_version) $(dep_flags) $(foreach name,$(libraries),$($(name)_flags)) $(pcre2_hot))
 $(out)/deps/flags: FORCE

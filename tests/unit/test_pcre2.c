@@ -1,0 +1,223 @@
+/* The search engine as it is compiled here: what patterns may say, and that a kernel which forbids
+ * executable memory makes it slower, not wrong. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#define OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF)
+
+/* Where a pattern first matches; length is that of the match. */
+struct found {
+  int result;
+  size_t offset, length;
+};
+
+struct sample {
+  const char *pattern, *subject, *match; /* no match: NULL */
+};
+
+/* \x81 and \xff are no UTF-8. */
+static const struct sample samples[] = {
+    {"\\b\\w+\\b", "  struct found;", "struct"},
+    {"\\b\\w+\\b", " \xc3\xa9t\xc3\xa9 ", "\xc3\xa9t\xc3\xa9"},
+    {"\\p{L}+", "42 \xce\xb1\xce\xb2\xce\xb3!", "\xce\xb1\xce\xb2\xce\xb3"},
+    {"\\d+", "a 2026", "2026"},
+    {"(?i)\xc3\x89T\xc3\x89", "\xc3\xa9t\xc3\xa9", "\xc3\xa9t\xc3\xa9"},
+    {"(?<=get)[A-Z]\\w*(?=\\()", "x.getName(y)", "Name"},
+    {"(?<!\\.)\\bname\\b(?!\\()", "a.name name() name", "name"},
+    {"foo|ba[rz]", "a baz", "baz"},
+    {"(a+)\\1b", "aaab", "aab"},
+    {"n\xc3\xa9", "\xff\x81n\xc3\xa9\xff", "n\xc3\xa9"},
+    {"\\w+", "\xff\x81word\x81\xff", "word"},
+    {"a.b",
+     "a\xff"
+     "b",
+     NULL},
+    {"\\p{L}", "\xff\x81 42", NULL},
+};
+
+enum { SAMPLE_COUNT = sizeof samples / sizeof *samples };
+
+static pcre2_code *compile(const char *pattern) {
+  int error = 0;
+  size_t offset = 0;
+  return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, OPTIONS, &error, &offset, NULL);
+}
+
+static struct found find(const pcre2_code *code, const char *subject) {
+  pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
+  struct found found = {
+      .result = pcre2_match(code, (PCRE2_SPTR)subject, strlen(subject), 0, 0, data, NULL)};
+  if (found.result > 0) {
+    const size_t *ends = pcre2_get_ovector_pointer(data);
+    found.offset = ends[0];
+    found.length = ends[1] - ends[0];
+  }
+  pcre2_match_data_free(data);
+  return found;
+}
+
+static bool finds(const pcre2_code *code, const struct sample *sample) {
+  struct found found = find(code, sample->subject);
+  if (sample->match == NULL)
+    return found.result == PCRE2_ERROR_NOMATCH;
+  return found.result > 0 && found.length == strlen(sample->match) &&
+         memcmp(sample->subject + found.offset, sample->match, found.length) == 0;
+}
+
+static size_t jit_size(const pcre2_code *code) {
+  size_t size = 0;
+  assert_int_equal(pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size), 0);
+  return size;
+}
+
+static void it_is_what_was_asked_for(void **state) {
+  (void)state;
+  uint32_t value = 0;
+  assert_true(pcre2_config(PCRE2_CONFIG_UNICODE, &value) >= 0);
+  assert_int_equal(value, 1);
+  assert_true(pcre2_config(PCRE2_CONFIG_JIT, &value) >= 0);
+  assert_int_equal(value, 1);
+  assert_true(pcre2_config(PCRE2_CONFIG_COMPILED_WIDTHS, &value) >= 0);
+  assert_int_equal(value, 1); /* bytes, and nothing wider */
+  char version[64];
+  assert_in_range(pcre2_config(PCRE2_CONFIG_VERSION, NULL), 1, sizeof version);
+  assert_true(pcre2_config(PCRE2_CONFIG_VERSION, version) > 0);
+  assert_memory_equal(version, "10.", 3);
+}
+
+static void interpreted_it_finds(void **state) {
+  (void)state;
+  for (size_t i = 0; i < SAMPLE_COUNT; i++) {
+    pcre2_code *code = compile(samples[i].pattern);
+    assert_non_null(code);
+    assert_int_equal(jit_size(code), 0);
+    if (!finds(code, &samples[i]))
+      fail_msg("%s", samples[i].pattern);
+    pcre2_code_free(code);
+  }
+}
+
+static void compiled_it_finds_the_same(void **state) {
+  (void)state;
+  for (size_t i = 0; i < SAMPLE_COUNT; i++) {
+    pcre2_code *code = compile(samples[i].pattern);
+    assert_non_null(code);
+    assert_int_equal(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE), 0);
+    assert_true(jit_size(code) > 0);
+    if (!finds(code, &samples[i]))
+      fail_msg("%s", samples[i].pattern);
+    pcre2_code_free(code);
+  }
+}
+
+static void a_refusal_says_what_and_where(void **state) {
+  (void)state;
+  int error = 0;
+  size_t offset = 0;
+  assert_null(
+      pcre2_compile((PCRE2_SPTR) "ab(c", PCRE2_ZERO_TERMINATED, OPTIONS, &error, &offset, NULL));
+  assert_int_equal(offset, 4);
+  unsigned char text[256];
+  assert_true(pcre2_get_error_message(error, text, sizeof text) > 0);
+  assert_non_null(strstr((const char *)text, "parenthesis"));
+}
+
+static void backtracking_has_an_end(void **state) {
+  (void)state;
+  for (int jit = 0; jit <= 1; jit++) {
+    pcre2_code *code = compile("(a+)+$");
+    assert_non_null(code);
+    if (jit)
+      assert_int_equal(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE), 0);
+    pcre2_match_context *context = pcre2_match_context_create(NULL);
+    assert_int_equal(pcre2_set_match_limit(context, 10000), 0);
+    pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
+    static const char subject[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
+    assert_int_equal(
+        pcre2_match(code, (PCRE2_SPTR)subject, sizeof subject - 1, 0, 0, data, context),
+        PCRE2_ERROR_MATCHLIMIT);
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(context);
+    pcre2_code_free(code);
+  }
+}
+
+/* From here on the kernel gives this process no executable memory. */
+static int forbid_executable_memory(void) {
+  enum { PROT = offsetof(struct seccomp_data, args[2]) }; /* little-endian: the low half first */
+  static struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mprotect, 0, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, PROT),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+  };
+  const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    return -1;
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* 0, or what is wrong; 100 + the number of the sample that is not found. */
+static int search_without_executable_memory(void) {
+  pcre2_jit_free_unused_memory(NULL); /* it keeps what earlier patterns have left */
+  if (forbid_executable_memory() != 0)
+    return 1;
+  if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+    return 2;
+  for (int i = 0; i < SAMPLE_COUNT; i++) {
+    pcre2_code *code = compile(samples[i].pattern);
+    if (code == NULL)
+      return 3;
+    if (pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) != PCRE2_ERROR_NOMEMORY)
+      return 4;
+    if (!finds(code, &samples[i]))
+      return 100 + i;
+    pcre2_code_free(code);
+  }
+  return 0;
+}
+
+static void without_executable_memory_it_interprets(void **state) {
+  (void)state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0)
+    _exit(search_without_executable_memory());
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(it_is_what_was_asked_for),
+      cmocka_unit_test(interpreted_it_finds),
+      cmocka_unit_test(compiled_it_finds_the_same),
+      cmocka_unit_test(a_refusal_says_what_and_where),
+      cmocka_unit_test(backtracking_has_an_end),
+      cmocka_unit_test(without_executable_memory_it_interprets),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
