@@ -1,0 +1,82 @@
+#include "agent/files/atomic_file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/files/draft.h"
+#include "agent/files/regular_file.h"
+#include "agent/files/target.h"
+#include "agent/files/text_slice.h"
+
+static int put(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t n = write(fd, bytes, length);
+    if (n < 0 && errno != EINTR)
+      return -1;
+    if (n > 0) {
+      bytes += n;
+      length -= (size_t)n;
+    }
+  }
+  return 0;
+}
+
+/* A file that cannot be read shows no mark. */
+static bool is_marked(const struct target *target) {
+  struct error ignored;
+  char begin[TEXT_SLICE_MARK_LENGTH];
+  int fd = regular_file_open(target->directory, target->name, &ignored);
+  if (fd < 0)
+    return false;
+  ssize_t n = pread(fd, begin, sizeof begin, 0);
+  close(fd);
+  return n > 0 && text_slice_is_marked(begin, (size_t)n);
+}
+
+/* The mode comes last: a change of the owner takes bits of it away. */
+static int keep_rights(int fd, const struct stat *old) {
+  struct stat file;
+  if (fchown(fd, old->st_uid, old->st_gid) != 0)
+    (void)!fchown(fd, (uid_t)-1, old->st_gid);
+  if (fstat(fd, &file) != 0)
+    return -1;
+  mode_t mode = old->st_mode & 07777;
+  if (file.st_uid != old->st_uid || file.st_gid != old->st_gid)
+    mode &= ~(mode_t)(S_ISUID | S_ISGID);
+  if (file.st_gid != old->st_gid) /* as much as everybody has had */
+    mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
+  return fchmod(fd, mode);
+}
+
+static int fill(int fd, const struct target *target, const char *content, size_t length) {
+  bool marks = target->exists && !text_slice_is_marked(content, length) && is_marked(target);
+  if (marks && put(fd, TEXT_SLICE_MARK, TEXT_SLICE_MARK_LENGTH) != 0)
+    return -1;
+  if (put(fd, content, length) != 0)
+    return -1;
+  return target->exists ? keep_rights(fd, &target->file) : 0;
+}
+
+int atomic_file_write(int at, const char *path, const char *content, size_t length,
+                      struct error *error) {
+  if (length > ATOMIC_FILE_MOST)
+    return error_set(error, "content exceeds 10 MB limit");
+  struct target target;
+  struct draft draft;
+  if (target_find(&target, at, path, error) != 0)
+    return -1;
+  /* While it is written, nobody may read of the new content what the old mode forbids. */
+  int result = draft_begin(&draft, target.directory, target.name, target.exists ? 0600 : 0666);
+  if (result == 0)
+    result = fill(draft.fd, &target, content, length);
+  if (result == 0)
+    result = draft_commit(&draft, target.name);
+  if (result != 0)
+    (void)error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+  draft_release(&draft);
+  target_release(&target);
+  return result;
+}

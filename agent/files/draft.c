@@ -1,0 +1,143 @@
+#include "agent/files/draft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wire/hash.h"
+
+/* As often as others may come first; each time one of them gets on. */
+#define ATTEMPTS 1000
+
+static int lock(int fd, int how) {
+  int result;
+  do
+    result = flock(fd, how);
+  while (result != 0 && errno == EINTR);
+  return result;
+}
+
+/* Whether the hidden name is the open file's. While the file is locked, nobody else changes that.
+ */
+static bool is_ours(const struct draft *self, int fd) {
+  struct stat open_one;
+  struct stat named;
+  return fstat(fd, &open_one) == 0 &&
+         fstatat(self->directory, self->hidden, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/* Waits for the end of the draft's maker. Which access a lock takes depends on the file system, and
+   which one there is on the draft's mode; not to write is best, as long as it may be executed.
+   Returns a descriptor, or -1 with ENOENT when there is no draft, else when it cannot be locked. */
+static int lock_found(const struct draft *self) {
+  static const int ways[] = {O_RDONLY, O_RDWR, O_WRONLY};
+  for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    int fd = openat(self->directory, self->hidden,
+                    ways[i] | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+      return -1;
+    if (fd >= 0 && lock(fd, LOCK_EX) == 0)
+      return fd;
+    if (fd >= 0)
+      close(fd);
+  }
+  errno = ENOLCK;
+  return -1;
+}
+
+static int remove_found(const struct draft *self) {
+  int fd = lock_found(self);
+  int result = 0;
+  /* Its maker may have renamed it meanwhile: then it is the target, which we leave alone. */
+  if (fd >= 0 ? is_ours(self, fd) : errno != ENOENT)
+    result = unlinkat(self->directory, self->hidden, 0);
+  if (result != 0 && errno == ENOENT)
+    result = 0;
+  int error = errno;
+  if (fd >= 0)
+    close(fd);
+  errno = error;
+  return result;
+}
+
+int draft_begin(struct draft *self, int directory, const char *name, mode_t mode) {
+  *self = (struct draft){.directory = directory, .fd = -1};
+  (void)snprintf(self->hidden, sizeof self->hidden, ".write-%u-%016llx", (unsigned)geteuid(),
+                 (unsigned long long)hash_bytes(name, strlen(name)));
+  for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    int fd =
+        openat(directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd >= 0) {
+      (void)lock(fd, LOCK_SH); /* not every file system has locks */
+      if (is_ours(self, fd)) {
+        self->fd = fd;
+        return 0;
+      }
+      close(fd); /* until it was locked, it looked like a dead one's */
+    } else if (errno != EEXIST || remove_found(self) != 0) {
+      return -1;
+    }
+  }
+  errno = EBUSY;
+  return -1;
+}
+
+/* No file that is open for writing can be executed: that ends before it gets its name. The new
+   descriptor takes over the lock before the old one is closed. A file that its owner may not read
+   stays as it is. */
+static int stop_writing(struct draft *self) {
+  int fd = openat(self->directory, self->hidden, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0)
+    return errno == EACCES ? 0 : -1;
+  (void)lock(fd, LOCK_SH);
+  if (!is_ours(self, fd) || !is_ours(self, self->fd)) {
+    close(fd);
+    errno = EBUSY;
+    return -1;
+  }
+  int closed = close(self->fd);
+  self->fd = fd;
+  return closed;
+}
+
+/* So that the new name, too, outlives a power failure; everybody sees it already, and a file system
+   that cannot do it is no reason to take it back. */
+static void sync_directory(int directory) {
+  int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  (void)fsync(fd);
+  close(fd);
+}
+
+int draft_commit(struct draft *self, const char *name) {
+  if (fsync(self->fd) != 0 || stop_writing(self) != 0)
+    return -1;
+  if (!is_ours(self, self->fd)) {
+    errno = EBUSY;
+    return -1;
+  }
+  if (renameat(self->directory, self->hidden, self->directory, name) != 0)
+    return -1;
+  sync_directory(self->directory);
+  close(self->fd);
+  self->fd = -1;
+  return 0;
+}
+
+void draft_release(struct draft *self) {
+  int error = errno;
+  if (self->fd >= 0) {
+    if (is_ours(self, self->fd))
+      (void)unlinkat(self->directory, self->hidden, 0);
+    close(self->fd);
+  }
+  self->fd = -1;
+  errno = error;
+}

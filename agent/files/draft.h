@@ -1,0 +1,38 @@
+#ifndef AGENT_FILES_DRAFT_H
+#define AGENT_FILES_DRAFT_H
+
+#include <sys/types.h>
+
+/*
+ * A file that is to take another one's place: written under a hidden name beside it,
+ * `.write-<user id>-<hash of its name>`, and renamed.
+ *
+ *   draft_begin      the hidden file, empty; waits while another process is at the same one
+ *     … write to `fd` …
+ *   draft_commit     fsync, rename
+ *   draft_release    always; removes what was not committed
+ *
+ * The hidden name is always the same for one name and user, so that the next writer finds what a
+ * killed one left without a search through the directory, which may have a million entries. While a
+ * draft is made, its maker holds a shared lock on it, which dies with the maker. A draft that is
+ * found is removed and never written to: it may be a link to something else, or have another
+ * owner's rights. On file systems without locks it is taken for a dead one's.
+ *
+ * Functions return 0, or -1 with errno.
+ */
+struct draft {
+  int directory; /* the caller's */
+  int fd;        /* open for writing; -1: there is no draft */
+  char hidden[64];
+};
+
+/* For the file `name` in the directory. The mode is subject to the umask. */
+int draft_begin(struct draft *self, int directory, const char *name, mode_t mode);
+
+/* Under this name, in the same directory. */
+int draft_commit(struct draft *self, const char *name);
+
+/* Leaves errno as it is. */
+void draft_release(struct draft *self);
+
+#endif

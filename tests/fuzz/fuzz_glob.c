@@ -1,0 +1,177 @@
+/*
+ * Line one is a glob, each other one a path, a directory when it ends in "/". Short ones are
+ * compared with the plainest matcher there is, which tries everything; it is given what the braces
+ * stand for. Longer ones have to end.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/glob.h"
+#include "agent/files/glob_text.h"
+#include "wire/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Trying everything takes too long for more. */
+#define PLAIN_MAX 20
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+static size_t character_size(const char *text) {
+  size_t size = utf8_sequence(text, strnlen(text, 4));
+  return size == 0 ? 1 : size;
+}
+
+/* Well-formed ones by their bytes, and all of them before the others. */
+static int compare(const char *one, const char *other) {
+  size_t one_size = utf8_sequence(one, strnlen(one, 4));
+  size_t other_size = utf8_sequence(other, strnlen(other, 4));
+  if ((one_size == 0) != (other_size == 0))
+    return one_size == 0 ? 1 : -1;
+  if (one_size != other_size)
+    return one_size < other_size ? -1 : 1;
+  return memcmp(one, other, one_size == 0 ? 1 : one_size);
+}
+
+/* Is the character in glob[0..length), a bracket expression? */
+static bool in_brackets(const char *glob, size_t length, const char *character) {
+  const char *end = glob + length - 1;
+  const char *at = glob + 1;
+  bool negated = *at == '!' || *at == '^';
+  at += negated;
+  bool found = false;
+  while (at < end) {
+    at += *at == '\\';
+    const char *first = at;
+    const char *last = at;
+    at += character_size(at);
+    if (*at == '-' && at + 1 < end) {
+      at++;
+      at += *at == '\\';
+      last = at;
+      at += character_size(at);
+    }
+    found = found || (compare(first, character) <= 0 && compare(character, last) <= 0);
+  }
+  return found != negated;
+}
+
+static bool plain(const char *glob, const char *path, bool begins);
+
+/* `glob` is behind a "**" that is a whole component. */
+static bool plain_globstar(const char *glob, const char *path) {
+  if (*glob == '\0')
+    return *path != '\0';
+  glob += *glob == '\\' ? 2 : 1;
+  for (;;) {
+    if (plain(glob, path, true))
+      return true;
+    path = strchr(path, '/');
+    if (path == NULL)
+      return false;
+    path++;
+  }
+}
+
+/* `begins`: glob is where a component begins. */
+static bool plain(const char *glob, const char *path, bool begins) {
+  if (*glob == '\0')
+    return *path == '\0';
+  if (begins && strncmp(glob, "**", 2) == 0 &&
+      (glob[2] == '\0' || glob[2] == '/' || strncmp(glob + 2, "\\/", 2) == 0))
+    return plain_globstar(glob + 2, path);
+  if (*glob == '*') {
+    for (;; path += character_size(path)) {
+      if (plain(glob + 1, path, false))
+        return true;
+      if (*path == '\0' || *path == '/')
+        return false;
+    }
+  }
+  if (*path == '\0')
+    return false;
+  size_t unit = glob_text_unit(glob);
+  if (*glob == '?')
+    return *path != '/' && plain(glob + 1, path + character_size(path), false);
+  if (*glob == '[')
+    return *path != '/' && in_brackets(glob, unit, path) &&
+           plain(glob + unit, path + character_size(path), false);
+  glob += *glob == '\\';
+  size_t length = character_size(glob);
+  return compare(glob, path) == 0 && plain(glob + length, path + length, *glob == '/');
+}
+
+/* One of the globs that the braces stand for, without what is in front of it. */
+static bool plain_one(const char *one, const char *path, bool is_directory) {
+  char glob[PLAIN_MAX + 1];
+  size_t length = strlen(one);
+  memcpy(glob, one, length + 1);
+  size_t last = 0; /* where the last unit begins */
+  for (size_t at = 0; at < length; at += glob_text_unit(glob + at))
+    last = at;
+  if (length > 0 && glob[length - 1] == '/' && (length - last == 1 || glob[last] == '\\')) {
+    if (!is_directory)
+      return false;
+    glob[last] = '\0';
+  }
+  return glob[0] != '\0' && plain(glob, path, true);
+}
+
+static bool plain_any(const char *text, const struct glob_texts *globs, const char *path,
+                      bool is_directory) {
+  const char *slash = strchr(text, '/') == NULL ? strrchr(path, '/') : NULL;
+  for (size_t at = 0; at < globs->length; at += strlen(globs->text + at) + 1) {
+    const char *one = globs->text + at;
+    one += strncmp(one, "./", 2) == 0;
+    one += *one == '/';
+    if (plain_one(one, slash == NULL ? path : slash + 1, is_directory))
+      return true;
+  }
+  return false;
+}
+
+/* A path as the header wants it: no slash at its ends, none behind another one. */
+static bool is_path(const char *path, size_t length) {
+  return length > 0 && path[0] != '/' && path[length - 1] != '/' && strstr(path, "//") == NULL;
+}
+
+static void check_path(const struct glob *glob, const char *text, const struct glob_texts *globs,
+                       char *path) {
+  size_t length = strlen(path);
+  bool is_directory = length > 0 && path[length - 1] == '/';
+  length -= is_directory;
+  bool fits = glob_matches(glob, path, length, is_directory);
+  path[length] = '\0';
+  if (is_path(path, length) && strlen(text) <= PLAIN_MAX && length <= PLAIN_MAX)
+    demand(fits == plain_any(text, globs, path, is_directory));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1);
+  demand(text != NULL);
+  if (size > 0)
+    memcpy(text, data, size);
+  text[size] = '\0';
+  char *rest = text;
+  char *line = strsep(&rest, "\n");
+  struct error error = {.text = ""};
+  struct glob *glob = glob_new(line, &error);
+  demand((glob == NULL) == (error.text[0] != '\0'));
+  if (glob != NULL) {
+    struct glob_texts globs;
+    demand(glob_text_check(line, &error) == 0 && glob_text_expand(line, &globs, &error) == 0);
+    demand(globs.length <= GLOB_EXPANDED_MAX);
+    for (char *path; (path = strsep(&rest, "\n")) != NULL;)
+      check_path(glob, line, &globs, path);
+    free(globs.text);
+  }
+  glob_free(glob);
+  free(text);
+  return 0;
+}

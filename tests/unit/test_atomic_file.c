@@ -1,0 +1,302 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/atomic_file.h"
+#include "tests/support/proc.h"
+#include "tests/support/tree.h"
+
+static void write_bytes(const struct tree *tree, const char *path, const char *content,
+                        size_t length) {
+  struct error error = {.text = ""};
+  int descriptors = proc_fd_count(getpid());
+  (void)atomic_file_write(tree->fd, path, content, length, &error);
+  assert_string_equal(error.text, "");
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void write_text(const struct tree *tree, const char *path, const char *text) {
+  write_bytes(tree, path, text, strlen(text));
+}
+
+static void expect_refused(const struct tree *tree, const char *path, const char *text) {
+  struct error error = {.text = ""};
+  int descriptors = proc_fd_count(getpid());
+  assert_int_equal(atomic_file_write(tree->fd, path, "new", 3, &error), -1);
+  assert_string_equal(error.text, text);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void a_new_file_is_made(void **state) {
+  const struct tree *tree = *state;
+  mode_t before = umask(027);
+  write_text(tree, "file", "new\n");
+  write_bytes(tree, "empty", NULL, 0);
+  umask(before);
+  tree_expect(tree, "file", "new\n", 0640);
+  tree_expect(tree, "empty", "", 0640);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
+static void an_old_one_is_replaced(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "file", "an old one", 0644);
+  int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
+  char text[32];
+  write_text(tree, "file", "new");
+  tree_expect(tree, "file", "new", 0644);
+  assert_int_equal(read(reader, text, sizeof text), 10); /* who reads it reads on */
+  close(reader);
+  write_bytes(tree, "file", "", 0);
+  tree_expect(tree, "file", "", 0644);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+static void absolute_paths_have_no_beginning(void **state) {
+  const struct tree *tree = *state;
+  char path[64];
+  (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
+  struct error error = {.text = ""};
+  assert_int_equal(atomic_file_write(-1, path, "new", 3, &error), 0);
+  tree_expect(tree, "a/file", "new", 0644);
+}
+
+static void directories_are_made(void **state) {
+  const struct tree *tree = *state;
+  write_text(tree, "a/b//c/./file", "new");
+  write_text(tree, "a/b/../d/file", "new");
+  tree_expect(tree, "a/b/c/file", "new", 0644);
+  tree_expect(tree, "a/d/file", "new", 0644);
+  assert_int_equal(tree_count(tree, "a"), 2);
+}
+
+static void mode_and_owner_are_kept(void **state) {
+  const struct tree *tree = *state;
+  static const mode_t modes[] = {0600, 0755, 0000, 0777, 04755, 02711};
+  struct stat file;
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    tree_write(tree, "file", "old", 0600);
+    assert_int_equal(fchownat(tree->fd, "file", 1234, 5678, 0), 0);
+    assert_int_equal(fchmodat(tree->fd, "file", modes[i], 0), 0);
+    write_text(tree, "file", "new");
+    tree_expect(tree, "file", "new", modes[i]);
+    assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
+    assert_int_equal(file.st_uid, 1234);
+    assert_int_equal(file.st_gid, 5678);
+  }
+}
+
+/* What may not be given away loses the rights that were another's. */
+static void a_kept_mode_gives_no_one_more(void **state) {
+  const struct tree *tree = *state;
+  struct error error = {.text = ""};
+  struct stat file;
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  tree_write(tree, "file", "old", 06776);
+  assert_int_equal(seteuid(65534), 0);
+  int result = atomic_file_write(tree->fd, "file", "new", 3, &error);
+  assert_int_equal(seteuid(0), 0);
+  assert_string_equal(error.text, "");
+  assert_int_equal(result, 0);
+  assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
+  assert_int_equal(file.st_uid, 65534);
+  /* Root's group is still this process's, which keeps it. */
+  assert_int_equal(file.st_gid, 0);
+  tree_expect(tree, "file", "new", 0776);
+  assert_int_equal(fchownat(tree->fd, "file", 65534, 5678, 0), 0);
+  assert_int_equal(fchmodat(tree->fd, "file", 0664, 0), 0);
+  assert_int_equal(seteuid(65534), 0);
+  result = atomic_file_write(tree->fd, "file", "again", 5, &error);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(result, 0);
+  tree_expect(tree, "file", "again", 0644);
+}
+
+static void a_mark_is_kept(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
+  write_text(tree, "file", "new");
+  tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
+  write_text(tree, "file", "\xEF\xBB\xBFmarked");
+  tree_expect(tree, "file", "\xEF\xBB\xBFmarked", 0644);
+  write_text(tree, "file", "");
+  tree_expect(tree, "file", "\xEF\xBB\xBF", 0644);
+  tree_write(tree, "file", "\xEF\xBB", 0644);
+  write_text(tree, "file", "new");
+  tree_expect(tree, "file", "new", 0644);
+  write_text(tree, "file", "\xEF\xBB\xBFnew");
+  tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
+}
+
+static void expect_link(const struct tree *tree, const char *name, const char *text) {
+  char found[64] = "";
+  assert_true(readlinkat(tree->fd, name, found, sizeof found - 1) > 0);
+  assert_string_equal(found, text);
+}
+
+static void links_are_written_through(void **state) {
+  const struct tree *tree = *state;
+  char absolute[64];
+  tree_make_directory(tree, "a", 0755);
+  tree_make_directory(tree, "b", 0755);
+  tree_write(tree, "b/file", "\xEF\xBB\xBFold", 0640);
+  (void)snprintf(absolute, sizeof absolute, "%s/a/second", tree->path);
+  assert_int_equal(symlinkat(absolute, tree->fd, "first"), 0);
+  assert_int_equal(symlinkat("../b/file", tree->fd, "a/second"), 0);
+  assert_int_equal(symlinkat("b", tree->fd, "c"), 0);
+  write_text(tree, "first", "new");
+  tree_expect(tree, "b/file", "\xEF\xBB\xBFnew", 0640);
+  expect_link(tree, "first", absolute);
+  expect_link(tree, "a/second", "../b/file");
+  write_text(tree, "c/file", "newer");
+  tree_expect(tree, "b/file", "\xEF\xBB\xBFnewer", 0640);
+  expect_link(tree, "c", "b");
+  assert_int_equal(tree_count(tree, "."), 4);
+  assert_int_equal(tree_count(tree, "a"), 1);
+  assert_int_equal(tree_count(tree, "b"), 1);
+}
+
+static void links_to_nothing_are_written_through(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0755);
+  assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
+  write_text(tree, "a/link", "new");
+  tree_expect(tree, "made/for/file", "new", 0644);
+  expect_link(tree, "a/link", "../made/for/file");
+  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
+  expect_refused(tree, "round", "cannot write file (Too many levels of symbolic links): round");
+}
+
+static void other_kinds_are_refused_by_name(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "directory", 0755);
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
+  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
+  expect_refused(tree, "directory", "not a regular file but a directory: directory");
+  expect_refused(tree, ".", "not a regular file but a directory: .");
+  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
+  expect_refused(tree, "link", "not a regular file but a FIFO: link");
+  expect_refused(tree, "/dev/null", "not a regular file but a character device: /dev/null");
+  expect_refused(tree, "new/", "cannot write file (Is a directory): new/");
+  expect_refused(tree, "directory/", "cannot write file (Is a directory): directory/");
+  expect_refused(tree, "/", "cannot write file (Is a directory): /");
+  expect_refused(tree, "", "cannot write file (No such file or directory): ");
+  assert_int_equal(tree_count(tree, "."), 3);
+  assert_int_equal(tree_count(tree, "directory"), 0);
+}
+
+static void what_is_in_the_way_is_named(void **state) {
+  const struct tree *tree = *state;
+  char name[300];
+  char text[400];
+  tree_write(tree, "file", "old", 0644);
+  expect_refused(tree, "file/below", "cannot write file (Not a directory): file/below");
+  expect_refused(tree, "file/a/b", "cannot write file (Not a directory): file/a/b");
+  memset(name, 'x', sizeof name);
+  name[256] = '\0';
+  (void)snprintf(text, sizeof text, "cannot write file (File name too long): %s", name);
+  text[255] = '\0';
+  expect_refused(tree, name, text);
+  name[255] = '\0'; /* the longest that there is */
+  write_text(tree, name, "new");
+  tree_expect(tree, name, "new", 0644);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
+static void write_protection_protects(void **state) {
+  const struct tree *tree = *state;
+  struct error error = {.text = ""};
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  tree_write(tree, "file", "old", 0444);
+  assert_int_equal(seteuid(65534), 0);
+  int result = atomic_file_write(tree->fd, "file", "new", 3, &error);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(result, -1);
+  assert_string_equal(error.text, "cannot write file (Permission denied): file");
+  tree_expect(tree, "file", "old", 0444);
+}
+
+static void the_limit_is_to_the_byte(void **state) {
+  const struct tree *tree = *state;
+  struct error error = {.text = ""};
+  struct stat file;
+  char *content = calloc(1, ATOMIC_FILE_MOST + 1);
+  assert_non_null(content);
+  tree_write(tree, "file", "old", 0644);
+  assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MOST + 1, &error), -1);
+  assert_string_equal(error.text, "content exceeds 10 MB limit");
+  tree_expect(tree, "file", "old", 0644);
+  assert_int_equal(atomic_file_write(tree->fd, "a/file", content, ATOMIC_FILE_MOST + 1, &error),
+                   -1);
+  assert_false(tree_has(tree, "a"));
+  write_bytes(tree, "file", content, ATOMIC_FILE_MOST);
+  assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
+  assert_int_equal(file.st_size, ATOMIC_FILE_MOST);
+  free(content);
+}
+
+/* As a full disk does it. */
+static void half_a_file_is_none(void **state) {
+  const struct tree *tree = *state;
+  static const char content[8192] = "new";
+  struct rlimit before;
+  struct error error = {.text = ""};
+  tree_write(tree, "file", "old", 0644);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const struct rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  int result = atomic_file_write(tree->fd, "file", content, sizeof content, &error);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  (void)signal(SIGXFSZ, handler);
+  assert_int_equal(result, -1);
+  assert_string_equal(error.text, "cannot write file (File too large): file");
+  tree_expect(tree, "file", "old", 0644);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+/* Other names of the same file are other files from then on. */
+static void a_hard_link_keeps_the_old_one(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "file", "old", 0644);
+  assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
+  write_text(tree, "file", "new");
+  tree_expect(tree, "other", "old", 0644);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_new_file_is_made),
+      TEST(an_old_one_is_replaced),
+      TEST(absolute_paths_have_no_beginning),
+      TEST(directories_are_made),
+      TEST(mode_and_owner_are_kept),
+      TEST(a_kept_mode_gives_no_one_more),
+      TEST(a_mark_is_kept),
+      TEST(links_are_written_through),
+      TEST(links_to_nothing_are_written_through),
+      TEST(other_kinds_are_refused_by_name),
+      TEST(what_is_in_the_way_is_named),
+      TEST(write_protection_protects),
+      TEST(the_limit_is_to_the_byte),
+      TEST(half_a_file_is_none),
+      TEST(a_hard_link_keeps_the_old_one),
+  };
+  umask(022);
+  return cmocka_run_group_tests_name("atomic file", tests, NULL, NULL);
+}

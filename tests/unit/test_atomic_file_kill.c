@@ -1,0 +1,260 @@
+/* Writers that are killed at any moment, and many at once: a reader finds the old file or the new
+   one, whole, and what the killed leave behind is gone after the next write. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/atomic_file.h"
+#include "tests/support/tree.h"
+#include "tests/support/wait.h"
+
+enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MOST = 10000 };
+
+/* All of one letter, or it is not whole. */
+static int write_letter(const struct tree *tree, const char *path, char letter) {
+  static char content[LENGTH];
+  struct error error;
+  memset(content, letter, sizeof content);
+  return atomic_file_write(tree->fd, path, content, sizeof content, &error);
+}
+
+/* The letter; 0 when there is no file, -1 when it is not whole. */
+static int look(const struct tree *tree, const char *path) {
+  char content[LENGTH + 1];
+  int fd = openat(tree->fd, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  ssize_t length = read(fd, content, sizeof content);
+  close(fd);
+  if (length != LENGTH)
+    return -1;
+  for (size_t i = 1; i < LENGTH; i++)
+    if (content[i] != content[0])
+      return -1;
+  return content[0];
+}
+
+static int end_of(pid_t pid) {
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+static pid_t start_traced(const struct tree *tree, const char *path) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid != 0)
+    return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || raise(SIGSTOP) != 0)
+    _exit(2);
+  _exit(write_letter(tree, path, 'b') == 0 ? 0 : 1);
+}
+
+/* Kills a writer when it enters or leaves a system call for the n-th time. Returns false when it
+   has left before. */
+static bool kill_in_call(const struct tree *tree, const char *path, int number) {
+  pid_t pid = start_traced(tree, path);
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid); /* it has stopped itself */
+  for (int i = 0; i < number && WIFSTOPPED(status); i++) {
+    assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+    status = end_of(pid);
+  }
+  if (!WIFSTOPPED(status)) {
+    assert_int_equal(status, 0);
+    return false;
+  }
+  kill(pid, SIGKILL);
+  while (WIFSTOPPED(status))
+    status = end_of(pid);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  return true;
+}
+
+/* Each moment that makes a difference, one after the other. `reset` makes what was before. */
+static void kill_everywhere(const struct tree *tree, const char *path, const char *directory,
+                            int before, void (*reset)(const struct tree *tree)) {
+  int left_behind = 0;
+  int were_done = 0;
+  int calls = 0;
+  do {
+    reset(tree);
+    if (!kill_in_call(tree, path, ++calls))
+      break;
+    int found = look(tree, path);
+    assert_true(found == before || found == 'b');
+    were_done += found == 'b';
+    left_behind += tree_has(tree, directory) && tree_count(tree, directory) > (found != 0);
+    assert_int_equal(write_letter(tree, path, 'c'), 0);
+    assert_int_equal(look(tree, path), 'c');
+    assert_int_equal(tree_count(tree, directory), 1);
+  } while (calls < CALLS_MOST);
+  assert_in_range(calls, 20, CALLS_MOST - 1);
+  assert_in_range(left_behind, 5, calls);
+  assert_in_range(were_done, 2, calls);
+}
+
+static void old_file(const struct tree *tree) {
+  (void)mkdirat(tree->fd, "a", 0755);
+  (void)unlinkat(tree->fd, "a/file", 0);
+  assert_int_equal(write_letter(tree, "a/file", 'a'), 0);
+  assert_int_equal(fchownat(tree->fd, "a/file", 1234, 5678, 0), 0);
+  assert_int_equal(fchmodat(tree->fd, "a/file", 0400, 0), 0);
+}
+
+static void killed_while_it_replaces(void **state) {
+  kill_everywhere(*state, "a/file", "a", 'a', old_file);
+}
+
+static void no_file(const struct tree *tree) {
+  (void)unlinkat(tree->fd, "new/a/file", 0);
+  (void)unlinkat(tree->fd, "new/a", AT_REMOVEDIR);
+  (void)unlinkat(tree->fd, "new", AT_REMOVEDIR);
+  assert_false(tree_has(tree, "new"));
+}
+
+static void killed_while_it_makes(void **state) {
+  kill_everywhere(*state, "new/a/file", "new/a", 0, no_file);
+}
+
+static void link_to_file(const struct tree *tree) {
+  old_file(tree);
+  (void)unlinkat(tree->fd, "link", 0);
+  assert_int_equal(symlinkat("a/file", tree->fd, "link"), 0);
+}
+
+static void killed_while_it_writes_through_a_link(void **state) {
+  kill_everywhere(*state, "link", "a", 'a', link_to_file);
+  struct stat link;
+  assert_int_equal(fstatat(((const struct tree *)*state)->fd, "link", &link, AT_SYMLINK_NOFOLLOW),
+                   0);
+  assert_true(S_ISLNK(link.st_mode));
+}
+
+/* One more step of the same: what is left behind is itself taken over by one that is killed. */
+static void killed_while_it_clears_up(void **state) {
+  const struct tree *tree = *state;
+  int draft_calls = 0;
+  old_file(tree);
+  do
+    assert_true(kill_in_call(tree, "a/file", ++draft_calls));
+  while (tree_count(tree, "a") == 1);
+  for (int calls = 1; calls < CALLS_MOST; calls++) {
+    old_file(tree);
+    assert_true(kill_in_call(tree, "a/file", draft_calls));
+    assert_int_equal(tree_count(tree, "a"), 2);
+    if (!kill_in_call(tree, "a/file", calls))
+      break;
+    int found = look(tree, "a/file");
+    assert_true(found == 'a' || found == 'b');
+    assert_int_equal(write_letter(tree, "a/file", 'c'), 0);
+    assert_int_equal(tree_count(tree, "a"), 1);
+    assert_int_not_equal(calls, CALLS_MOST - 1);
+  }
+  assert_int_equal(look(tree, "a/file"), 'b');
+  assert_int_equal(tree_count(tree, "a"), 1);
+}
+
+/* What the processes of one test tell each other. */
+struct shared {
+  atomic_bool stop;
+  atomic_int whole;
+  atomic_int broken;
+};
+
+static pid_t start_reader(const struct tree *tree, struct shared *shared) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid != 0)
+    return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (!shared->stop) {
+    bool whole = look(tree, "file") > 0;
+    shared->whole += whole;
+    shared->broken += !whole;
+  }
+  _exit(0);
+}
+
+static pid_t start_writer(const struct tree *tree, char letter, bool for_ever) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid != 0)
+    return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < WRITES || for_ever; i++)
+    if (write_letter(tree, "file", letter) != 0)
+      _exit(1);
+  _exit(0);
+}
+
+static bool letter_is_there(void *context) {
+  const struct tree *tree = context;
+  return look(tree, "file") == 'z';
+}
+
+static bool reader_has_seen_it(void *context) {
+  const struct shared *shared = context;
+  return shared->whole > 0;
+}
+
+/* One of them writes without end, is killed when it was seen at work, and another takes its place.
+ */
+static void many_at_once(void **state) {
+  struct tree *tree = *state;
+  struct shared *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(shared != MAP_FAILED);
+  assert_int_equal(write_letter(tree, "file", 'y'), 0);
+  pid_t reader = start_reader(tree, shared);
+  pid_t writers[WRITERS];
+  for (int i = 0; i < WRITERS; i++)
+    writers[i] = start_writer(tree, (char)('a' + i), false);
+  for (int i = 0; i < WRITERS; i++) {
+    pid_t victim = start_writer(tree, 'z', true);
+    assert_true(wait_until(letter_is_there, tree, WAIT_BOUND_MS));
+    kill(victim, SIGKILL);
+    int status = end_of(victim);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(write_letter(tree, "file", 'y'), 0);
+  }
+  for (int i = 0; i < WRITERS; i++)
+    assert_int_equal(end_of(writers[i]), 0);
+  assert_true(wait_until(reader_has_seen_it, shared, WAIT_BOUND_MS));
+  shared->stop = true;
+  assert_int_equal(end_of(reader), 0);
+  assert_int_equal(shared->broken, 0);
+  munmap(shared, sizeof *shared);
+  assert_int_equal(write_letter(tree, "file", 'y'), 0);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(killed_while_it_replaces),
+      TEST(killed_while_it_makes),
+      TEST(killed_while_it_writes_through_a_link),
+      TEST(killed_while_it_clears_up),
+      TEST(many_at_once),
+  };
+  return cmocka_run_group_tests_name("atomic file kill", tests, NULL, NULL);
+}

@@ -1,0 +1,537 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/glob.h"
+
+/* Each path is a whole one; a "/" at its end makes it a directory. */
+static bool fits(const char *text, const char *path) {
+  struct error error = {.text = "none"};
+  struct glob *glob = glob_new(text, &error);
+  if (glob == NULL)
+    fail_msg("%s: %s", text, error.text);
+  assert_string_equal(error.text, "none");
+  size_t length = strlen(path);
+  bool is_directory = length > 0 && path[length - 1] == '/';
+  bool result = glob_matches(glob, path, length - is_directory, is_directory);
+  glob_free(glob);
+  return result;
+}
+
+/* Paths are parted by a space. */
+struct row {
+  const char *glob;
+  const char *fit;
+  const char *others;
+};
+
+static void check_paths(const char *glob, const char *paths, bool expected) {
+  char *copy = strdup(paths);
+  assert_non_null(copy);
+  char *rest = copy;
+  for (char *path; (path = strsep(&rest, " ")) != NULL;)
+    if (*path != '\0' && fits(glob, path) != expected)
+      fail_msg("%s and %s: expected %d", glob, path, expected);
+  free(copy);
+}
+
+static void check(const struct row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    check_paths(rows[i].glob, rows[i].fit, true);
+    check_paths(rows[i].glob, rows[i].others, false);
+  }
+}
+
+static void letters_stand_for_themselves(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"a", "a x/a x/y/a a/", "A b aa ab ba a/b a/b/c x/ab .a"},
+      {"main.c", "main.c src/main.c", "main,c main_c main.cc xmain.c main.c/x"},
+      {"a,b", "a,b x/a,b", "a b"},
+      {"a-b", "a-b", "ab"},
+      {"a]b", "a]b", "ab a"},
+      {"^a", "^a", "a"},
+      {"$", "$", "a"},
+      {"(a|b)", "(a|b)", "a b ab"},
+      {"a+", "a+", "a aa"},
+      {".", "", "a .a a/"},
+      {"..", "", "a"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void a_question_mark_is_one_character(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"?", "a x/a . ? \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xFF \xC3 x/\xA9", "aa ab \xFF\xFF"},
+      {"??", "ab e\xC3\xA9 \xC3\xA9\xC3\xA9 \xFF\xFE \xE2\x82", "a abc \xC3\xA9 \xE2\x82\xAC"},
+      {"???", "abc \xED\xA0\x80", "ab abcd"}, /* a surrogate is three bytes */
+      {"a?c",
+       "abc a.c a?c a\xC3\xA9"
+       "c x/abc",
+       "ac abbc a/c"},
+      {"?.c", "a.c \xC3\xA9.c", ".c ab.c"},
+      {"a/?", "a/b a/.", "a/bc b/a x/a/b a/b/c a"},
+      {"?/?", "a/b", "a a/bb a/b/c ab"},
+      {"a?b/c", "axb/c", "a/b/c a/c"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void a_star_stays_in_its_component(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"*", "a .a x/y/z a/ \xFF", ""},
+      {"*.c", "a.c .c x/a.c x/y/.c a.b.c a.c.c *.c", "a.h a.cc a.c/x c ac"},
+      {"a*", "a ab abc a.c x/a x/ab ab/", "b ba x/ba a/b"},
+      {"*a", "a ba x/ba", "ab b"},
+      {"*a*", "a ba ab bab x/bab aaa", "b x/b a/b"},
+      {"a*b", "ab axb abb aabb a.b x/ab", "a b aba xab a/b"},
+      {"a*b*c", "abc abbc axbxc abcbc abcc", "ab ac acb abcb bc"},
+      {"*a*b*", "ab xaxbx ba.ab", "ba a b"},
+      {"*.test.*", "a.test.c .test. a.test.test.c", "a.test test.c"},
+      {"a*a*a", "aaa aaaa abaca", "aa a aab"},
+      {"*?", "a ab", ""},
+      {"?*", "a ab", ""},
+      {"*??", "ab abc \xC3\xA9x", "a \xC3\xA9"},
+      {"*?.c", "a.c ab.c \xC3\xA9.c", ".c"},
+      {"a/*", "a/b a/.b a/b/", "a a/b/c b/a x/a/b"},
+      {"*/a", "x/a", "a x/y/a"},
+      {"*/*", "x/y .x/.y", "x x/y/z"},
+      {"*/*.c", "x/a.c", "a.c x/y/a.c"},
+      {"src/*.c", "src/a.c", "a.c src/x/a.c x/src/a.c"},
+      {"src/*/a.c", "src/x/a.c", "src/a.c src/x/y/a.c"},
+      {"a*/b", "a/b ab/b", "a/c/b b x/a/b"},
+      {"*a/b*", "a/b xa/bx", "ax/b a/xb"},
+      {"a/*b/c", "a/b/c a/xb/c", "a/bx/c a/b"},
+      {"\xC3*", "\xC3 \xC3x", "\xC3\xA9 x"}, /* half a character is none of the whole ones */
+      {"*\xA9", "\xA9 x\xA9", "\xC3\xA9"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void two_stars_are_any_number_of_components(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"**", "a a/b a/b/c .a/ x/.b", ""},
+      {"/**", "a a/b a/", ""},
+      {"**/a", "a x/a x/y/a a/", "xa x/xa a/x ax"},
+      {"**/*.c", "a.c x/a.c x/y/a.c .c", "a.h x/a.h a.c/x"},
+      {"**/*", "a x/a x/y/a", ""},
+      {"/**/a", "a x/a x/y/a", "xa"},
+      {"a/**", "a/b a/b/c a/.b/.c a/b/", "a a/ b/a x/a/b ab/c"},
+      {"a/**/b", "a/b a/x/b a/x/y/b a/b/b", "ab a/bx a/x/bx x/a/b a b a/b/x"},
+      {"a/**/*.c", "a/b.c a/x/b.c a/x/y/b.c", "b.c a.c a/b.h x/a/b.c"},
+      {"**/a/**", "a/b x/a/b x/y/a/b/c a/a", "a x/a b/x a/"},
+      {"**/a/*", "a/b x/a/b a/a/b", "a/b/c a x/a"},
+      {"**/a/b", "a/b x/a/b a/a/b a/b/a/b", "a/x/b b a/b/x"},
+      {"**/a/**/b", "a/b x/a/b a/x/b x/a/x/y/b a/a/b", "b b/a a x/b"},
+      {"a/**/b/**/c", "a/b/c a/x/b/c a/b/x/c a/x/b/y/b/z/c a/b/b/c", "a/c a/b a/c/b b/c a/b/c/x"},
+      {"a/**/b/**", "a/b/c a/x/b/c a/b/b", "a/b a/x/b a/c"},
+      {"**/**", "a x/a x/y/a", ""},
+      {"**/**/a", "a x/a x/y/a", "b xa"},
+      {"a/**/**", "a/b a/b/c", "a b"},
+      {"a/**/**/b", "a/b a/x/b a/x/y/b", "ab a"},
+      {"**/a*/**/b?", "a/bc ax/bc x/ab/y/z/bc", "a/b b/bc x/a"},
+      {"**/x/y/**/z", "x/y/z a/x/y/b/z x/x/y/z x/y/x/y/z", "x/z y/z x/a/y/z x/y"},
+      {"**/a.b/c.*", "a.b/c.d x/a.b/c.", "a.b/c a.b/x/c.d"},
+      {"*/**/a", "x/a x/y/a x/y/z/a", "a"},
+      {"*/**", "x/a x/y/z", "x"},
+      {"**/*/a", "x/a x/y/a", "a"},
+      /* Beside others they are one. */
+      {"a**", "a ab x/abc", "ba a/b"},
+      {"**a", "a ba x/ba", "ab"},
+      {"a**b", "ab axb x/axyb", "a/b"},
+      {"**.c", "a.c .c x/a.c", "a.h"},
+      {"***", "a x/a", ""},
+      {"a/***", "a/b", "a a/b/c"},
+      {"***/a", "x/a", "a x/y/a"},
+      {"a/**b", "a/b a/xb", "a/x/b a/bx"},
+      {"a/b**/c", "a/b/c a/bx/c", "a/b/x/c"},
+      {"a**/b", "a/b ax/b", "a/x/b b"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void brackets_are_one_of_their_characters(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"[ab]", "a b x/a", "c ab A [ab] x/ab"},
+      {"[a-c]", "a b c", "d A - a-c"},
+      {"[a-c0-9_]", "a c 0 5 9 _", "d - A aa"},
+      {"[abc-]", "a - c", "d b-"},
+      {"[-a]", "- a", "b"},
+      {"[a-]", "- a", "b"},
+      {"[--0]", "- . 0", "1 ,"},
+      {"[a-a]", "a", "b -"},
+      {"[!a]", "b x/b ! \xC3\xA9 \xFF .", "a aa x/a"},
+      {"[^a]", "b x/b ^ \xC3\xA9 \xFF", "a ab"},
+      {"[!a-c]", "d -", "a b c"},
+      {"[^-a]", "b", "- a"},
+      {"[a!]", "a !", "b"},
+      {"[a^]", "a ^", "b"},
+      {"[!!]", "a", "!"},
+      {"[^^]", "a", "^"},
+      {"[]]", "]", "a []]"},
+      {"[]a]", "] a", "b"},
+      {"[!]a]", "b", "] a"},
+      {"[]-a]", "] ^ _ a", "b ["},
+      {"[a]]", "a]", "a ]"},
+      {"[[]", "[", "] a"},
+      {"[[a]", "[ a", "]"},
+      {"[*]", "*", "a"},
+      {"[?]", "?", "a"},
+      {"[*?]x", "*x ?x", "ax"},
+      {"[{]", "{", "a"},
+      {"[{,}]", "{ , }", "a"},
+      {"[\\]]", "]", "\\ a"},
+      {"[\\]a]", "] a", "\\"},
+      {"[\\\\]", "\\", "a"},
+      {"[a\\-c]", "a - c", "b \\"},
+      {"[\\!a]", "! a", "b"},
+      {"[!\\]]", "a \\", "]"},
+      {"[a-\\c]", "a b c", "d \\"},
+      {"[.]c", ".c", "ac"},
+      {"*.[ch]", "a.c a.h x/a.h", "a.cc a.o"},
+      {"[ab]*", "a bcd", "cab"},
+      {"*[0-9]", "a1 1 12", "a 1a"},
+      {"[\xC3\xA9]", "\xC3\xA9", "e \xC3 \xA9"},
+      {"[\xC3\xA0-\xC3\xBF]", "\xC3\xA9 \xC3\xA0 \xC3\xBF", "\xC3\x80 a \xFF"},
+      {"[a-\xE2\x82\xAC]", "z \xC3\xA9 \xE2\x82\xAC", "A \xE2\x82\xAD \xFF"},
+      {"[\xFE-\xFF]", "\xFE \xFF", "\xFD \xC3\xBF a"},
+      {"[!\xFF]", "a \xC3\xBF \xFE", "\xFF"},
+      {"a[!b]c", "axc a.c", "abc a/c ac"},
+      {"a[^b]c/d", "axc/d", "a/c/d a/d"},
+      {"a/[!b]", "a/c", "a/b a/ a"},
+      {"[/]", "", "a a/"},
+      {"[a/]", "a", "b x/a"}, /* a glob of the whole path: it has a slash */
+      {"[.-0]", ". 0", "a"},
+      {"[[:alpha:]]", "a] :] l] [] p] h]", "b b] a"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void braces_are_one_of_their_globs(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"{a,b}", "a b x/a x/y/b", "c ab a,b {a,b}"},
+      {"{a}", "a", "{a} b"},
+      {"*.{c,h}", "a.c a.h x/a.c .c", "a.cc a. a.c,h"},
+      {"*.{c,h}{,pp}", "a.c a.h a.cpp a.hpp", "a.pp a.cp"},
+      {"*.ts{,x}", "a.ts a.tsx", "a.t a.tsxx a.x"},
+      {"{a,b}{c,d}", "ac ad bc bd", "a c ab cd acd"},
+      {"{a,b}{c,d}{e,f}", "ace bdf adf", "ac ae acef"},
+      {"x{a,b}y", "xay xby", "xy xaby xa"},
+      {"{,a}", "a x/a", "b aa"},
+      {"{a,}b", "ab b", "a bb"},
+      {"a{,}b", "ab", "a b a,b"},
+      {"a{}b", "ab", "a{}b"},
+      {"{,}", "", "a ,"},
+      {"{}", "", "a {}"},
+      {"{{a}}", "a", "b"},
+      {"{a,{b,c}}", "a b c", "d"},
+      {"{{a,b},c}", "a b c", "d"},
+      {"{a{b,c},d}", "ab ac d", "a b c"},
+      {"x{a{b,c}d,e{f,g}}y", "xabdy xacdy xefy xegy", "xady xey xafy"},
+      {"{a,b{c,d{e,f}}}", "a bc bde bdf", "b bd e"},
+      {"{{{a,b}}}", "a b", "c {a}"},
+      {"{*.c,*.h}", "a.c x/b.h", "a.o"},
+      {"{?,bc}", "a b bc", "ab"},
+      {"{[ab],c}d", "ad bd cd", "d ab"},
+      {"{[,],a}", ", a", "b"},
+      {"{[}],a}", "} a", "b"},
+      {"{\\,,a}", ", a", "b \\,"},
+      {"{\\},a}", "} a", "b"},
+      {"{\\{,a}", "{ a", "b"},
+      {"{a\\,b,c}", "a,b c", "a b"},
+      {"\\{a,b\\}", "{a,b}", "a b"},
+      {"{a/b,c}", "a/b c", "x/c b a x/a/b"}, /* a slash anywhere: the whole path */
+      {"{a,b}/c", "a/c b/c", "c x/a/c a/b"},
+      {"a/{b,c}", "a/b a/c", "b a a/b/c"},
+      {"{a/,}b", "a/b b", "x/b a ab"},
+      {"a{/x,}/b", "a/x/b a/b", "a/x b ab"},
+      {"{src,test}/**/*.{c,h}", "src/a.c test/x/a.h src/x/y/a.c", "a.c x/src/a.c src/a.o"},
+      {"{**/a,b}", "a x/a x/y/a b", "x/b"},
+      {"{a,**/b}/c", "a/c b/c x/b/c", "x/a/c"},
+      {"{a/**,b}", "a/x a/x/y b", "a x/b"},
+      {"{a/**,b}/c", "a/c a/x/c b/c", "c x/b/c"},
+      {"{**/,}a", "a x/a", "xa"},
+      {"{**/,x}a", "a x/a xa y/a", "y/xa ya"},
+      {"a{/**,}", "a a/b a/b/c", "b x/a"},
+      {"{/a,b}", "a b", "x/a x/b"},
+      {"{./a,b}", "a b", "x/a x/b"},
+      {"{a/,b}", "a/ b b/", "a x/b"},
+      {"a{b,c}*", "ab acx", "a ax"},
+      {"*{b,c}", "ab c", "a ba"},
+      {"{*,**}", "a x/a", ""},
+      {"*{*,b}", "a b x/y", ""},
+      {"{*/,}*/x", "a/x a/b/x", "x a/b/c/x"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void a_backslash_takes_the_meaning(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"\\*", "* x/*", "a \\* \\"},
+      {"\\?", "?", "a"},
+      {"\\[a]", "[a]", "a"},
+      {"app/\\[id\\]/page.tsx", "app/[id]/page.tsx", "app/i/page.tsx"},
+      {"\\{a\\}", "{a}", "a"},
+      {"\\\\", "\\", "\\\\"},
+      {"a\\bc", "abc", "a\\bc"},
+      {"\\a\\b", "ab", "\\a\\b"},
+      {"*\\**", "* a*b", "ab"},
+      {"\\**", "* *a", "a a*"},
+      {"*\\*", "* a*", "a *a"},
+      {"\\*\\*/a", "**/a", "a x/a"},
+      {"a/\\**", "a/* a/*b", "a/b a/b/c"},
+      {"a\\/b", "a/b", "b ab x/a/b"},
+      {"\\!a", "!a", "a"},
+      {"\\#a", "#a", "a"},
+      {"\\\xC3\xA9", "\xC3\xA9", "\xA9"},
+      {"\\\xFF", "\xFF", "\xFE"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void what_gitignore_adds_stands_for_itself(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"!a", "!a x/!a", "a b"},      {"!", "!", "a"},          {"!!a", "!!a", "!a a"},
+      {"!*.c", "!a.c !.c", "a.c b"}, {"#a", "#a x/#a", "a b"}, {"#*", "# #a", "a"},
+      {"!/a", "!/a", "a b"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+  assert_true(fits("a ", "a "));
+  assert_false(fits("a ", "a"));
+  assert_true(fits(" a", " a"));
+  assert_true(fits("a b*", "x/a bc"));
+  assert_false(fits("a b*", "ab"));
+}
+
+static void a_slash_binds_to_the_root(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"/a", "a a/", "x/a b a/b"},
+      {"/*.c", "a.c", "x/a.c"},
+      {"./a", "a", "x/a"},
+      {"./a/*.c", "a/b.c", "x/a/b.c a/b/c.c"},
+      {"./**/*.c", "a.c x/y/a.c", "a.h"},
+      {"/a/b", "a/b", "x/a/b"},
+      {"a/b", "a/b a/b/", "x/a/b a/b/c a b"},
+      {"a/b/c", "a/b/c", "a/b a/c b/c x/a/b/c a/b/c/d"},
+      {"a.b/c-d", "a.b/c-d", "a.bc-d aXb/c-d"},
+      {"../a", "", "a x/a"},
+      {"a/./b", "", "a/b"},
+      {"a//b", "", "a/b ab"},
+      {"//a", "", "a"},
+      {"/", "", "a a/ x/a"},
+      {"./", "", "a a/"},
+      {"//", "", "a a/"},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void a_slash_at_the_end_wants_a_directory(void **state) {
+  (void)state;
+  static const struct row rows[] = {
+      {"a/", "a/", "a x/a b/ a/b"},
+      {"*/", "a/ .a/", "a x/a/ x/a"},
+      {"**/a/", "a/ x/a/ x/y/a/", "a x/a b/"},
+      {"**/", "a/ x/y/", "a x/y"},
+      {"/a/", "a/", "a x/a/"},
+      {"a/b/", "a/b/", "a/b x/a/b/"},
+      {"a/**/", "a/b/ a/b/c/", "a/ a/b"},
+      {"a//", "", "a/ a"},
+      {"[ab]/", "a/ b/", "a b c/"},
+      {"a", "a a/", ""},
+      {"*", "a a/ x/a/", ""},
+  };
+  check(rows, sizeof rows / sizeof *rows);
+}
+
+static void nothing_fits_an_empty_glob(void **state) {
+  (void)state;
+  assert_false(fits("", "a"));
+  assert_false(fits("", "a/"));
+  assert_false(fits("", ""));
+  assert_false(fits("*", ""));
+  assert_false(fits("**", ""));
+  assert_false(fits("{,a}", ""));
+}
+
+static void a_path_needs_no_end(void **state) {
+  (void)state;
+  struct error error;
+  struct glob *glob = glob_new("*.c", &error);
+  assert_non_null(glob);
+  assert_true(glob_matches(glob, "x/a.cpp", 5, false));
+  assert_false(glob_matches(glob, "x/a.cpp", 7, false));
+  assert_true(glob_matches(glob, "a.c/b", 3, false));
+  glob_free(glob);
+  glob_free(NULL);
+  static const char half[] = {'\xE2', '\x82', '\xAC'}; /* without the last byte two characters */
+  glob = glob_new("??", &error);
+  assert_non_null(glob);
+  assert_true(glob_matches(glob, half, 2, false));
+  assert_false(glob_matches(glob, half, 3, false));
+  glob_free(glob);
+}
+
+static void one_that_is_wrong_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *glob;
+    const char *error;
+  } rows[] = {
+      {"[", "glob: no ] for the [ at offset 0"},
+      {"[]", "glob: no ] for the [ at offset 0"},
+      {"a[b", "glob: no ] for the [ at offset 1"},
+      {"[!]", "glob: no ] for the [ at offset 0"},
+      {"[^]", "glob: no ] for the [ at offset 0"},
+      {"[!", "glob: no ] for the [ at offset 0"},
+      {"[a\\]", "glob: no ] for the [ at offset 0"},
+      {"[a\\", "glob: no ] for the [ at offset 0"},
+      {"[a]/x[", "glob: no ] for the [ at offset 5"},
+      {"{a,[}", "glob: no ] for the [ at offset 3"},
+      {"{", "glob: no } for the { at offset 0"},
+      {"{{{{", "glob: no } for the { at offset 0"},
+      {"a{b,c", "glob: no } for the { at offset 1"},
+      {"{a}{b", "glob: no } for the { at offset 3"},
+      {"{a,{b}", "glob: no } for the { at offset 0"},
+      {"{a\\}", "glob: no } for the { at offset 0"},
+      {"{[}]", "glob: no } for the { at offset 0"},
+      {"}", "glob: no { for the } at offset 0"},
+      {"{a}}", "glob: no { for the } at offset 3"},
+      {"\\{a}", "glob: no { for the } at offset 3"},
+      {"}{", "glob: no { for the } at offset 0"},
+      {"\\", "glob: nothing behind the \\ at offset 0"},
+      {"a/b\\", "glob: nothing behind the \\ at offset 3"},
+      {"\\\\\\", "glob: nothing behind the \\ at offset 2"},
+      {"{a,b\\", "glob: nothing behind the \\ at offset 4"},
+      {"[z-a]", "glob: a range runs backwards in [z-a]"},
+      {"x[ab-9]", "glob: a range runs backwards in [ab-9]"},
+      {"{a,[!z-a]}", "glob: a range runs backwards in [!z-a]"},
+      {"[\xC3\xA9-a]", "glob: a range runs backwards in [\xC3\xA9-a]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct error error;
+    assert_null(glob_new(rows[i].glob, &error));
+    assert_string_equal(error.text, rows[i].error);
+  }
+}
+
+/* `unit` so often, and `end` behind it. */
+static char *repeat(const char *unit, size_t times, const char *end) {
+  size_t length = strlen(unit);
+  char *text = malloc(length * times + strlen(end) + 1);
+  assert_non_null(text);
+  for (size_t i = 0; i < times; i++)
+    memcpy(text + i * length, unit, length);
+  memcpy(text + length * times, end, strlen(end) + 1);
+  return text;
+}
+
+static void expect_refused(char *text, const char *why) {
+  struct error error;
+  assert_null(glob_new(text, &error));
+  assert_string_equal(error.text, why);
+  free(text);
+}
+
+static void expect_fits(char *text, const char *path, bool expected) {
+  assert_int_equal(fits(text, path), expected);
+  free(text);
+}
+
+static void one_that_is_too_long_is_refused(void **state) {
+  (void)state;
+  char *path = repeat("a", GLOB_LENGTH_MAX, "");
+  expect_fits(repeat("a", GLOB_LENGTH_MAX, ""), path, true);
+  expect_fits(repeat("?", GLOB_LENGTH_MAX, ""), path, true);
+  expect_fits(repeat("*", GLOB_LENGTH_MAX, ""), path, true);
+  free(path);
+  expect_refused(repeat("a", GLOB_LENGTH_MAX + 1, ""), "glob: longer than 4096 bytes");
+}
+
+static void braces_stand_for_no_more_than_the_limit(void **state) {
+  (void)state;
+  static const char why[] = "glob: its braces stand for more than 16384 bytes";
+  /* 2 to the 10th times 11 bytes, and 2 to the 11th times 12. */
+  expect_fits(repeat("{a,b}", 10, ""), "abababbbba", true);
+  expect_fits(repeat("{a,b}", 10, ""), "abababbbbc", false);
+  expect_refused(repeat("{a,b}", 11, ""), why);
+  expect_refused(repeat("{a,b}", 800, ""), why);
+  expect_refused(repeat("{{a,b},{c,d}}", 300, ""), why);
+  /* Those that stand for little may be many and deep. */
+  expect_fits(repeat("{}", GLOB_LENGTH_MAX / 2 - 1, "a"), "a", true);
+  char *nested = repeat("{", GLOB_LENGTH_MAX / 2 - 1, "");
+  char *closed = repeat("}", GLOB_LENGTH_MAX / 2 - 1, "");
+  char *both = repeat(nested, 1, closed);
+  char *named = repeat(both, 1, "a");
+  expect_fits(named, "a", true);
+  expect_refused(repeat("{", GLOB_LENGTH_MAX, ""), "glob: no } for the { at offset 0");
+  expect_refused(repeat("[", GLOB_LENGTH_MAX, ""), "glob: no ] for the [ at offset 0");
+  free(both);
+  free(closed);
+  free(nested);
+}
+
+/* With a way back for each star these would not end. */
+static void hostile_globs_end(void **state) {
+  (void)state;
+  char *name = repeat("a", 4095, "");
+  expect_fits(repeat("*a", 30, "*b"), name, false);
+  expect_fits(repeat("*a", 1500, "*"), name, true);
+  expect_fits(repeat("*a", 1500, "*[b]"), name, false);
+  expect_fits(repeat("?*", 1500, "[b]"), name, false);
+  free(name);
+  char *path = repeat("a/", 2047, "a");
+  expect_fits(repeat("**/a/", 30, "b"), path, false);
+  expect_fits(repeat("**/a/", 700, "[b]"), path, false);
+  expect_fits(repeat("**/a/", 700, "a"), path, true);
+  expect_fits(repeat("**/*a*/", 500, "[b]"), path, false);
+  free(path);
+}
+
+static void one_is_used_often(void **state) {
+  (void)state;
+  struct error error;
+  struct glob *glob = glob_new("{src,test}/**/*.[ch]", &error);
+  assert_non_null(glob);
+  for (int i = 0; i < 1000; i++) {
+    assert_true(glob_matches(glob, "src/x/y/a.c", 11, false));
+    assert_false(glob_matches(glob, "x/src/y/a.c", 11, false));
+  }
+  glob_free(glob);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(letters_stand_for_themselves),
+      cmocka_unit_test(a_question_mark_is_one_character),
+      cmocka_unit_test(a_star_stays_in_its_component),
+      cmocka_unit_test(two_stars_are_any_number_of_components),
+      cmocka_unit_test(brackets_are_one_of_their_characters),
+      cmocka_unit_test(braces_are_one_of_their_globs),
+      cmocka_unit_test(a_backslash_takes_the_meaning),
+      cmocka_unit_test(what_gitignore_adds_stands_for_itself),
+      cmocka_unit_test(a_slash_binds_to_the_root),
+      cmocka_unit_test(a_slash_at_the_end_wants_a_directory),
+      cmocka_unit_test(nothing_fits_an_empty_glob),
+      cmocka_unit_test(a_path_needs_no_end),
+      cmocka_unit_test(one_that_is_wrong_is_refused),
+      cmocka_unit_test(one_that_is_too_long_is_refused),
+      cmocka_unit_test(braces_stand_for_no_more_than_the_limit),
+      cmocka_unit_test(hostile_globs_end),
+      cmocka_unit_test(one_is_used_often),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,279 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/regular_file.h"
+#include "tests/support/proc.h"
+#include "tests/support/tree.h"
+
+static int open_file(const struct tree *tree, const char *name) {
+  struct error error = {.text = ""};
+  int fd = regular_file_open(tree->fd, name, &error);
+  assert_string_equal(error.text, "");
+  assert_true(fd >= 0);
+  return fd;
+}
+
+static void expect_refused(const struct tree *tree, const char *name, const char *text) {
+  struct error error = {.text = ""};
+  int descriptors = proc_fd_count(getpid());
+  assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
+  assert_string_equal(error.text, text);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void expect_content(int fd, const char *expected, size_t expected_length) {
+  struct error error = {.text = ""};
+  char *content;
+  size_t length;
+  assert_int_equal(regular_file_read(fd, "name", &content, &length, &error), 0);
+  assert_string_equal(error.text, "");
+  assert_int_equal(length, expected_length);
+  assert_memory_equal(content, expected, length);
+  free(content);
+}
+
+static void expect_unread(int fd, const char *text) {
+  struct error error = {.text = ""};
+  char *content = error.text;
+  size_t length;
+  assert_int_equal(regular_file_read(fd, "name", &content, &length, &error), -1);
+  assert_string_equal(error.text, text);
+  assert_null(content);
+}
+
+static void a_file_is_read(void **state) {
+  const struct tree *tree = *state;
+  char path[64];
+  tree_write(tree, "text", "one\ntwo", 0644);
+  tree_write(tree, "empty", "", 0644);
+  int fd = open_file(tree, "text");
+  expect_content(fd, "one\ntwo", 7);
+  close(fd);
+  fd = open_file(tree, "empty");
+  expect_content(fd, "", 0);
+  close(fd);
+  (void)snprintf(path, sizeof path, "%s/text", tree->path);
+  fd = open_file(tree, path);
+  expect_content(fd, "one\ntwo", 7);
+  close(fd);
+}
+
+static void links_are_followed(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "text", "x", 0644);
+  assert_int_equal(symlinkat("text", tree->fd, "link"), 0);
+  int fd = open_file(tree, "link");
+  expect_content(fd, "x", 1);
+  close(fd);
+  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
+  expect_refused(tree, "round", "cannot read file (Too many levels of symbolic links): round");
+}
+
+/* What is opened stays what it is, whatever becomes of its name. */
+static void the_descriptor_is_the_files(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "text", "old", 0644);
+  int fd = open_file(tree, "text");
+  assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
+  tree_write(tree, "text", "new", 0644);
+  expect_content(fd, "old", 3);
+  close(fd);
+}
+
+static void descriptors_are_safe(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "text", "x", 0644);
+  int fd = open_file(tree, "text");
+  int flags = fcntl(fd, F_GETFL);
+  assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+  assert_int_equal(flags & O_ACCMODE, O_RDONLY);
+  assert_true((flags & O_NONBLOCK) != 0);
+  assert_int_equal(flags & O_PATH, 0);
+  close(fd);
+}
+
+static void what_is_missing_is_not_found(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "text", "x", 0644);
+  assert_int_equal(symlinkat("nothing", tree->fd, "dangling"), 0);
+  expect_refused(tree, "missing", "file not found: missing");
+  expect_refused(tree, "no/such/file", "file not found: no/such/file");
+  expect_refused(tree, "text/below", "file not found: text/below");
+  expect_refused(tree, "dangling", "file not found: dangling");
+  expect_refused(tree, "", "file not found: ");
+}
+
+static void other_errors_have_a_reason(void **state) {
+  const struct tree *tree = *state;
+  char name[302];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  struct error error;
+  assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
+  assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
+}
+
+static void who_may_not_read_is_told(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "secret", "x", 0600);
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  assert_int_equal(seteuid(65534), 0);
+  struct error error = {.text = ""};
+  int fd = regular_file_open(tree->fd, "secret", &error);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(fd, -1);
+  assert_string_equal(error.text, "cannot read file (Permission denied): secret");
+}
+
+static void make_socket(const struct tree *tree, const char *name) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", tree->path, name);
+  assert_in_range(length, 1, sizeof address.sun_path - 1);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+  close(fd);
+}
+
+static void other_kinds_are_refused_by_name(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "directory", 0755);
+  make_socket(tree, "socket");
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
+  assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
+  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
+  expect_refused(tree, "directory", "not a regular file but a directory: directory");
+  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
+  expect_refused(tree, "link", "not a regular file but a FIFO: link");
+  expect_refused(tree, "socket", "not a regular file but a socket: socket");
+  expect_refused(tree, "block", "not a regular file but a block device: block");
+  expect_refused(tree, "/dev/zero", "not a regular file but a character device: /dev/zero");
+  expect_refused(tree, "/dev/tty", "not a regular file but a character device: /dev/tty");
+}
+
+static void kinds_have_names(void **state) {
+  (void)state;
+  assert_string_equal(regular_file_kind(S_IFREG | 0644), "a regular file");
+  assert_string_equal(regular_file_kind(S_IFLNK | 0777), "a symbolic link");
+  assert_string_equal(regular_file_kind(0), "of an unknown kind");
+}
+
+/* A file of this many zeros, none of them on the disk. */
+static int open_sized(const struct tree *tree, off_t size) {
+  tree_write(tree, "sized", "", 0644);
+  int fd = openat(tree->fd, "sized", O_WRONLY | O_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(ftruncate(fd, size), 0);
+  close(fd);
+  return open_file(tree, "sized");
+}
+
+static void the_limit_is_to_the_byte(void **state) {
+  const struct tree *tree = *state;
+  char *zeros = calloc(1, REGULAR_FILE_MOST);
+  assert_non_null(zeros);
+  int fd = open_sized(tree, REGULAR_FILE_MOST);
+  expect_content(fd, zeros, REGULAR_FILE_MOST);
+  close(fd);
+  free(zeros);
+  fd = open_sized(tree, REGULAR_FILE_MOST + 1);
+  expect_unread(fd, "file exceeds 1 MB limit");
+  close(fd);
+  fd = open_sized(tree, (off_t)1 << 40);
+  expect_unread(fd, "file exceeds 1 MB limit");
+  close(fd);
+}
+
+static void growth_counts(void **state) {
+  const struct tree *tree = *state;
+  int fd = open_sized(tree, REGULAR_FILE_MOST);
+  int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
+  assert_true(writer >= 0);
+  assert_int_equal(write(writer, "x", 1), 1);
+  expect_unread(fd, "file exceeds 1 MB limit");
+  close(writer);
+  close(fd);
+}
+
+/* Their size is said to be 0. */
+static void files_of_the_kernel_are_read(void **state) {
+  const struct tree *tree = *state;
+  struct error error;
+  char *content;
+  size_t length;
+  int fd = open_file(tree, "/proc/self/status");
+  assert_int_equal(regular_file_read(fd, "status", &content, &length, &error), 0);
+  assert_true(length > 5);
+  assert_memory_equal(content, "Name:", 5);
+  free(content);
+  close(fd);
+}
+
+static void read_errors_have_a_reason(void **state) {
+  const struct tree *tree = *state;
+  int ends[2];
+  int fd = open(tree->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_true(fd >= 0);
+  expect_unread(fd, "cannot read file (Is a directory): name");
+  close(fd);
+  assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): name");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* A writer that waits for a reader must not take us for it, to be left alone at once. */
+static void a_fifo_is_not_opened(void **state) {
+  const struct tree *tree = *state;
+  char path[64];
+  char events[512];
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
+  tree_write(tree, "text", "x", 0644);
+  int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  (void)snprintf(path, sizeof path, "%s/fifo", tree->path);
+  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
+  assert_int_equal(read(watch, events, sizeof events), -1);
+  (void)snprintf(path, sizeof path, "%s/text", tree->path);
+  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  close(open_file(tree, "text"));
+  assert_true(read(watch, events, sizeof events) > 0);
+  close(watch);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_file_is_read),
+      TEST(links_are_followed),
+      TEST(the_descriptor_is_the_files),
+      TEST(descriptors_are_safe),
+      TEST(what_is_missing_is_not_found),
+      TEST(other_errors_have_a_reason),
+      TEST(who_may_not_read_is_told),
+      TEST(other_kinds_are_refused_by_name),
+      TEST(kinds_have_names),
+      TEST(a_fifo_is_not_opened),
+      TEST(the_limit_is_to_the_byte),
+      TEST(growth_counts),
+      TEST(files_of_the_kernel_are_read),
+      TEST(read_errors_have_a_reason),
+  };
+  return cmocka_run_group_tests_name("regular file", tests, NULL, NULL);
+}

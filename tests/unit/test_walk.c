@@ -1,0 +1,254 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/walk.h"
+#include "tests/support/tree.h"
+
+/* All entries, each with its kind as one letter, parted by spaces. */
+struct listing {
+  char text[4096];
+};
+
+static void add(struct listing *self, const struct walk_entry *entry) {
+  size_t length = strlen(self->text);
+  int added = snprintf(self->text + length, sizeof self->text - length, "%s%c:%s",
+                       length > 0 ? " " : "", "fdlo"[entry->kind], entry -> path);
+  assert_in_range(added, 1, (int)(sizeof self->text - length) - 1);
+}
+
+/* What must hold for each. */
+static void check(const struct walk_entry *entry) {
+  assert_int_equal(strlen(entry->path), entry->length);
+  const char *slash = strrchr(entry->path, '/');
+  assert_string_equal(entry->name, slash == NULL ? entry->path : slash + 1);
+  int depth = 0;
+  for (const char *at = entry->path; *at != '\0'; at++)
+    depth += *at == '/';
+  assert_int_equal(entry->depth, depth);
+  struct stat stat;
+  assert_int_equal(fstatat(entry->parent, entry->name, &stat, AT_SYMLINK_NOFOLLOW), 0);
+  assert_int_equal(entry->kind == WALK_DIRECTORY, S_ISDIR(stat.st_mode));
+  assert_int_equal(entry->kind == WALK_FILE, S_ISREG(stat.st_mode));
+}
+
+static struct listing list(const struct tree *tree, const char *const *left_out) {
+  struct listing listing = {.text = ""};
+  struct walk *walk = walk_new(tree->fd, left_out, true);
+  assert_non_null(walk);
+  struct walk_entry entry;
+  while (walk_next(walk, &entry)) {
+    check(&entry);
+    add(&listing, &entry);
+  }
+  assert_false(walk_next(walk, &entry));
+  assert_int_equal(walk_missed(walk), 0);
+  walk_free(walk);
+  return listing;
+}
+
+static void a_directory_comes_before_what_is_in_it(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "b", 0700);
+  tree_make_directory(tree, "b/d", 0700);
+  tree_make_directory(tree, "empty", 0700);
+  tree_write(tree, "b/d/e", "", 0600);
+  tree_write(tree, "b/a", "", 0600);
+  tree_write(tree, "b/z", "", 0600);
+  tree_write(tree, "a", "", 0600);
+  tree_write(tree, "c", "", 0000);
+  assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
+}
+
+static void an_empty_one_has_nothing(void **state) {
+  assert_string_equal(list(*state, NULL).text, "");
+}
+
+static void names_are_in_the_order_of_bytes(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {"a", "\xFF", "B", "\xC3\xA9", ".x", "a-b", "a.b", "ab", "_"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    tree_write(tree, names[i], "", 0600);
+  assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
+}
+
+static void no_link_is_followed(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0700);
+  assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
+  assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
+  assert_int_equal(symlinkat("/", tree->fd, "slash"), 0);
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
+}
+
+static void directories_are_left_out_by_name(void **state) {
+  const struct tree *tree = *state;
+  static const char *const left_out[] = {".git", "bin", NULL};
+  tree_make_directory(tree, ".git", 0700);
+  tree_write(tree, ".git/x", "", 0600);
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/bin", 0700);
+  tree_make_directory(tree, "binary", 0700);
+  tree_write(tree, "a/bin/x", "", 0600);
+  tree_write(tree, "binary/bin", "", 0600); /* a file */
+  assert_string_equal(list(tree, left_out).text, "d:a d:binary f:binary/bin");
+}
+
+static void who_asks_may_stay_out(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0700);
+  tree_write(tree, "a/x", "", 0600);
+  tree_make_directory(tree, "b", 0700);
+  tree_write(tree, "b/x", "", 0600);
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct listing listing = {.text = ""};
+  struct walk_entry entry;
+  while (walk_next(walk, &entry)) {
+    add(&listing, &entry);
+    if (strcmp(entry.path, "a") == 0)
+      walk_stay_out(walk);
+  }
+  assert_string_equal(listing.text, "d:a d:b f:b/x");
+  walk_free(walk);
+}
+
+/* The entry is known, and is another thing when the walk would go in. */
+static void what_changes_meanwhile_is_no_error(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "gone", 0700);
+  tree_make_directory(tree, "linked", 0700);
+  tree_make_directory(tree, "piped", 0700);
+  tree_make_directory(tree, "stays", 0700);
+  tree_write(tree, "stays/x", "", 0600);
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct listing listing = {.text = ""};
+  struct walk_entry entry;
+  while (walk_next(walk, &entry)) {
+    add(&listing, &entry);
+    if (entry.kind != WALK_DIRECTORY || strcmp(entry.name, "stays") == 0)
+      continue;
+    assert_int_equal(unlinkat(tree->fd, entry.name, AT_REMOVEDIR), 0);
+    if (strcmp(entry.name, "linked") == 0)
+      assert_int_equal(symlinkat("stays", tree->fd, "linked"), 0);
+    if (strcmp(entry.name, "piped") == 0)
+      assert_int_equal(mkfifoat(tree->fd, "piped", 0600), 0);
+  }
+  assert_string_equal(listing.text, "d:gone d:linked d:piped d:stays f:stays/x");
+  assert_int_equal(walk_missed(walk), 0);
+  walk_free(walk);
+}
+
+static void what_is_too_deep_is_counted(void **state) {
+  const struct tree *tree = *state;
+  static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
+  int fd = openat(tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
+    assert_int_equal(mkdirat(fd, name, 0700), 0);
+    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(below >= 0);
+    close(fd);
+    fd = below;
+  }
+  close(fd);
+  struct walk *walk = walk_new(tree->fd, NULL, false);
+  struct walk_entry entry;
+  int count = 0;
+  while (walk_next(walk, &entry)) {
+    assert_int_equal(entry.depth, count);
+    count++;
+    assert_int_equal(entry.length, (size_t)count * sizeof name - 1);
+  }
+  assert_int_equal(count, WALK_DEPTH_MAX);
+  assert_int_equal(walk_missed(walk), 1);
+  walk_free(walk);
+  /* By the path it is too long to be removed: layer by layer from above. */
+  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
+    char inner[2 * sizeof name];
+    (void)snprintf(inner, sizeof inner, "%s/%s", name, name);
+    bool more = renameat(tree->fd, inner, tree->fd, "next") == 0;
+    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
+    assert_int_equal(more ? renameat(tree->fd, "next", tree->fd, name) : 0, 0);
+  }
+}
+
+static void many_names_come_once_each(void **state) {
+  const struct tree *tree = *state;
+  enum { COUNT = 3000 };
+  for (int i = 0; i < COUNT; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "%d", i);
+    tree_write(tree, name, "", 0600);
+  }
+  for (int sorted = 0; sorted < 2; sorted++) {
+    bool seen[COUNT] = {false};
+    char last[16] = "";
+    struct walk *walk = walk_new(tree->fd, NULL, sorted == 1);
+    struct walk_entry entry;
+    int count = 0;
+    for (; walk_next(walk, &entry); count++) {
+      int number = (int)strtol(entry.name, NULL, 10);
+      assert_false(seen[number]);
+      seen[number] = true;
+      assert_true(sorted == 0 || strcmp(last, entry.name) < 0);
+      (void)snprintf(last, sizeof last, "%.15s", entry.name);
+    }
+    assert_int_equal(count, COUNT);
+    walk_free(walk);
+  }
+}
+
+static void a_root_that_is_none_is_refused(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "a", "", 0600);
+  int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
+  assert_null(walk_new(fd, NULL, false));
+  assert_int_equal(errno, ENOTDIR);
+  close(fd);
+  walk_free(NULL);
+}
+
+static void it_may_end_in_the_middle(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0700);
+  tree_write(tree, "a/x", "", 0600);
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct walk_entry entry;
+  assert_true(walk_next(walk, &entry));
+  assert_true(walk_next(walk, &entry));
+  assert_string_equal(entry.path, "a/x");
+  int parent = entry.parent;
+  walk_free(walk);
+  assert_int_equal(fcntl(parent, F_GETFD), -1); /* none is left open */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_directory_comes_before_what_is_in_it, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(names_are_in_the_order_of_bytes, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(no_link_is_followed, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(directories_are_left_out_by_name, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(who_asks_may_stay_out, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_changes_meanwhile_is_no_error, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_too_deep_is_counted, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(many_names_come_once_each, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(it_may_end_in_the_middle, tree_set_up, tree_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
