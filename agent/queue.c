@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/step/kinds/kinds.h"
 #include "wire/memory.h"
 
 struct queued *queued_new(const struct taken *taken) {
   struct queued *self = memory_allocate(sizeof *self);
   *self = (struct queued){.taken = *taken};
   self->taken.payload = memory_copy(taken->payload, taken->length);
-  self->refused = step_parse(&self->step, taken->payload, taken->length, &self->error) != 0;
+  self->refused = step_parse(&self->step, kinds, taken->payload, taken->length, &self->error) != 0;
   if (!taken->whole) {
     self->refused = true;
     (void)error_set(&self->error, "payload: expected at most %zu bytes", STEP_PAYLOAD_MAX);
@@ -48,7 +49,7 @@ struct queued *queue_pop(struct queue *self) {
 struct queued *queue_take_run(struct queue *self, const char *step_id) {
   for (size_t i = 0; i < self->count; i++) {
     const struct queued *queued = self->items[i];
-    if (!queued->refused && queued->step.kind == STEP_RUN &&
+    if (!queued->refused && step_is_work(&queued->step) &&
         strcmp(queued->step.step_id, step_id) == 0)
       return take_out(self, i);
   }

@@ -42,7 +42,7 @@ bool queue_is_full(const struct queue *self);
 /* The oldest; NULL when there is none. The caller's from here on. */
 struct queued *queue_pop(struct queue *self);
 
-/* The oldest run of this stepId, taken out; NULL when there is none. */
+/* The oldest that is to be run and has this stepId, taken out; NULL when there is none. */
 struct queued *queue_take_run(struct queue *self, const char *step_id);
 
 /* Takes out and frees those of which `drop` says so, the oldest first. */

@@ -6,18 +6,18 @@
 
 static void note_shutdown(void *context, struct queued *queued) {
   bool *there = context;
-  *there |= !queued->refused && queued->step.kind == STEP_SHUTDOWN;
+  *there |= !queued->refused && queued->step.kind == &step_shutdown;
 }
 
 /* A cancel may come twice. A shutdown comes once more only where one waits already: ids are not
    told apart by kind, and it must not be lost. */
 static bool may_come_once_more(struct rollback *self, const struct queued *queued) {
   bool waits = false;
-  if (queued->refused || queued->step.kind == STEP_CANCEL)
+  if (queued->refused || queued->step.kind == &step_cancel)
     return false;
-  if (queued->step.kind == STEP_SHUTDOWN)
+  if (queued->step.kind == &step_shutdown)
     supply_each(self->supply, note_shutdown, &waits);
-  return queued->step.kind == STEP_RUN || waits;
+  return step_is_work(&queued->step) || waits;
 }
 
 bool rollback_settles(struct rollback *self, const struct queued *queued) {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <strings.h>
 
-#include "agent/command_text.h"
+#include "agent/step/kinds/kind.h"
 
 /* How much of a refused payload is shown. */
 #define PAYLOAD_SHOWN 200
@@ -13,7 +13,7 @@ void step_log_done(const struct log *log, const struct step *step,
                    const struct step_run_report *report) {
   const struct step_result *result = &report->result;
   char command[400];
-  command_text(step->command, step->args, command, sizeof command);
+  kind_describe(step, command, sizeof command);
   /* -1 is the agent's own word on a step; a command's own last words are in the stream. */
   bool tell = result->exit_code == -1 && result->error_message != NULL;
   log_line(log, result->exit_code == 0 ? LOG_INFO : LOG_WARN, step->step_id,

@@ -93,7 +93,7 @@ static void on_run_waits(void *owner) {
 
 static bool next_is_run(const struct worker *self) {
   const struct queued *oldest = supply_oldest(self->supply);
-  return oldest != NULL && !oldest->refused && oldest->step.kind == STEP_RUN;
+  return oldest != NULL && !oldest->refused && step_is_work(&oldest->step);
 }
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
@@ -147,7 +147,7 @@ void worker_delivered(struct worker *self) {
 }
 
 static void begin(struct worker *self, struct queued *queued) {
-  if (!queued->refused && queued->step.kind == STEP_RUN) {
+  if (!queued->refused && step_is_work(&queued->step)) {
     begin_run(self, queued);
   } else if (queued->refused) {
     step_log_refused(self->context.log, queued->step.step_id, &queued->error, queued->taken.payload,
@@ -211,7 +211,7 @@ static bool on_arrived(void *owner, struct queued *queued) {
   struct worker *self = owner;
   if (self->run == NULL)
     self->handler->busy(self->owner); /* else the time may be running that it waits for Redis */
-  if (!queued->refused && queued->step.kind == STEP_CANCEL) {
+  if (!queued->refused && queued->step.kind == &step_cancel) {
     cancel(self, queued->step.step_id);
     remove_unanswered(self, &queued->taken);
   } else if (!rollback_settles(&self->rollback, queued)) {

@@ -253,6 +253,21 @@ char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length) 
   return copy;
 }
 
+size_t json_guard_unmark_nul(char *text) {
+  const char *start = text;
+  char *out = text;
+  for (const char *mark; (mark = strstr(text, JSON_GUARD_NUL)) != NULL;) {
+    size_t run = (size_t)(mark - text);
+    memmove(out, text, run);
+    out += run;
+    *out++ = '\0';
+    text += run + NUL_LENGTH;
+  }
+  size_t rest = strlen(text);
+  memmove(out, text, rest + 1);
+  return (size_t)(out + rest - start);
+}
+
 size_t json_guard_text_offset(const char *copy, size_t offset) {
   size_t marks = 0;
   for (size_t i = 0; i < offset; i++)

@@ -51,6 +51,9 @@ int json_guard_scan(struct json_guard *self, const char *text, size_t length, co
 
 char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length);
 
+/* Puts the NULs back into such a string, in place; its length, without the NUL behind it. */
+size_t json_guard_unmark_nul(char *text);
+
 /* The offset in the text that this offset in its copy stands for. */
 size_t json_guard_text_offset(const char *copy, size_t offset);
 

@@ -1,89 +1,48 @@
 #include "wire/step.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <cjson/cJSON.h>
 
 #include "wire/json_guard.h"
 #include "wire/memory.h"
-#include "wire/step_field.h"
 
-static const char *const kind_names[] = {
-    [STEP_RUN] = "run",
-    [STEP_SHUTDOWN] = "shutdown",
-    [STEP_CANCEL] = "cancel",
-};
+const struct step_kind step_shutdown = {.name = "shutdown"};
+const struct step_kind step_cancel = {.name = "cancel"};
 
-enum { KIND_COUNT = sizeof kind_names / sizeof kind_names[0] };
+/* The most kinds that there may be. */
+#define KINDS_MAX 32
 
-static int read_kind(const struct step_field *self, cJSON *value, void *place, struct error *error);
+static const struct step_field id_field = {.name = "stepId",
+                                           .type = &step_field_text,
+                                           .offset = offsetof(struct step, step_id),
+                                           .required = true,
+                                           .minimum = 1,
+                                           .maximum = STEP_ID_MAX};
 
-#define RUN (1u << STEP_RUN)
-#define EVERY_KIND (~0u)
+static const struct step_field version_field = {.name = "schemaVersion",
+                                                .type = &step_field_integer,
+                                                .offset = offsetof(struct step, schema_version),
+                                                .minimum = 1,
+                                                .maximum = 1,
+                                                .fallback = 1};
 
-/* Read in this order: the kind decides which of the rows behind it count. */
-static const struct step_field fields[] = {
-    {.name = "stepId",
-     .kinds = EVERY_KIND,
-     .read = step_field_text,
-     .offset = offsetof(struct step, step_id),
-     .required = true,
-     .minimum = 1,
-     .maximum = STEP_ID_MAX},
-    {.name = "schemaVersion",
-     .kinds = EVERY_KIND,
-     .read = step_field_integer,
-     .offset = offsetof(struct step, schema_version),
-     .minimum = 1,
-     .maximum = 1,
-     .fallback = 1},
-    {.name = "kind", .kinds = EVERY_KIND, .read = read_kind, .offset = offsetof(struct step, kind)},
-    {.name = "command",
-     .kinds = RUN,
-     .read = step_field_text,
-     .offset = offsetof(struct step, command),
-     .required = true,
-     .minimum = 1},
-    {.name = "args", .kinds = RUN, .read = step_field_texts, .offset = offsetof(struct step, args)},
-    {.name = "workingDirectory",
-     .kinds = RUN,
-     .read = step_field_text,
-     .offset = offsetof(struct step, working_directory)},
-    {.name = "env", .kinds = RUN, .read = step_field_env, .offset = offsetof(struct step, env)},
-    {.name = "timeoutSeconds",
-     .kinds = RUN,
-     .read = step_field_integer,
-     .offset = offsetof(struct step, timeout_seconds),
-     .minimum = 1,
-     .maximum = STEP_TIMEOUT_MAX_SECONDS,
-     .fallback = STEP_TIMEOUT_DEFAULT_SECONDS},
-};
+static const struct step_field directory_field = {.name = "workingDirectory",
+                                                  .type = &step_field_text,
+                                                  .offset =
+                                                      offsetof(struct step, working_directory)};
 
-static int read_kind(const struct step_field *self, cJSON *value, void *place,
-                     struct error *error) {
-  enum step_kind *kind = place;
-  *kind = STEP_RUN;
-  if (value == NULL)
-    return 0;
-  char expected[128] = "one of ";
-  for (int i = 0; i < KIND_COUNT; i++) {
-    if (cJSON_IsString(value) && strcasecmp(value->valuestring, kind_names[i]) == 0) {
-      *kind = (enum step_kind)i;
-      return 0;
-    }
-    size_t length = strlen(expected);
-    (void)snprintf(expected + length, sizeof expected - length, "%s%s", i > 0 ? ", " : "",
-                   kind_names[i]);
-  }
-  if (!cJSON_IsString(value))
-    return step_field_refuse(self, expected, value, error);
-  char shown[STEP_FIELD_SHOWN_SIZE];
-  step_field_show(shown, value->valuestring, strlen(value->valuestring));
-  return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
+static const struct step_field timeout_field = {.name = "timeoutSeconds",
+                                                .type = &step_field_integer,
+                                                .offset = offsetof(struct step, timeout_seconds),
+                                                .minimum = 1,
+                                                .maximum = STEP_TIMEOUT_MAX_SECONDS,
+                                                .fallback = STEP_TIMEOUT_DEFAULT_SECONDS};
+
+bool step_is_work(const struct step *self) {
+  return self->kind->subject != NULL;
 }
 
 /* cJSON cannot tell a want of memory from bad JSON: with this it has none to tell. */
@@ -135,23 +94,68 @@ static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   return NULL;
 }
 
-static int read_fields(struct step *self, cJSON *root, struct error *error) {
-  if (step_field_unique(root, "", error) != 0)
+static int read_field(const struct step_field *field, const cJSON *root, void *place,
+                      struct error *error) {
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(root, field->name);
+  if (cJSON_IsNull(value))
+    value = NULL;
+  return field->type->read(field, value, (char *)place + field->offset, error);
+}
+
+static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
+                     struct error *error) {
+  const char *names[KINDS_MAX + 1] = {0};
+  for (size_t i = 0; i < KINDS_MAX && kinds[i] != NULL; i++)
+    names[i] = kinds[i]->name;
+  static const struct step_field field = {.name = "kind"};
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(root, field.name);
+  unsigned chosen;
+  if (step_field_choose(&field, names, cJSON_IsNull(value) ? NULL : value, &chosen, error) != 0)
     return -1;
-  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-    const struct step_field *field = &fields[i];
-    if ((field->kinds & (1u << self->kind)) == 0)
-      continue;
-    cJSON *value = cJSON_GetObjectItemCaseSensitive(root, field->name);
-    if (cJSON_IsNull(value))
-      value = NULL;
-    if (field->read(field, value, (char *)self + field->offset, error) != 0)
-      return -1;
-  }
+  self->kind = kinds[chosen];
   return 0;
 }
 
-int step_parse(struct step *self, const char *payload, size_t length, struct error *error) {
+/* What every kind with a subject has, and what only this one has. */
+static int read_work(struct step *self, const cJSON *root, struct error *error) {
+  const struct step_kind *kind = self->kind;
+  const struct step_field subject = {.name = kind->subject,
+                                     .type = &step_field_text,
+                                     .offset = offsetof(struct step, subject),
+                                     .required = true,
+                                     .minimum = 1};
+  if (read_field(&subject, root, self, error) != 0 ||
+      read_field(&directory_field, root, self, error) != 0 ||
+      read_field(&timeout_field, root, self, error) != 0)
+    return -1;
+  if (kind->field_count == 0)
+    return 0;
+  self->fields = memory_allocate(kind->size);
+  memset(self->fields, 0, kind->size);
+  for (size_t i = 0; i < kind->field_count; i++)
+    if (read_field(&kind->fields[i], root, self->fields, error) != 0)
+      return -1;
+  return 0;
+}
+
+/* The stepId replaces the one that was found in a text that might have been broken. */
+static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
+                       struct error *error) {
+  if (step_field_unique(root, "", error) != 0)
+    return -1;
+  struct step read = {0};
+  if (read_field(&id_field, root, &read, error) != 0)
+    return -1;
+  free(self->step_id);
+  self->step_id = read.step_id;
+  if (read_field(&version_field, root, self, error) != 0 ||
+      read_kind(self, kinds, root, error) != 0)
+    return -1;
+  return step_is_work(self) ? read_work(self, root, error) : 0;
+}
+
+int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
+               size_t length, struct error *error) {
   *self = (struct step){0};
   struct json_guard guard;
   int unsafe = json_guard_scan(&guard, payload, length, "stepId", error);
@@ -169,22 +173,20 @@ int step_parse(struct step *self, const char *payload, size_t length, struct err
   free(marked);
   if (root == NULL)
     return -1;
-  int result = read_fields(self, root, error);
+  int result = read_fields(self, kinds, root, error);
   cJSON_Delete(root);
   return result;
 }
 
-static void release_texts(char **texts) {
-  for (char **text = texts; text != NULL && *text != NULL; text++)
-    free(*text);
-  free(texts);
-}
-
 void step_release(struct step *self) {
+  for (size_t i = 0; self->fields != NULL && i < self->kind->field_count; i++) {
+    const struct step_field *field = &self->kind->fields[i];
+    if (field->type->release != NULL)
+      field->type->release((char *)self->fields + field->offset);
+  }
+  free(self->fields);
   free(self->step_id);
-  free(self->command);
-  release_texts(self->args);
+  free(self->subject);
   free(self->working_directory);
-  release_texts(self->env);
   *self = (struct step){0};
 }

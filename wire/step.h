@@ -1,17 +1,17 @@
 #ifndef WIRE_STEP_H
 #define WIRE_STEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "wire/error.h"
+#include "wire/step_field.h"
 
 /* Echoed where a step's own id could not be read. */
 #define STEP_NIL_ID "00000000-0000-0000-0000-000000000000"
 
 /* The largest payload that is taken, in bytes; a larger one is refused. */
 #define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024)
-
-enum step_kind { STEP_RUN, STEP_SHUTDOWN, STEP_CANCEL };
 
 /* The longest stepId, in bytes; it goes into every event. */
 #define STEP_ID_MAX 1024
@@ -20,20 +20,38 @@ enum step_kind { STEP_RUN, STEP_SHUTDOWN, STEP_CANCEL };
 #define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
 #define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
+/* What a kind of step is on the wire. Static. */
+struct step_kind {
+  const char *name;    /* in `kind`, there in upper or lower case */
+  const char *subject; /* the field that says what it is about, a text, required, not empty: the
+                          command of a run, a path; NULL: it has none, and nothing is run for it */
+  const struct step_field *fields; /* the others that only this kind has */
+  size_t field_count;
+  size_t size; /* of the struct that they are read into */
+};
+
+/* The kinds that say something to the agent itself. */
+extern const struct step_kind step_shutdown;
+extern const struct step_kind step_cancel;
+
 /* One Step as it was sent, checked. All strings are UTF-8 without NUL, owned by the step. */
 struct step {
   unsigned schema_version; /* always 1 */
   char *step_id;           /* never NULL after step_parse, refused or not; cancel: whom to stop */
-  enum step_kind kind;
-  char *command;           /* run: not empty; else NULL */
-  char **args;             /* what follows the command, NULL-terminated; never NULL in a run */
+  const struct step_kind *kind;
+  /* Of a kind that has a subject, else 0 and NULL: */
+  char *subject;
   char *working_directory; /* NULL when the step names none or an empty one */
-  char **env;              /* "NAME=value", NULL-terminated, each name once; never NULL in a run */
   unsigned timeout_seconds;
+  void *fields; /* the kind's own, in its struct */
 };
 
+/* Something is done for it, and it is answered; the others speak to the agent itself. */
+bool step_is_work(const struct step *self);
+
 /*
- * Reads one payload (JSON, `length` bytes, no NUL needed behind them). Fields that its kind does
+ * Reads one payload (JSON, `length` bytes, no NUL needed behind them). `kinds` are those that are
+ * known, ended by NULL; the first is that of a step that names none. Fields that its kind does
  * not have are ignored, whatever they hold. Returns 0, or -1 when the step is refused: then
  * error->text names the field and what was expected and shows no values but a kind or a number;
  * step_id is the payload's where it could be read (also from broken JSON), else STEP_NIL_ID, and
@@ -43,7 +61,8 @@ struct step {
  * times `length` for strings and 100 bytes for each value of the JSON, of which there may be
  * JSON_GUARD_VALUES_MAX; aborts when there is none.
  */
-int step_parse(struct step *self, const char *payload, size_t length, struct error *error);
+int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
+               size_t length, struct error *error);
 
 /* Also of a step that is all zeros. Leaves it so. */
 void step_release(struct step *self);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "wire/json_guard.h"
 #include "wire/memory.h"
@@ -70,7 +71,8 @@ static char *take_text(cJSON *value) {
   return text;
 }
 
-int step_field_text(const struct step_field *self, cJSON *value, void *place, struct error *error) {
+static int read_text(const struct step_field *self, cJSON *value, void *place,
+                     struct error *error) {
   const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
   if (value == NULL)
     return self->required ? refuse(self->name, expected, value, error) : 0;
@@ -86,11 +88,34 @@ int step_field_text(const struct step_field *self, cJSON *value, void *place, st
                      length);
   if (length == 0)
     return 0;
-  char **text = place;
-  free(*text);
-  *text = take_text(value);
+  *(char **)place = take_text(value);
   return 0;
 }
+
+static void release_text(void *place) {
+  free(*(char **)place);
+}
+
+const struct step_field_type step_field_text = {.read = read_text, .release = release_text};
+
+/* A NUL in it was marked by the guard, as what is no UTF-8. */
+static int read_bytes(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
+  if (value == NULL && !self->required)
+    return 0;
+  if (!cJSON_IsString(value))
+    return refuse(self->name, "a string", value, error);
+  struct step_bytes *bytes = place;
+  bytes->text = take_text(value);
+  bytes->length = json_guard_unmark_nul(bytes->text);
+  return 0;
+}
+
+static void release_bytes(void *place) {
+  free(((struct step_bytes *)place)->text);
+}
+
+const struct step_field_type step_field_bytes = {.read = read_bytes, .release = release_bytes};
 
 /* An empty list for as many texts as the value has members, at the place. */
 static char **new_texts(const cJSON *value, void *place) {
@@ -103,8 +128,8 @@ static char **new_texts(const cJSON *value, void *place) {
   return texts;
 }
 
-int step_field_texts(const struct step_field *self, cJSON *value, void *place,
-                     struct error *error) {
+static int read_texts(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
   if (value != NULL && !cJSON_IsArray(value))
     return refuse(self->name, "an array of strings", value, error);
   char **texts = new_texts(value, place);
@@ -121,6 +146,15 @@ int step_field_texts(const struct step_field *self, cJSON *value, void *place,
   }
   return 0;
 }
+
+static void release_texts(void *place) {
+  char **texts = *(char ***)place;
+  for (char **text = texts; text != NULL && *text != NULL; text++)
+    free(*text);
+  free(texts);
+}
+
+const struct step_field_type step_field_texts = {.read = read_texts, .release = release_texts};
 
 static void member_path(char out[PATH_SIZE], const char *path, const char *name, size_t length) {
   char shown[STEP_FIELD_SHOWN_SIZE];
@@ -156,7 +190,7 @@ static char *join_variable(const char *name, const char *value) {
   return variable;
 }
 
-int step_field_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
+static int read_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
   if (value != NULL && !cJSON_IsObject(value))
     return refuse(self->name, "an object of strings", value, error);
   char **texts = new_texts(value, place);
@@ -176,26 +210,83 @@ int step_field_env(const struct step_field *self, cJSON *value, void *place, str
   return 0;
 }
 
-int step_field_integer(const struct step_field *self, cJSON *value, void *place,
-                       struct error *error) {
-  unsigned *number = place;
-  *number = self->fallback;
-  if (value == NULL)
-    return 0;
+const struct step_field_type step_field_env = {.read = read_env, .release = release_texts};
+
+static int read_number(const struct step_field *self, cJSON *value, double minimum, double maximum,
+                       double *number, struct error *error) {
   char expected[64];
-  if (self->minimum == self->maximum)
-    (void)snprintf(expected, sizeof expected, "%u", self->minimum);
+  if (minimum == maximum)
+    (void)snprintf(expected, sizeof expected, "%.0f", minimum);
   else
-    (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
-                   self->maximum);
+    (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
   if (!cJSON_IsNumber(value))
     return refuse(self->name, expected, value, error);
-  double got = value->valuedouble;
-  if (got < self->minimum || got > self->maximum || got > (unsigned)got)
-    return error_set(error, "%s: expected %s, got %.15g", self->name, expected, got);
-  *number = (unsigned)got;
+  *number = value->valuedouble;
+  if (*number < minimum || *number > maximum || *number != (double)(int64_t)*number)
+    return error_set(error, "%s: expected %s, got %.15g", self->name, expected, *number);
   return 0;
 }
+
+static int read_integer(const struct step_field *self, cJSON *value, void *place,
+                        struct error *error) {
+  double number = self->fallback;
+  if (value != NULL && read_number(self, value, self->minimum, self->maximum, &number, error) != 0)
+    return -1;
+  *(unsigned *)place = (unsigned)number;
+  return 0;
+}
+
+const struct step_field_type step_field_integer = {.read = read_integer};
+
+static int read_count(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
+  double number = 0;
+  if (value != NULL && read_number(self, value, INT32_MIN, INT32_MAX, &number, error) != 0)
+    return -1;
+  *(unsigned *)place = number < 1 ? self->fallback : (unsigned)number;
+  return 0;
+}
+
+const struct step_field_type step_field_count = {.read = read_count};
+
+static int read_flag(const struct step_field *self, cJSON *value, void *place,
+                     struct error *error) {
+  if (value != NULL && !cJSON_IsBool(value))
+    return refuse(self->name, "true or false", value, error);
+  *(bool *)place = value != NULL ? cJSON_IsTrue(value) : self->fallback != 0;
+  return 0;
+}
+
+const struct step_field_type step_field_flag = {.read = read_flag};
+
+int step_field_choose(const struct step_field *self, const char *const *choices, cJSON *value,
+                      unsigned *place, struct error *error) {
+  *place = 0;
+  if (value == NULL)
+    return 0;
+  char expected[160] = "one of ";
+  for (unsigned i = 0; choices[i] != NULL; i++) {
+    if (cJSON_IsString(value) && strcasecmp(value->valuestring, choices[i]) == 0) {
+      *place = i;
+      return 0;
+    }
+    size_t length = strlen(expected);
+    (void)snprintf(expected + length, sizeof expected - length, "%s%s", i > 0 ? ", " : "",
+                   choices[i]);
+  }
+  if (!cJSON_IsString(value))
+    return refuse(self->name, expected, value, error);
+  char shown[STEP_FIELD_SHOWN_SIZE];
+  step_field_show(shown, value->valuestring, strlen(value->valuestring));
+  return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
+}
+
+static int read_choice(const struct step_field *self, cJSON *value, void *place,
+                       struct error *error) {
+  return step_field_choose(self, self->choices, value, place, error);
+}
+
+const struct step_field_type step_field_choice = {.read = read_choice};
 
 /* Sorted by hash first, since the order does not matter and numbers are at hand where strings are
    far apart; names made to collide cost no more than sorting strings does. */

@@ -12,40 +12,67 @@
  * One field of a Step: where it stands in the JSON, what it must be, and where its value goes. A
  * table of these is what a Step is; a further field is a further row, a further type of field a
  * further reader.
- *
- * A reader gets the field's value, NULL when the field is absent or null, and the place to write
- * to. It returns 0, or -1 with an error that names the field and what was expected. It may take
- * strings out of the value, and then owns them; what it wrote into the place before an error is
- * valid, so that the one who releases the Step releases it.
  */
 struct step_field {
   const char *name;
-  unsigned kinds; /* the kinds that have it: bits, 1u << enum step_kind */
-  int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
-  size_t offset; /* of the place in struct step */
-  bool required; /* texts: absent is an error */
+  const struct step_field_type *type;
+  size_t offset; /* of the place in the struct that the table is for */
+  bool required; /* texts and bytes: absent is an error */
   /* Of a text the length in bytes, of an integer the value; maximum 0: a text without limit. */
   unsigned minimum;
   unsigned maximum;
-  unsigned fallback; /* of an integer that is absent */
+  unsigned fallback;          /* of an integer, a count, a flag that is absent */
+  const char *const *choices; /* of a choice: the names, ended by NULL; their order is the values */
 };
 
-/* place: char *, which is replaced. Not written when absent or, where that is allowed, empty. */
-int step_field_text(const struct step_field *self, cJSON *value, void *place, struct error *error);
+/*
+ * `read` gets the field's value, NULL when the field is absent or null, and the place to write to,
+ * all zeros. It returns 0, or -1 with an error that names the field and what was expected. It may
+ * take strings out of the value, and then owns them; what it wrote into the place before an error
+ * is valid for `release`, which is NULL where nothing is owned.
+ */
+struct step_field_type {
+  int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
+  void (*release)(void *place);
+};
+
+/* place: char *. Not written when absent or, where that is allowed, empty. */
+extern const struct step_field_type step_field_text;
+
+/* place: struct step_bytes; may be empty and hold NUL. */
+extern const struct step_field_type step_field_bytes;
+
+struct step_bytes {
+  char *text; /* with a NUL behind it; NULL when absent */
+  size_t length;
+};
 
 /* place: char **, the array of strings and a NULL behind them. */
-int step_field_texts(const struct step_field *self, cJSON *value, void *place, struct error *error);
+extern const struct step_field_type step_field_texts;
 
 /* place: char **, the object's members as "NAME=value" and a NULL behind them. */
-int step_field_env(const struct step_field *self, cJSON *value, void *place, struct error *error);
+extern const struct step_field_type step_field_env;
 
 /* place: unsigned. A whole number is one whichever way it is written: 600, 600.0, 6e2. */
-int step_field_integer(const struct step_field *self, cJSON *value, void *place,
-                       struct error *error);
+extern const struct step_field_type step_field_integer;
+
+/* place: unsigned. How many of something: an integer up to 2^31-1, and what is below 1 stands for
+   no wish, as if it were absent: senders in languages without an absent number send 0. */
+extern const struct step_field_type step_field_count;
+
+/* place: bool. */
+extern const struct step_field_type step_field_flag;
+
+/* place: unsigned, the number of one of `choices`, in upper or lower case; 0 when absent. */
+extern const struct step_field_type step_field_choice;
 
 /* Returns -1, and the error "<field>: expected <expected>, got <what the value is>". */
 int step_field_refuse(const struct step_field *self, const char *expected, const cJSON *value,
                       struct error *error);
+
+/* place: unsigned. Reads one of the choices; for who has them elsewhere than in a row. */
+int step_field_choose(const struct step_field *self, const char *const *choices, cJSON *value,
+                      unsigned *place, struct error *error);
 
 /*
  * Refuses an object that has a name twice; `path` goes before the name in the error. Takes n log n

@@ -176,6 +176,17 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
   return 0;
 }
 
+static pid_t spawn_child(const struct spawn_defaults *defaults, const struct process_spec *spec,
+                         int stdout_fd, int stderr_fd, struct error *error) {
+  struct spawn_request request = {.argv = spec->argv,
+                                  .envp = spec->envp,
+                                  .directory = spec->directory,
+                                  .stdout_fd = stdout_fd,
+                                  .stderr_fd = stderr_fd};
+  return spec->work != NULL ? spawn_work(defaults, &request, spec->work, spec->work_context, error)
+                            : spawn(defaults, &request, error);
+}
+
 struct process *process_start(const struct process_context *context,
                               const struct process_spec *spec,
                               const struct process_handler *handler, void *owner,
@@ -184,14 +195,9 @@ struct process *process_start(const struct process_context *context,
   int err[2];
   if (make_pipes(out, err, error) != 0)
     return NULL;
-  struct spawn_request request = {.argv = spec->argv,
-                                  .envp = spec->envp,
-                                  .directory = spec->directory,
-                                  .stdout_fd = out[1],
-                                  .stderr_fd = err[1]};
   uint64_t since_ticks = process_tree_now();
   int64_t started_ms = clock_monotonic_ms();
-  pid_t pid = spawn(&context->spawn, &request, error);
+  pid_t pid = spawn_child(&context->spawn, spec, out[1], err[1], error);
   close(out[1]);
   close(err[1]);
   if (pid < 0) {

@@ -60,6 +60,9 @@ struct process_spec {
   char *const *argv;
   char *const *envp;     /* holds PROCESS_TREE_TAG=tag */
   const char *directory; /* NULL: the agent's own */
+  /* Instead of a command, which these three are about: see spawn_work. */
+  int (*work)(const void *context);
+  const void *work_context;
   const char *tag;
   unsigned timeout_seconds;
 };

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,9 @@
 #define CHILD_STACK_SIZE 16384
 
 #define NO_CANDIDATE SIZE_MAX
+
+/* The kernel's fs.nr_open, unless somebody raised it. */
+#define DESCRIPTORS_MAX (1024 * 1024)
 
 enum stage { STAGE_SETUP, STAGE_DIRECTORY, STAGE_EXEC };
 
@@ -103,6 +107,16 @@ exec_candidates(const struct plan *plan) {
   return failure;
 }
 
+/* What every child begins with; false: errno says why not. */
+__attribute__((no_sanitize("address"))) static bool set_up(const struct spawn_defaults *defaults,
+                                                           const struct spawn_request *request) {
+  return setsid() >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+         setrlimit(RLIMIT_NOFILE, &defaults->open_files) == 0 &&
+         dup2(defaults->stdin_fd, STDIN_FILENO) >= 0 &&
+         dup2(request->stdout_fd, STDOUT_FILENO) >= 0 &&
+         dup2(request->stderr_fd, STDERR_FILENO) >= 0;
+}
+
 __attribute__((no_sanitize("address"))) static int child_main(void *context) {
   struct plan *plan = context;
   const struct spawn_request *request = plan->request;
@@ -110,10 +124,7 @@ __attribute__((no_sanitize("address"))) static int child_main(void *context) {
   struct failure failure = {.stage = STAGE_SETUP};
   sigset_t none;
   sigemptyset(&none);
-  if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
-      setrlimit(RLIMIT_NOFILE, &plan->defaults->open_files) != 0 ||
-      dup2(plan->defaults->stdin_fd, STDIN_FILENO) < 0 ||
-      dup2(request->stdout_fd, STDOUT_FILENO) < 0 || dup2(request->stderr_fd, STDERR_FILENO) < 0) {
+  if (!set_up(plan->defaults, request)) {
     failure.error = errno;
   } else if (request->directory != NULL && chdir(request->directory) != 0) {
     failure = (struct failure){.stage = STAGE_DIRECTORY, .error = errno};
@@ -189,5 +200,40 @@ pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *r
     pid = -1;
   }
   free(plan.candidates);
+  return pid;
+}
+
+/* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
+static void close_all_but_stdio(void) {
+  if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0)
+    return;
+  struct rlimit limit = {.rlim_max = DESCRIPTORS_MAX};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  int most = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
+  for (int fd = STDERR_FILENO + 1; fd < most; fd++)
+    (void)close(fd);
+}
+
+__attribute__((noreturn)) static void work_main(const struct spawn_defaults *defaults,
+                                                const struct spawn_request *request,
+                                                int (*work)(const void *context),
+                                                const void *context) {
+  sigset_t none;
+  sigemptyset(&none);
+  if (!set_up(defaults, request))
+    _exit(127);
+  close_all_but_stdio();
+  (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+  (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  _exit(work(context));
+}
+
+pid_t spawn_work(const struct spawn_defaults *defaults, const struct spawn_request *request,
+                 int (*work)(const void *context), const void *context, struct error *error) {
+  pid_t pid = fork();
+  if (pid < 0)
+    return error_set(error, "cannot start a process: %s", strerror(errno));
+  if (pid == 0)
+    work_main(defaults, request, work, context);
   return pid;
 }

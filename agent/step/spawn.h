@@ -33,4 +33,13 @@ struct spawn_request {
 pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *request,
             struct error *error);
 
+/*
+ * Forks a child that calls `work` and exits with what it returns: with a copy of this process's
+ * memory, set up as above, with no descriptor but the three and without a core file, which would
+ * hold that memory. Of the request only the two descriptors count. Returns its pid, or -1 with the
+ * reason.
+ */
+pid_t spawn_work(const struct spawn_defaults *defaults, const struct spawn_request *request,
+                 int (*work)(const void *context), const void *context, struct error *error);
+
 #endif

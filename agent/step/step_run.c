@@ -1,17 +1,16 @@
 #include "agent/step/step_run.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "agent/clock.h"
 #include "agent/loop_event.h"
 #include "agent/step/batcher.h"
-#include "agent/step/kinds/run.h"
+#include "agent/step/kinds/kind.h"
 #include "agent/step/lines.h"
 #include "agent/step/transcript.h"
+#include "agent/step/verdict.h"
 #include "wire/json_string.h"
 #include "wire/memory.h"
 
@@ -103,6 +102,11 @@ static bool take_lines(struct step_run *self, enum process_stream stream) {
   return false;
 }
 
+/* What the kind made is not lines but the step's outputContent. */
+static bool is_content(const struct step_run *self, enum process_stream stream) {
+  return stream == PROCESS_STDOUT && kind_of(&self->step)->work != NULL;
+}
+
 static void on_readable(void *owner, enum process_stream stream) {
   struct step_run *self = owner;
   read_clock(self);
@@ -110,6 +114,10 @@ static void on_readable(void *owner, enum process_stream stream) {
   size_t size;
   char *space = line_splitter_space(splitter, &size);
   ssize_t length = process_read(self->process, stream, space, size);
+  if (is_content(self, stream)) {
+    transcript_add_content(&self->transcript, space, length > 0 ? (size_t)length : 0);
+    return;
+  }
   if (length > 0)
     line_splitter_filled(splitter, (size_t)length);
   if (take_lines(self, stream)) {
@@ -130,53 +138,11 @@ static void on_remains(void *owner) {
     self->handler->waits(self->owner);
 }
 
-static const char *signal_name(int signal) {
-  static const char *const names[] = {
-      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
-      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
-      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
-      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
-      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
-  const char *name =
-      signal > 0 && (size_t)signal < sizeof names / sizeof *names ? names[signal] : NULL;
-  return name != NULL ? name : "another signal";
-}
-
-/* The contract's table of results. */
-static void make_result(struct step_run *self, struct step_result *result) {
-  const struct process_outcome *outcome = &self->outcome;
-  int status = outcome->status;
-  *result = (struct step_result){
-      .step_id = self->step.step_id, .exit_code = -1, .duration_ms = outcome->duration_ms};
-  result->output_content = transcript_head(&self->transcript, &result->output_content_length);
-  const char *output = transcript_tail(&self->transcript, &result->error_message_length);
-  if (self->process == NULL || outcome->end == PROCESS_STOPPED) {
-    output = NULL;
-  } else if (outcome->end == PROCESS_TIMED_OUT) {
-    result->timed_out = true;
-    output = NULL;
-    (void)error_set(&self->error, "timed out after %us", self->step.timeout_seconds);
-  } else if (WIFSIGNALED(status)) {
-    result->exit_code = 128 + WTERMSIG(status);
-    (void)error_set(&self->error, "killed by signal %d (%s)", WTERMSIG(status),
-                    signal_name(WTERMSIG(status)));
-  } else {
-    result->exit_code = WEXITSTATUS(status);
-    if (result->exit_code == 0)
-      return;
-    (void)error_set(&self->error, "exited with code %d and wrote nothing", result->exit_code);
-  }
-  if (output == NULL || result->error_message_length == 0) {
-    output = self->error.text;
-    result->error_message_length = strlen(output);
-  }
-  result->error_message = output;
-}
-
 static void finish(struct step_run *self) {
   struct step_run_report report = {.holder = self->outcome.holder,
                                    .survivors = self->outcome.survivors};
-  make_result(self, &report.result);
+  verdict(&report.result, &self->step, self->process != NULL ? &self->outcome : NULL,
+          &self->transcript, &self->error);
   char text[64];
   int length = snprintf(text, sizeof text, "exit=%d timedOut=%s", report.result.exit_code,
                         report.result.timed_out ? "True" : "False");
@@ -241,15 +207,17 @@ struct step_run *step_run_new(const struct step_run_context *context, struct ste
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
   line_splitter_init(&self->splitters[PROCESS_STDOUT]);
   line_splitter_init(&self->splitters[PROCESS_STDERR]);
-  transcript_init(&self->transcript);
+  bool makes_content = is_content(self, PROCESS_STDOUT);
+  transcript_init(&self->transcript, makes_content ? TRANSCRIPT_CONTENT_MAX : TRANSCRIPT_HEAD_MAX);
   prepare_step_id(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
-  emit(self, STEP_EVENT_STARTED,
-       &(struct line){.text = self->step.command, .length = strlen(self->step.command)});
+  char *title = kind_title(&self->step);
+  emit(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
   flush(self);
+  free(title);
   return self;
 }
 
@@ -265,8 +233,9 @@ void step_run_start(struct step_run *self) {
   if (self->started || self->ended)
     return;
   self->started = true;
+  const struct kind *kind = kind_of(&self->step);
   self->process =
-      run_start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
+      kind->start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
   if (self->process == NULL)
     end_without_process(self);
 }

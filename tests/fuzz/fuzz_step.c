@@ -47,7 +47,7 @@ static void check_error(const struct error *error) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct step step;
   struct error error = {""};
-  int result = step_parse(&step, (const char *)data, size, &error);
+  int result = step_parse(&step, kinds, (const char *)data, size, &error);
   check_text(step.step_id, 1);
   demand(strlen(step.step_id) <= STEP_ID_MAX);
   if (result != 0)

@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include "agent/step/kinds/kinds.h"
+#include "wire/memory.h"
+
 static void on_event(void *owner, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
   struct step_owner *self = owner;
@@ -49,7 +52,7 @@ static void on_done(void *owner, const struct step_run_report *report) {
   self->result = report->result;
   if (report->result.output_content != NULL)
     self->output_content =
-        strndup(report->result.output_content, report->result.output_content_length);
+        memory_copy(report->result.output_content, report->result.output_content_length);
   if (report->result.error_message != NULL)
     self->error_message =
         strndup(report->result.error_message, report->result.error_message_length);
@@ -104,11 +107,16 @@ int step_owner_tear_down(void **state) {
 }
 
 void step_owner_make(struct step_owner *self, const char *json) {
+  step_owner_make_of(self, kinds, json);
+}
+
+void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
+                        const char *json) {
   static const struct step_run_handler handler = {
       .event = on_event, .flush = on_flush, .full = on_full, .waits = on_waits, .done = on_done};
   struct step step;
   struct error error;
-  if (step_parse(&step, json, strlen(json), &error) != 0)
+  if (step_parse(&step, known, json, strlen(json), &error) != 0)
     fail_msg("%s", error.text);
   free(self->output_content);
   free(self->error_message);
@@ -119,7 +127,7 @@ void step_owner_make(struct step_owner *self, const char *json) {
   self->out_of_sequence = 0;
   self->run = step_run_new(&self->context, &step, ++self->number, &handler, self);
   assert_non_null(self->run);
-  assert_null(step.command); /* the step was taken over */
+  assert_null(step.subject); /* the step was taken over */
   assert_int_equal(self->done, 0);
 }
 

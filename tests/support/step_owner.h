@@ -48,6 +48,10 @@ int step_owner_tear_down(void **state);
 /* Makes the step that this JSON means: its first event is there, its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);
 
+/* The same of these kinds, ended by NULL. */
+void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
+                        const char *json);
+
 /* Makes and starts it. */
 void step_owner_start(struct step_owner *self, const char *json);
 

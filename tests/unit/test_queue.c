@@ -52,7 +52,7 @@ static void a_step_is_parsed_and_its_payload_copied(void **state) {
   memset(payload, 'x', sizeof payload - 1);
   assert_false(queued->refused);
   assert_string_equal(queued->step.step_id, "a");
-  assert_int_equal(queued->step.kind, STEP_RUN);
+  assert_true(step_is_work(&queued->step));
   assert_int_equal(queued->taken.length, sizeof payload - 1);
   assert_memory_equal(queued->taken.payload, "{\"schemaVersion\":1,", 19);
   assert_false(queued->seen);
@@ -146,11 +146,11 @@ static void a_run_is_taken_out_by_its_id(void **state) {
   assert_null(queue_take_run(queue, ""));
   struct queued *taken = queue_take_run(queue, "b");
   assert_non_null(taken);
-  assert_string_equal(taken->step.command, "first");
+  assert_string_equal(taken->step.subject, "first");
   queued_free(taken);
   taken = queue_take_run(queue, "b");
   assert_non_null(taken);
-  assert_string_equal(taken->step.command, "second");
+  assert_string_equal(taken->step.subject, "second");
   queued_free(taken);
   assert_null(queue_take_run(queue, "b"));
   assert_int_equal(queue->count, 3);
@@ -220,7 +220,7 @@ static void the_newest_makes_room_for_an_older_one(void **state) {
 
 static bool is_a_shutdown(void *owner, const struct queued *queued) {
   (*(int *)owner)++;
-  return queued->step.kind == STEP_SHUTDOWN;
+  return queued->step.kind == &step_shutdown;
 }
 
 static void some_are_dropped(void **state) {

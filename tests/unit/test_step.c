@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "agent/step/kinds/kinds.h"
+#include "agent/step/kinds/run.h"
 #include "wire/step.h"
 
 /* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
@@ -15,9 +17,13 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
   char *payload = malloc(length > 0 ? length : 1);
   assert_non_null(payload);
   memcpy(payload, text, length);
-  int result = step_parse(step, payload, length, error);
+  int result = step_parse(step, kinds, payload, length, error);
   free(payload);
   return result;
+}
+
+static const struct run *run_of(const struct step *step) {
+  return step->fields;
 }
 
 static int parse(struct step *step, const char *text, struct error *error) {
@@ -52,18 +58,18 @@ static void a_run_step_as_in_the_contract(void **state) {
   assert_int_equal(parse(&step, golden, &error), 0);
   assert_int_equal(step.schema_version, 1);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
-  assert_int_equal(step.kind, STEP_RUN);
-  assert_string_equal(step.command, "git");
-  assert_string_equal(step.args[0], "clone");
-  assert_string_equal(step.args[1], "https://github.com/foo/bar.git");
-  assert_string_equal(step.args[2], ".");
-  assert_null(step.args[3]);
+  assert_ptr_equal(step.kind, &run_kind.wire);
+  assert_string_equal(step.subject, "git");
+  assert_string_equal(run_of(&step)->args[0], "clone");
+  assert_string_equal(run_of(&step)->args[1], "https://github.com/foo/bar.git");
+  assert_string_equal(run_of(&step)->args[2], ".");
+  assert_null(run_of(&step)->args[3]);
   assert_string_equal(step.working_directory, "/work");
-  assert_null(step.env[0]);
+  assert_null(run_of(&step)->env[0]);
   assert_int_equal(step.timeout_seconds, 600);
   step_release(&step);
   assert_null(step.step_id);
-  assert_null(step.args);
+  assert_null(step.fields);
 }
 
 static void a_shutdown_step_as_in_the_contract(void **state) {
@@ -74,8 +80,8 @@ static void a_shutdown_step_as_in_the_contract(void **state) {
   struct error error;
   assert_int_equal(parse(&step, golden, &error), 0);
   assert_string_equal(step.step_id, "00000000-0000-0000-0000-000000000002");
-  assert_int_equal(step.kind, STEP_SHUTDOWN);
-  assert_null(step.command);
+  assert_ptr_equal(step.kind, &step_shutdown);
+  assert_null(step.subject);
   step_release(&step);
 }
 
@@ -87,10 +93,9 @@ static void a_cancel_step_as_in_the_contract(void **state) {
   struct error error;
   assert_int_equal(parse(&step, golden, &error), 0);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
-  assert_int_equal(step.kind, STEP_CANCEL);
-  assert_null(step.command);
-  assert_null(step.args);
-  assert_null(step.env);
+  assert_ptr_equal(step.kind, &step_cancel);
+  assert_null(step.subject);
+  assert_null(step.fields);
   step_release(&step);
 }
 
@@ -108,12 +113,12 @@ static void what_is_absent_or_null_has_its_default(void **state) {
     assert_int_equal(parse(&step, rows[i], &error), 0);
     assert_string_equal(error.text, "untouched");
     assert_int_equal(step.schema_version, 1);
-    assert_int_equal(step.kind, STEP_RUN);
-    assert_non_null(step.args);
-    assert_null(step.args[0]);
+    assert_ptr_equal(step.kind, &run_kind.wire);
+    assert_non_null(run_of(&step)->args);
+    assert_null(run_of(&step)->args[0]);
     assert_null(step.working_directory);
-    assert_non_null(step.env);
-    assert_null(step.env[0]);
+    assert_non_null(run_of(&step)->env);
+    assert_null(run_of(&step)->env[0]);
     assert_int_equal(step.timeout_seconds, 600);
     step_release(&step);
   }
@@ -123,10 +128,11 @@ static void kinds_are_read_in_any_case(void **state) {
   (void)state;
   static const struct {
     const char *kind;
-    enum step_kind expected;
-  } rows[] = {{"run", STEP_RUN},           {"Run", STEP_RUN},           {"RUN", STEP_RUN},
-              {"shutdown", STEP_SHUTDOWN}, {"ShutDown", STEP_SHUTDOWN}, {"SHUTDOWN", STEP_SHUTDOWN},
-              {"cancel", STEP_CANCEL},     {"Cancel", STEP_CANCEL},     {"CANCEL", STEP_CANCEL}};
+    const struct step_kind *expected;
+  } rows[] = {
+      {"run", &run_kind.wire},      {"Run", &run_kind.wire},      {"RUN", &run_kind.wire},
+      {"shutdown", &step_shutdown}, {"ShutDown", &step_shutdown}, {"SHUTDOWN", &step_shutdown},
+      {"cancel", &step_cancel},     {"Cancel", &step_cancel},     {"CANCEL", &step_cancel}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[128];
     (void)snprintf(json, sizeof json, "{\"kind\":\"%s\",\"stepId\":\"s\",\"command\":\"x\"}",
@@ -134,7 +140,7 @@ static void kinds_are_read_in_any_case(void **state) {
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
-    assert_int_equal(step.kind, rows[i].expected);
+    assert_ptr_equal(step.kind, rows[i].expected);
     step_release(&step);
   }
 }
@@ -149,16 +155,16 @@ static void arguments_and_environment_are_untouched(void **state) {
                          "\"env\":{\"A\":\"\",\"b.c\":\"x=y\",\"a\":\"\\t\"}}",
                          &error),
                    0);
-  assert_string_equal(step.command, " ls ");
-  assert_string_equal(step.args[0], "");
-  assert_string_equal(step.args[1], " a b ");
-  assert_string_equal(step.args[2], "\"$HOME\"\n");
-  assert_string_equal(step.args[3], "\xE2\x82\xAC\xE2\x82\xAC\xF0\x9F\x98\x80");
-  assert_null(step.args[4]);
-  assert_string_equal(step.env[0], "A=");
-  assert_string_equal(step.env[1], "b.c=x=y");
-  assert_string_equal(step.env[2], "a=\t");
-  assert_null(step.env[3]);
+  assert_string_equal(step.subject, " ls ");
+  assert_string_equal(run_of(&step)->args[0], "");
+  assert_string_equal(run_of(&step)->args[1], " a b ");
+  assert_string_equal(run_of(&step)->args[2], "\"$HOME\"\n");
+  assert_string_equal(run_of(&step)->args[3], "\xE2\x82\xAC\xE2\x82\xAC\xF0\x9F\x98\x80");
+  assert_null(run_of(&step)->args[4]);
+  assert_string_equal(run_of(&step)->env[0], "A=");
+  assert_string_equal(run_of(&step)->env[1], "b.c=x=y");
+  assert_string_equal(run_of(&step)->env[2], "a=\t");
+  assert_null(run_of(&step)->env[3]);
   step_release(&step);
 }
 
@@ -355,10 +361,10 @@ static void every_step_needs_an_id(void **state) {
       {"\"stepId\":\"a\\u0000b\"", "stepId: expected a string without NUL, got one with it"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    static const char *const kinds[] = {"shutdown", "cancel"};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+    static const char *const names[] = {"shutdown", "cancel"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
       char json[128];
-      (void)snprintf(json, sizeof json, "{%s,\"kind\":\"%s\"}", rows[i].field, kinds[k]);
+      (void)snprintf(json, sizeof json, "{%s,\"kind\":\"%s\"}", rows[i].field, names[k]);
       assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
     }
   }
@@ -455,15 +461,15 @@ static void sixty_four_mebibytes_are_taken_and_no_more(void **state) {
       fill(STEP_PAYLOAD_MAX, "{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"", "0123456", "\"]}");
   struct step step;
   struct error error;
-  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX, &error), 0);
-  assert_int_equal(strlen(step.args[0]),
+  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), 0);
+  assert_int_equal(strlen(run_of(&step)->args[0]),
                    STEP_PAYLOAD_MAX -
                        strlen("{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"\"]}"));
   step_release(&step);
   free(json);
 
   json = fill(STEP_PAYLOAD_MAX + 1, "{\"command\":\"", "x", "\",\"stepId\":\"s\"}");
-  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX + 1, &error), -1);
+  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX + 1, &error), -1);
   assert_string_equal(error.text, "payload: expected at most 67108864 bytes, got 67108865");
   assert_string_equal(step.step_id, "s");
   step_release(&step);
@@ -475,7 +481,7 @@ static void a_sea_of_values_is_refused(void **state) {
   char *json = fill(STEP_PAYLOAD_MAX, "{\"args\":[", "1,", "1],\"stepId\":\"s\"}");
   struct step step;
   struct error error;
-  assert_int_equal(step_parse(&step, json, STEP_PAYLOAD_MAX, &error), -1);
+  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), -1);
   assert_string_equal(error.text, "payload: expected at most 1000000 values, got more");
   assert_string_equal(step.step_id, "s");
   step_release(&step);

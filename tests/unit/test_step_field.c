@@ -83,7 +83,7 @@ static int read_number(const char *json, unsigned *number, struct error *error) 
   const struct step_field field = {
       .name = "n", .minimum = 0, .maximum = 4294967295u, .fallback = 7};
   cJSON *value = cJSON_Parse(json);
-  int result = step_field_integer(&field, value, number, error);
+  int result = step_field_integer.read(&field, value, number, error);
   cJSON_Delete(value);
   return result;
 }
@@ -113,7 +113,7 @@ static void integers(void **state) {
     assert_string_equal(error.text, message);
   }
   const struct step_field field = {.name = "n", .fallback = 7};
-  assert_int_equal(step_field_integer(&field, NULL, &number, &error), 0);
+  assert_int_equal(step_field_integer.read(&field, NULL, &number, &error), 0);
   assert_int_equal(number, 7);
 }
 

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "agent/step/kinds/kinds.h"
+#include "agent/step/kinds/run.h"
 #include "agent/step_log.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
@@ -60,7 +62,9 @@ static void done(const struct trial *trial, struct step_run_report report) {
   char command[] = "git";
   char argument[] = "status";
   char *args[] = {argument, NULL};
-  const struct step step = {.step_id = id, .command = command, .args = args};
+  struct run fields = {.args = args};
+  const struct step step = {
+      .step_id = id, .kind = &run_kind.wire, .subject = command, .fields = &fields};
   step_log_done(&trial->log, &step, &report);
 }
 

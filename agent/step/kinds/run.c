@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "agent/step/command_text.h"
+#include "agent/step/kinds/kinds.h"
 #include "agent/step/process_tree.h"
 #include "wire/memory.h"
-
-#define DEFAULT_DIRECTORY "/work"
 
 /* What the agent sets itself. */
 enum own_variable { OWN_TAG, OWN_JOB_ID, OWN_STEP_ID, OWN_VARIABLES };
@@ -44,18 +43,19 @@ static char *variable(const char *name, const char *value) {
 /* A step's variable wins over an inherited one, and the agent's own ones over both. */
 static void environment_init(struct environment *self, const struct step_run_context *context,
                              const struct step *step, const char *tag) {
+  const struct run *run = step->fields;
   *self = (struct environment){.own = {variable(PROCESS_TREE_TAG, tag),
                                        variable("SANDBOX_JOB_ID", context->job_id),
                                        variable("SANDBOX_STEP_ID", step->step_id)}};
-  size_t most = OWN_VARIABLES + count(step->env) + count(context->environment) + 1;
+  size_t most = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
   self->entries = memory_allocate(most * sizeof *self->entries);
   memcpy(self->entries, self->own, sizeof self->own);
   self->count = OWN_VARIABLES;
-  for (char *const *entry = step->env; *entry != NULL; entry++)
+  for (char *const *entry = run->env; *entry != NULL; entry++)
     if (!has_name(self->own, *entry))
       self->entries[self->count++] = *entry;
   for (char *const *entry = context->environment; *entry != NULL; entry++)
-    if (!has_name(self->own, *entry) && !has_name(step->env, *entry))
+    if (!has_name(self->own, *entry) && !has_name(run->env, *entry))
       self->entries[self->count++] = *entry;
   self->entries[self->count] = NULL;
 }
@@ -66,25 +66,20 @@ static void environment_release(struct environment *self) {
   free(self->entries);
 }
 
-static const char *default_directory(void) {
-  struct stat stat_buffer;
-  bool there = stat(DEFAULT_DIRECTORY, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
-  return there ? DEFAULT_DIRECTORY : NULL;
-}
-
-struct process *run_start(const struct step_run_context *context, const struct step *step,
-                          const char *tag, const struct process_handler *handler, void *owner,
-                          struct error *error) {
-  size_t arguments = count(step->args);
+static struct process *start(const struct step_run_context *context, const struct step *step,
+                             const char *tag, const struct process_handler *handler, void *owner,
+                             struct error *error) {
+  const struct run *run = step->fields;
+  size_t arguments = count(run->args);
   char **argv = memory_allocate((arguments + 2) * sizeof *argv);
-  argv[0] = step->command;
-  memcpy(argv + 1, step->args, (arguments + 1) * sizeof *argv);
+  argv[0] = step->subject;
+  memcpy(argv + 1, run->args, (arguments + 1) * sizeof *argv);
   struct environment environment;
   environment_init(&environment, context, step, tag);
   struct process_spec spec = {
       .argv = argv,
       .envp = environment.entries,
-      .directory = step->working_directory != NULL ? step->working_directory : default_directory(),
+      .directory = kind_directory(step),
       .tag = tag,
       .timeout_seconds = step->timeout_seconds,
   };
@@ -93,3 +88,21 @@ struct process *run_start(const struct step_run_context *context, const struct s
   free(argv);
   return process;
 }
+
+static void describe(const struct step *step, char *out, size_t size) {
+  const struct run *run = step->fields;
+  command_text(step->subject, run->args, out, size);
+}
+
+static const struct step_field fields[] = {
+    {.name = "args", .type = &step_field_texts, .offset = offsetof(struct run, args)},
+    {.name = "env", .type = &step_field_env, .offset = offsetof(struct run, env)},
+};
+
+const struct kind run_kind = {.wire = {.name = "run",
+                                       .subject = "command",
+                                       .fields = fields,
+                                       .field_count = sizeof fields / sizeof *fields,
+                                       .size = sizeof(struct run)},
+                              .describe = describe,
+                              .start = start};

@@ -1,14 +1,13 @@
 #ifndef AGENT_STEP_KINDS_RUN_H
 #define AGENT_STEP_KINDS_RUN_H
 
-#include "agent/step/step_run.h"
-
 /*
- * Starts the command of a `run` step: its arguments as they are, its environment over the agent's
- * own, its working directory. As process_start otherwise.
+ * The fields of a `run` beside the command, which is the subject. It executes the command: its
+ * arguments as they are, its environment over the agent's own, in its working directory.
  */
-struct process *run_start(const struct step_run_context *context, const struct step *step,
-                          const char *tag, const struct process_handler *handler, void *owner,
-                          struct error *error);
+struct run {
+  char **args; /* what follows the command, NULL-terminated */
+  char **env;  /* "NAME=value", NULL-terminated, each name once */
+};
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef AGENT_COMMAND_TEXT_H
-#define AGENT_COMMAND_TEXT_H
+#ifndef AGENT_STEP_COMMAND_TEXT_H
+#define AGENT_STEP_COMMAND_TEXT_H
 
 #include <stddef.h>
 

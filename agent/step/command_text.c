@@ -1,4 +1,4 @@
-#include "agent/command_text.h"
+#include "agent/step/command_text.h"
 
 #include <stdbool.h>
 #include <string.h>

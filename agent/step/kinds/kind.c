@@ -1,0 +1,93 @@
+#include "agent/step/kinds/kind.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wire/memory.h"
+
+#define DEFAULT_DIRECTORY "/work"
+
+const struct kind *kind_of(const struct step *step) {
+  return (const struct kind *)step->kind; /* its first member */
+}
+
+char *kind_title(const struct step *step) {
+  if (kind_of(step)->work == NULL)
+    return memory_copy(step->subject, strlen(step->subject));
+  char *title;
+  if (asprintf(&title, "%s %s", step->kind->name, step->subject) < 0)
+    memory_exhausted("a buffer");
+  return title;
+}
+
+void kind_describe(const struct step *step, char *out, size_t size) {
+  const struct kind *kind = kind_of(step);
+  if (kind->describe != NULL)
+    kind->describe(step, out, size);
+  else
+    (void)snprintf(out, size, "%s %s", step->kind->name, step->subject);
+}
+
+const char *kind_directory(const struct step *step) {
+  if (step->working_directory != NULL)
+    return step->working_directory;
+  struct stat stat_buffer;
+  bool there = stat(DEFAULT_DIRECTORY, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
+  return there ? DEFAULT_DIRECTORY : NULL;
+}
+
+static int enter_directory(const struct step *step, struct error *error) {
+  if (step->subject[0] == '/')
+    return 0;
+  const char *directory = kind_directory(step);
+  if (directory != NULL && chdir(directory) != 0)
+    return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
+  return 0;
+}
+
+static bool put(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t written = write(fd, bytes, length);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    bytes += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+static bool put_line(const struct error *line) {
+  char text[sizeof line->text + 1];
+  return put(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text));
+}
+
+static int child_main(const void *context) {
+  const struct step *step = context;
+  (void)prctl(PR_SET_NAME, step->kind->name); /* for ps */
+  struct answer answer = {0};
+  struct error error;
+  if (enter_directory(step, &error) != 0 || kind_of(step)->work(step, &answer, &error) != 0) {
+    (void)put_line(&error);
+    return 1;
+  }
+  bool written = (answer.note.text[0] == '\0' || put_line(&answer.note)) &&
+                 put(STDOUT_FILENO, answer.content.bytes, answer.content.length);
+  return written ? 0 : 1;
+}
+
+struct process *kind_fork(const struct step_run_context *context, const struct step *step,
+                          const char *tag, const struct process_handler *handler, void *owner,
+                          struct error *error) {
+  struct process_spec spec = {.work = child_main,
+                              .work_context = step,
+                              .tag = tag,
+                              .timeout_seconds = step->timeout_seconds};
+  return process_start(&context->process, &spec, handler, owner, error);
+}

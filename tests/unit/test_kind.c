@@ -1,0 +1,400 @@
+/* What holds for every kind that works in a forked child, with kinds that only test it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/kinds/kind.h"
+#include "agent/step/transcript.h"
+#include "tests/support/step_owner.h"
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+static int say(struct answer *answer, const char *text) {
+  text_add_string(&answer->content, text);
+  return 0;
+}
+
+static int echo(const struct step *step, struct answer *answer, struct error *error) {
+  (void)error;
+  return say(answer, step->subject);
+}
+
+static int nothing(const struct step *step, struct answer *answer, struct error *error) {
+  (void)step;
+  (void)answer;
+  (void)error;
+  return 0;
+}
+
+static int note(const struct step *step, struct answer *answer, struct error *error) {
+  (void)error;
+  (void)error_set(&answer->note, "noted %s", step->subject);
+  return say(answer, "content");
+}
+
+static int refuse(const struct step *step, struct answer *answer, struct error *error) {
+  (void)say(answer, "half of it");
+  return error_set(error, "no such thing: %s", step->subject);
+}
+
+static int crash(const struct step *step, struct answer *answer, struct error *error) {
+  (void)step;
+  (void)answer;
+  (void)error;
+  (void)raise(SIGKILL); /* a sanitizer would catch SIGSEGV */
+  return 0;
+}
+
+/* A FIFO without a writer. */
+static int hang(const struct step *step, struct answer *answer, struct error *error) {
+  (void)say(answer, "half of it");
+  return open(step->subject, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
+}
+
+static int where(const struct step *step, struct answer *answer, struct error *error) {
+  (void)step;
+  char path[512];
+  if (getcwd(path, sizeof path) == NULL)
+    return error_set(error, "%s", strerror(errno));
+  return say(answer, path);
+}
+
+/* What a command would see, and what it would not. */
+static int look(const struct step *step, struct answer *answer, struct error *error) {
+  (void)step;
+  (void)error;
+  for (int fd = 0; fd < 4096; fd++)
+    if (fcntl(fd, F_GETFD) >= 0) {
+      text_add_number(&answer->content, (unsigned long long)fd);
+      text_add_string(&answer->content, " ");
+    }
+  char byte;
+  struct rlimit core;
+  sigset_t blocked;
+  (void)getrlimit(RLIMIT_CORE, &core);
+  (void)sigprocmask(SIG_SETMASK, NULL, &blocked);
+  text_add_string(&answer->content, read(STDIN_FILENO, &byte, 1) == 0 ? "empty " : "not empty ");
+  text_add_string(&answer->content, getsid(0) == getpid() ? "leader " : "member ");
+  text_add_string(&answer->content, core.rlim_cur == 0 ? "coreless " : "core ");
+  return say(answer, sigismember(&blocked, SIGTERM) == 0 ? "open" : "blocked");
+}
+
+/* More than a pipe holds, of every byte. */
+enum { MUCH = 3000000 };
+
+static int much(const struct step *step, struct answer *answer, struct error *error) {
+  (void)step;
+  (void)error;
+  char *bytes = text_space(&answer->content, MUCH);
+  for (size_t i = 0; i < MUCH; i++)
+    bytes[i] = (char)(i % 251);
+  answer->content.length += MUCH;
+  return 0;
+}
+
+struct values {
+  char *text;
+  struct step_bytes bytes;
+  unsigned count;
+  bool flag;
+  unsigned choice;
+};
+
+static int show(const struct step *step, struct answer *answer, struct error *error) {
+  (void)error;
+  const struct values *values = step->fields;
+  text_add_string(&answer->content, values->text != NULL ? values->text : "none");
+  text_add_string(&answer->content, " ");
+  text_add(&answer->content, values->bytes.text, values->bytes.length);
+  text_add_string(&answer->content, " ");
+  text_add_number(&answer->content, values->count);
+  text_add_string(&answer->content, values->flag ? " true " : " false ");
+  text_add_number(&answer->content, values->choice);
+  return 0;
+}
+
+static const char *const choices[] = {"first", "secondOne", NULL};
+
+static const struct step_field value_fields[] = {
+    {.name = "text", .type = &step_field_text, .offset = offsetof(struct values, text)},
+    {.name = "bytes",
+     .type = &step_field_bytes,
+     .offset = offsetof(struct values, bytes),
+     .required = true},
+    {.name = "count",
+     .type = &step_field_count,
+     .offset = offsetof(struct values, count),
+     .fallback = 7},
+    {.name = "flag", .type = &step_field_flag, .offset = offsetof(struct values, flag)},
+    {.name = "choice",
+     .type = &step_field_choice,
+     .offset = offsetof(struct values, choice),
+     .choices = choices},
+};
+
+#define KIND(function)                                                                             \
+  { .wire = {.name = #function, .subject = "path"}, .start = kind_fork, .work = (function) }
+
+static const struct kind test_kinds[] = {
+    KIND(echo),
+    KIND(nothing),
+    KIND(note),
+    KIND(refuse),
+    KIND(crash),
+    KIND(hang),
+    KIND(where),
+    KIND(look),
+    KIND(much),
+    {.wire = {.name = "shown",
+              .subject = "path",
+              .fields = value_fields,
+              .field_count = sizeof value_fields / sizeof *value_fields,
+              .size = sizeof(struct values)},
+     .start = kind_fork,
+     .work = show},
+    {.wire = {.name = "blank", .subject = "path"},
+     .start = kind_fork,
+     .work = nothing,
+     .has_content = true},
+};
+
+enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };
+
+static void make(struct step_owner *owner, const char *json) {
+  const struct step_kind *known[TEST_KINDS + 1] = {0};
+  for (size_t i = 0; i < TEST_KINDS; i++)
+    known[i] = &test_kinds[i].wire;
+  step_owner_make_of(owner, known, json);
+}
+
+static void start(struct step_owner *owner, const char *kind, const char *more) {
+  char json[1024];
+  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"%s\",\"path\":\"/the/path\"%s}",
+                 kind, more);
+  make(owner, json);
+  step_run_start(owner->run);
+}
+
+static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
+                       const char *output_content) {
+  assert_int_equal(owner->result.exit_code, exit_code);
+  if (error_message == NULL)
+    assert_null(owner->error_message);
+  else
+    assert_string_equal(owner->error_message, error_message);
+  if (output_content == NULL)
+    assert_null(owner->output_content);
+  else
+    assert_string_equal(owner->output_content, output_content);
+}
+
+static void what_it_makes_is_content_and_no_event(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "echo", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "/the/path");
+  assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
+}
+
+static void no_content_is_null_unless_the_kind_says_so(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "nothing", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, NULL);
+  start(owner, "blank", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "");
+}
+
+static void a_note_is_an_event(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "note", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "content");
+  assert_string_equal(owner->events, "started note /the/path\nstderr noted /the/path\n"
+                                     "completed exit=0 timedOut=False\n");
+}
+
+static void a_failure_has_its_reason_and_no_content(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "refuse", "");
+  step_owner_wait(owner);
+  ended_with(owner, 1, "no such thing: /the/path", NULL);
+  assert_string_equal(owner->events, "started refuse /the/path\nstderr no such thing: /the/path\n"
+                                     "completed exit=1 timedOut=False\n");
+}
+
+static void a_crash_ends_the_step_alone(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "crash", "");
+  step_owner_wait(owner);
+  ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
+}
+
+static void what_hangs_is_over_at_its_deadline(void **state) {
+  struct step_owner *owner = *state;
+  char path[64];
+  (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  char json[256];
+  (void)snprintf(json, sizeof json,
+                 "{\"stepId\":\"s-1\",\"kind\":\"hang\",\"path\":\"%s\",\"timeoutSeconds\":1}",
+                 path);
+  make(owner, json);
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, -1, "timed out after 1s", NULL);
+  assert_true(owner->result.timed_out);
+
+  make(owner, json);
+  step_run_start(owner->run);
+  step_run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
+  step_owner_wait(owner);
+  ended_with(owner, -1, "cancelled: by a test", NULL);
+}
+
+static void a_relative_path_begins_where_the_step_is(void **state) {
+  struct step_owner *owner = *state;
+  char json[256];
+  (void)snprintf(
+      json, sizeof json,
+      "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\",\"workingDirectory\":\"%s\"}",
+      owner->directory.path);
+  make(owner, json);
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, owner->directory.path);
+
+  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\","
+              "\"workingDirectory\":\"/nowhere/at/all\"}");
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 1, "working directory /nowhere/at/all: No such file or directory", NULL);
+
+  /* An absolute one does not need it. */
+  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/x\","
+              "\"workingDirectory\":\"/nowhere/at/all\"}");
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "/x");
+}
+
+static void the_child_has_what_a_command_has(void **state) {
+  struct step_owner *owner = *state;
+  int other = open("/dev/null", O_RDONLY);
+  assert_true(other > STDERR_FILENO);
+  start(owner, "look", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "0 1 2 empty leader coreless open");
+  close(other);
+}
+
+static void content_is_not_touched_whatever_its_size(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "much", "");
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.exit_code, 0);
+  assert_int_equal(owner->result.output_content_length, MUCH);
+  for (size_t i = 0; i < MUCH; i++)
+    if (owner->output_content[i] != (char)(i % 251))
+      fail_msg("byte %zu is another one", i);
+}
+
+static void fields_are_those_of_the_kind(void **state) {
+  struct step_owner *owner = *state;
+  static const struct {
+    const char *fields;
+    const char *content;
+  } rows[] = {
+      {",\"bytes\":\"\"", "none  7 false 0"},
+      {",\"bytes\":\"b\",\"text\":\"t\",\"count\":3,\"flag\":true,\"choice\":\"SECONDONE\"",
+       "t b 3 true 1"},
+      {",\"bytes\":\"b\",\"text\":\"\",\"count\":0,\"flag\":false,\"choice\":null",
+       "none b 7 false 0"},
+      {",\"bytes\":\"b\",\"text\":null,\"count\":-2147483648,\"flag\":null,\"choice\":\"first\"",
+       "none b 7 false 0"},
+      {",\"bytes\":\"b\",\"count\":2147483647", "none b 2147483647 false 0"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    start(owner, "shown", rows[i].fields);
+    step_owner_wait(owner);
+    ended_with(owner, 0, NULL, rows[i].content);
+  }
+}
+
+static void bytes_may_have_a_nul(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "shown", ",\"bytes\":\"\\u0000a\\u0000\\u0000b\\u0000\"");
+  step_owner_wait(owner);
+  static const char expected[] = "none \0a\0\0b\0 7 false 0";
+  assert_int_equal(owner->result.output_content_length, sizeof expected - 1);
+  assert_memory_equal(owner->output_content, expected, sizeof expected - 1);
+}
+
+static void a_bad_field_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *fields;
+    const char *message;
+  } rows[] = {
+      {"", "bytes: expected a string, got nothing"},
+      {",\"bytes\":1", "bytes: expected a string, got a number"},
+      {",\"bytes\":\"\",\"text\":\"\\u0000\"",
+       "text: expected a string without NUL, got one with it"},
+      {",\"bytes\":\"\",\"count\":1.5",
+       "count: expected a whole number from -2147483648 to 2147483647, got 1.5"},
+      {",\"bytes\":\"\",\"count\":2147483648",
+       "count: expected a whole number from -2147483648 to 2147483647, got 2147483648"},
+      {",\"bytes\":\"\",\"count\":1e300",
+       "count: expected a whole number from -2147483648 to 2147483647, got 1e+300"},
+      {",\"bytes\":\"\",\"flag\":1", "flag: expected true or false, got a number"},
+      {",\"bytes\":\"\",\"choice\":\"third\"",
+       "choice: expected one of first, secondOne, got \"third\""},
+      {",\"bytes\":\"\",\"choice\":1", "choice: expected one of first, secondOne, got a number"},
+  };
+  const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char json[256];
+    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"kind\":\"shown\",\"path\":\"p\"%s}",
+                   rows[i].fields);
+    struct step step;
+    struct error error = {""};
+    assert_int_equal(step_parse(&step, known, json, strlen(json), &error), -1);
+    assert_string_equal(error.text, rows[i].message);
+    step_release(&step);
+  }
+}
+
+#define TEST(function)                                                                             \
+  cmocka_unit_test_setup_teardown(function, step_owner_set_up, step_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(what_it_makes_is_content_and_no_event),
+      TEST(no_content_is_null_unless_the_kind_says_so),
+      TEST(a_note_is_an_event),
+      TEST(a_failure_has_its_reason_and_no_content),
+      TEST(a_crash_ends_the_step_alone),
+      TEST(what_hangs_is_over_at_its_deadline),
+      TEST(a_relative_path_begins_where_the_step_is),
+      TEST(the_child_has_what_a_command_has),
+      TEST(content_is_not_touched_whatever_its_size),
+      TEST(fields_are_those_of_the_kind),
+      TEST(bytes_may_have_a_nul),
+      TEST(a_bad_field_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
