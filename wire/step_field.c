@@ -103,7 +103,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
     return 0;
-  if (!cJSON_IsString(value))
+  if (value == NULL || !cJSON_IsString(value))
     return refuse(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);

@@ -36,7 +36,8 @@ void text_add_string(struct text *self, const char *string) {
 
 void text_add_number(struct text *self, unsigned long long number) {
   char digits[24];
-  text_add(self, digits, (size_t)snprintf(digits, sizeof digits, "%llu", number));
+  int length = snprintf(digits, sizeof digits, "%llu", number);
+  text_add(self, digits, (size_t)length);
 }
 
 void text_add_json(struct text *self, const char *bytes, size_t length) {

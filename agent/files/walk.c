@@ -1,14 +1,11 @@
 #include "agent/files/walk.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "agent/files/directory.h"
 #include "wire/memory.h"
 
 /* Without sorting, names are taken in portions of so many bytes. */
@@ -25,6 +22,7 @@ struct level {
   const char **order;
   size_t count;
   size_t next;
+  bool is_read; /* to its end */
 };
 
 struct walk {
@@ -35,21 +33,8 @@ struct walk {
   size_t names; /* bytes in all levels, for their order too */
   size_t missed;
   struct level levels[WALK_DEPTH_MAX];
-  char path[WALK_DEPTH_MAX * (NAME_MAX + 1)];
+  char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
 };
-
-static DIR *open_directory(int parent, const char *name) {
-  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0)
-    return NULL;
-  DIR *directory = fdopendir(fd);
-  if (directory == NULL) {
-    int error = errno;
-    close(fd);
-    errno = error;
-  }
-  return directory;
-}
 
 static void push(struct walk *self, DIR *directory, size_t path) {
   self->levels[self->depth++] = (struct level){.directory = directory, .path = path};
@@ -68,7 +53,7 @@ static void pop(struct walk *self) {
 }
 
 struct walk *walk_new(int root, const char *const *left_out, bool sorted) {
-  DIR *directory = open_directory(root, ".");
+  DIR *directory = directory_open_below(root, ".");
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
@@ -98,28 +83,17 @@ void walk_stay_out(struct walk *self) {
   self->enter = false;
 }
 
-/* A file system may leave the type out. -1: it has vanished. */
-static int kind_of(int parent, const struct dirent *found) {
-  switch (found->d_type) {
+static enum walk_kind kind_of(unsigned char type) {
+  switch (type) {
   case DT_REG:
     return WALK_FILE;
   case DT_DIR:
     return WALK_DIRECTORY;
   case DT_LNK:
     return WALK_SYMLINK;
-  case DT_UNKNOWN:
-    break;
   default:
     return WALK_OTHER;
   }
-  struct stat stat;
-  if (fstatat(parent, found->d_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-    return errno == ENOENT ? -1 : WALK_OTHER;
-  if (S_ISREG(stat.st_mode))
-    return WALK_FILE;
-  if (S_ISDIR(stat.st_mode))
-    return WALK_DIRECTORY;
-  return S_ISLNK(stat.st_mode) ? WALK_SYMLINK : WALK_OTHER;
 }
 
 static bool is_left_out(const struct walk *self, const char *name) {
@@ -129,7 +103,8 @@ static bool is_left_out(const struct walk *self, const char *name) {
   return false;
 }
 
-static void keep_name(struct walk *self, struct level *level, int kind, const char *name) {
+static void keep_name(struct walk *self, struct level *level, enum walk_kind kind,
+                      const char *name) {
   size_t length = strlen(name) + 1;
   if (level->capacity - level->size < length + 1) {
     level->capacity = 2 * level->capacity + PORTION;
@@ -163,20 +138,17 @@ static bool read_names(struct walk *self, struct level *level) {
   level->count = 0;
   level->next = 0;
   size_t most = self->sorted ? WALK_NAMES_MAX : 0;
-  int parent = dirfd(level->directory);
-  while (level->count == 0 || self->names < most ||
-         (!self->sorted && level->size < PORTION - NAME_MAX)) {
-    errno = 0; /* the end is no error, half a listing is one */
-    const struct dirent *found = readdir(level->directory);
-    if (found == NULL) {
-      self->missed += errno != 0 && errno != ENOENT;
+  while (!level->is_read && (level->count == 0 || self->names < most ||
+                             (!self->sorted && level->size < PORTION - NAME_MAX))) {
+    struct directory_entry found;
+    if (!directory_next(level->directory, &found)) {
+      self->missed += errno != 0 && errno != ENOENT; /* half a listing */
+      level->is_read = true;
       break;
     }
-    if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
-      continue;
-    int kind = kind_of(parent, found);
-    if (kind >= 0 && (kind != WALK_DIRECTORY || !is_left_out(self, found->d_name)))
-      keep_name(self, level, kind, found->d_name);
+    enum walk_kind kind = kind_of(found.type);
+    if (kind != WALK_DIRECTORY || !is_left_out(self, found.name))
+      keep_name(self, level, kind, found.name);
   }
   if (level->count > 0)
     put_in_order(self, level);
@@ -188,11 +160,11 @@ static void enter(struct walk *self) {
   const struct level *level = &self->levels[self->depth - 1];
   const char *name = self->path + level->path;
   size_t length = level->path + strlen(name);
-  if (self->depth == WALK_DEPTH_MAX) {
+  if (self->depth == WALK_DEPTH_MAX || length + 2 + DIRECTORY_NAME_MAX > sizeof self->path) {
     self->missed++;
     return;
   }
-  DIR *directory = open_directory(dirfd(level->directory), name);
+  DIR *directory = directory_open_below(dirfd(level->directory), name);
   if (directory != NULL) {
     self->path[length] = '/';
     push(self, directory, length + 1);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/step/kinds/kinds.h"
 #include "wire/step.h"
 #include "wire/utf8.h"
 
@@ -24,17 +25,49 @@ static void check_text(const char *text, size_t shortest) {
   demand(utf8_valid_prefix(text, length) == length);
 }
 
-static void check_run(const struct step *step) {
-  check_text(step->command, 1);
-  for (char **arg = step->args; *arg != NULL; arg++)
-    check_text(*arg, 0);
-  for (char **variable = step->env; *variable != NULL; variable++) {
-    check_text(*variable, 2);
-    demand(strchr(*variable, '=') > *variable);
+static void check_texts(char *const *texts, bool variables) {
+  for (; *texts != NULL; texts++) {
+    check_text(*texts, 0);
+    demand(!variables || strchr(*texts, '=') > *texts);
   }
+}
+
+static size_t choices_of(const struct step_field *field) {
+  size_t count = 0;
+  while (field->choices[count] != NULL)
+    count++;
+  return count;
+}
+
+/* What the field's type promises of the value in its place. */
+static void check_field(const struct step_field *field, const void *place) {
+  const struct step_field_type *type = field->type;
+  if (type == &step_field_text) {
+    const char *text = *(char *const *)place;
+    demand(text != NULL || !field->required);
+    check_text(text != NULL ? text : "x", 1);
+  } else if (type == &step_field_bytes) {
+    const struct step_bytes *bytes = place;
+    demand(bytes->text != NULL && bytes->text[bytes->length] == '\0');
+    demand(utf8_valid_prefix(bytes->text, bytes->length) == bytes->length);
+  } else if (type == &step_field_texts || type == &step_field_env) {
+    check_texts(*(char *const *const *)place, type == &step_field_env);
+  } else if (type == &step_field_count) {
+    demand(*(const unsigned *)place <= INT32_MAX);
+  } else if (type == &step_field_choice) {
+    demand(*(const unsigned *)place < choices_of(field));
+  } else {
+    demand(type == &step_field_flag);
+  }
+}
+
+static void check_work(const struct step *step) {
+  check_text(step->subject, 1);
   if (step->working_directory != NULL)
     check_text(step->working_directory, 1);
   demand(step->timeout_seconds >= 1 && step->timeout_seconds <= STEP_TIMEOUT_MAX_SECONDS);
+  for (size_t i = 0; i < step->kind->field_count; i++)
+    check_field(&step->kind->fields[i], (const char *)step->fields + step->kind->fields[i].offset);
 }
 
 static void check_error(const struct error *error) {
@@ -52,10 +85,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   demand(strlen(step.step_id) <= STEP_ID_MAX);
   if (result != 0)
     check_error(&error);
-  else if (step.kind == STEP_RUN)
-    check_run(&step);
+  else if (step_is_work(&step))
+    check_work(&step);
   else
-    demand((step.kind == STEP_SHUTDOWN || step.kind == STEP_CANCEL) && step.command == NULL);
+    demand(step.subject == NULL && step.fields == NULL);
   step_release(&step);
   return 0;
 }

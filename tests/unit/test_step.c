@@ -22,6 +22,8 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
   return result;
 }
 
+#define KIND_NAMES "run, listFiles, directoryTree, shutdown, cancel"
+
 static const struct run *run_of(const struct step *step) {
   return step->fields;
 }
@@ -285,12 +287,12 @@ static void fields_that_are_wrong(void **state) {
       {"\"schemaVersion\":0", "schemaVersion: expected 1, got 0"},
       {"\"schemaVersion\":1.5", "schemaVersion: expected 1, got 1.5"},
       {"\"schemaVersion\":\"1\"", "schemaVersion: expected 1, got a string"},
-      {"\"kind\":\"compile\"", "kind: expected one of run, shutdown, cancel, got \"compile\""},
-      {"\"kind\":\"\"", "kind: expected one of run, shutdown, cancel, got \"\""},
-      {"\"kind\":\"runs\"", "kind: expected one of run, shutdown, cancel, got \"runs\""},
-      {"\"kind\":\"run\\u0000\"", "kind: expected one of run, shutdown, cancel, got \"run?\""},
-      {"\"kind\":\"a\\nb\"", "kind: expected one of run, shutdown, cancel, got \"a?b\""},
-      {"\"kind\":1", "kind: expected one of run, shutdown, cancel, got a number"},
+      {"\"kind\":\"compile\"", "kind: expected one of " KIND_NAMES ", got \"compile\""},
+      {"\"kind\":\"\"", "kind: expected one of " KIND_NAMES ", got \"\""},
+      {"\"kind\":\"runs\"", "kind: expected one of " KIND_NAMES ", got \"runs\""},
+      {"\"kind\":\"run\\u0000\"", "kind: expected one of " KIND_NAMES ", got \"run?\""},
+      {"\"kind\":\"a\\nb\"", "kind: expected one of " KIND_NAMES ", got \"a?b\""},
+      {"\"kind\":1", "kind: expected one of " KIND_NAMES ", got a number"},
       {"\"args\":\"-l\"", "args: expected an array of strings, got a string"},
       {"\"args\":{}", "args: expected an array of strings, got an object"},
       {"\"args\":[\"a\",1]", "args[1]: expected a string, got a number"},

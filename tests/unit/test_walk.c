@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -209,6 +210,92 @@ static void many_names_come_once_each(void **state) {
   }
 }
 
+/* More than WALK_NAMES_MAX of them, just. */
+static void names_that_are_too_many_are_sorted_in_portions(void **state) {
+  const struct tree *tree = *state;
+  enum { LENGTH = 250 };
+  const size_t cost = LENGTH + 2 + sizeof(char *);
+  const int portion = (int)((WALK_NAMES_MAX + cost - 1) / cost);
+  const int count = portion + 1000;
+  char name[LENGTH + 12];
+  memset(name, 'n', LENGTH);
+  char first[sizeof name];
+  for (int i = 0; i < count; i++) {
+    (void)snprintf(name + LENGTH - 6, 18, "%06d", i);
+    if (i % 60000 != 0) { /* a file may have so many names, which are made faster than files */
+      assert_int_equal(linkat(tree->fd, first, tree->fd, name, 0), 0);
+      continue;
+    }
+    tree_write(tree, name, "", 0600);
+    memcpy(first, name, sizeof first);
+  }
+  char *seen = calloc(1, (size_t)count);
+  assert_non_null(seen);
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct walk_entry entry;
+  int at = 0;
+  int last = -1;
+  for (; walk_next(walk, &entry); at++) {
+    int number = (int)strtol(entry.name + LENGTH - 6, NULL, 10);
+    assert_false(seen[number]);
+    seen[number] = 1;
+    assert_true(number > last || at == portion);
+    last = number;
+  }
+  assert_int_equal(at, count);
+  free(seen);
+  walk_free(walk);
+}
+
+/* As one who may not read all of it. */
+static void what_may_not_be_read_is_counted(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  static const struct {
+    const char *name;
+    mode_t mode;
+  } rows[] = {{"closed", 0700}, {"names-only", 0744}, {"open", 0755}, {"search-only", 0711}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char below[32];
+    (void)snprintf(below, sizeof below, "%s/x", rows[i].name);
+    tree_make_directory(tree, rows[i].name, rows[i].mode);
+    tree_make_directory(tree, below, 0755);
+  }
+  struct listing listing = {.text = ""};
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct walk_entry entry;
+  assert_int_equal(seteuid(65534), 0);
+  while (walk_next(walk, &entry))
+    add(&listing, &entry);
+  assert_int_equal(seteuid(0), 0);
+  assert_string_equal(listing.text,
+                      "d:closed d:names-only d:names-only/x d:open d:open/x d:search-only");
+  assert_int_equal(walk_missed(walk), 3); /* two, and the x whose name is all that is known */
+  walk_free(walk);
+}
+
+/* Each level has one open: the deepest are missed where there are too few. */
+static void without_descriptors_it_is_counted(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/b", 0700);
+  tree_make_directory(tree, "a/b/c", 0700);
+  struct walk *walk = walk_new(tree->fd, NULL, true);
+  struct walk_entry entry;
+  assert_true(walk_next(walk, &entry));
+  struct rlimit before;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit few = {.rlim_cur = (rlim_t)entry.parent + 2, .rlim_max = before.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  int count = 1;
+  while (walk_next(walk, &entry))
+    count++;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+  assert_int_equal(count, 2); /* a and a/b */
+  assert_int_equal(walk_missed(walk), 1);
+  walk_free(walk);
+}
+
 static void a_root_that_is_none_is_refused(void **state) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "", 0600);
@@ -247,6 +334,11 @@ int main(void) {
                                       tree_tear_down),
       cmocka_unit_test_setup_teardown(what_is_too_deep_is_counted, tree_set_up, tree_tear_down),
       cmocka_unit_test_setup_teardown(many_names_come_once_each, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(names_that_are_too_many_are_sorted_in_portions, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(without_descriptors_it_is_counted, tree_set_up,
+                                      tree_tear_down),
       cmocka_unit_test_setup_teardown(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down),
       cmocka_unit_test_setup_teardown(it_may_end_in_the_middle, tree_set_up, tree_tear_down),
   };

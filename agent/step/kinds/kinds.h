@@ -6,7 +6,10 @@
 
 /* The kinds that are work, a row each; the first is what a step is that names none. Row(name) is
    <name>_kind, in <name>.c. */
-#define KINDS(ROW) ROW(run)
+#define KINDS(ROW)                                                                                 \
+  ROW(run)                                                                                         \
+  ROW(list_files)                                                                                  \
+  ROW(directory_tree)
 
 #define KIND_DECLARE(name) extern const struct kind name##_kind;
 KINDS(KIND_DECLARE)

@@ -1,0 +1,68 @@
+/* directoryTree: wire/PROTOCOL.md. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/kind_rows.h"
+
+#define TREE "\"kind\":\"directoryTree\",\"path\":"
+
+static void run(struct job *job, const struct kind_row *rows, size_t count) {
+  job_start_agent(job, NULL);
+  kind_rows_run(job, rows, count);
+}
+
+static void a_tree_is_as_in_the_contract(void **state) {
+  struct job *job = *state;
+  static const char *const files[] = {"Makefile",          "src/main.c",      "src/a/b/c/d",
+                                      "src/a/b/c/e/f",     "z/.hidden",       "node_modules/x/y",
+                                      "src/a/bin/program", ".git/config",     "src/bin2",
+                                      "src/a/b/README",    "docs/index.html", "a.c"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    kind_rows_file(job, files[i], "");
+  assert_int_equal(symlink("src", kind_rows_path(job, "link")), 0);
+  assert_int_equal(symlink("nowhere", kind_rows_path(job, "dangling")), 0);
+  static const struct kind_row rows[] = {
+      {TREE "\".\",\"maxDepth\":1", 0,
+       "files/\n├── docs/\n├── link/\n├── src/\n├── z/\n├── Makefile\n├── a.c\n└── dangling\n",
+       NULL},
+      {TREE "\"src\"", 0,
+       "src/\n├── a/\n│   └── b/\n│       ├── c/\n│       │   ├── e/\n│       │   └── d\n"
+       "│       └── README\n├── bin2\n└── main.c\n",
+       NULL},
+      {TREE "\"$D/src/a/\",\"maxDepth\":2", 0, "a/\n└── b/\n    ├── c/\n    └── README\n", NULL},
+      {TREE "\"src\",\"excludeGlobs\":[\"*.c\",\"[ab]\"]", 0, "src/\n└── bin2\n", NULL},
+      {TREE "\"node_modules\"", 0, "node_modules/\n└── x/\n    └── y\n", NULL},
+      {TREE "\"z\",\"excludeGlobs\":[]", 0, "z/\n└── .hidden\n", NULL},
+      {TREE "\"link\",\"maxDepth\":1", 0, "link/\n├── a/\n├── bin2\n└── main.c\n", NULL},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
+static void what_cannot_be_done_is_said(void **state) {
+  struct job *job = *state;
+  kind_rows_file(job, "file", "");
+  static const struct kind_row rows[] = {
+      {TREE "\"none\"", 1, NULL, "directory not found: none"},
+      {TREE "\"file\"", 1, NULL, "not a directory but a regular file: file"},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_tree_is_as_in_the_contract),
+      TEST(what_cannot_be_done_is_said),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+#ifndef TESTS_SUPPORT_KIND_ROWS_H
+#define TESTS_SUPPORT_KIND_ROWS_H
+
+#include <stddef.h>
+
+#include "tests/support/job.h"
+
+/*
+ * Steps of the file kinds as a table: what is sent, and what is answered. In all texts $D is the
+ * directory of the test, below the Redis server's, which is also the workingDirectory of every
+ * step;
+ * $$ is a dollar.
+ */
+struct kind_row {
+  const char *fields;  /* of the step, without stepId and workingDirectory */
+  int exit_code;       /* 0 or 1 */
+  const char *content; /* outputContent; NULL: null */
+  const char *words;   /* the only line on standard error; NULL: none. With 1 also errorMessage */
+};
+
+/* Runs each row, and checks its result and its events: `started`, `words`, `completed`. */
+void kind_rows_run(struct job *job, const struct kind_row *rows, size_t count);
+
+/* The test's directory, made when it is first asked for; a name in it. */
+const char *kind_rows_directory(struct job *job);
+const char *kind_rows_path(struct job *job, const char *name);
+
+/* Makes a file in it, and the directories above; and what it then holds. */
+void kind_rows_file(struct job *job, const char *name, const char *content);
+const char *kind_rows_content(struct job *job, const char *name);
+
+/* A step with these fields, to be pushed; $D as above. */
+cJSON *kind_rows_step(struct job *job, const char *fields);
+
+#endif

@@ -1,0 +1,170 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/directory.h"
+#include "tests/support/tree.h"
+
+/* One of each kind. */
+static void make_kinds(const struct tree *tree) {
+  tree_make_directory(tree, "directory", 0700);
+  tree_write(tree, "file", "", 0600);
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  assert_int_equal(symlinkat("directory", tree->fd, "to-directory"), 0);
+  assert_int_equal(symlinkat("to-directory", tree->fd, "to-link"), 0);
+  assert_int_equal(symlinkat("file", tree->fd, "to-file"), 0);
+  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
+  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
+}
+
+static const struct {
+  const char *name;
+  unsigned char type;
+  bool is_one;
+  const char *refusal; /* the path follows; NULL: it is opened */
+} kinds[] = {
+    {"directory", DT_DIR, true, NULL},
+    {"file", DT_REG, false, "not a directory but a regular file: "},
+    {"fifo", DT_FIFO, false, "not a directory but a FIFO: "},
+    {"to-directory", DT_LNK, true, NULL},
+    {"to-link", DT_LNK, true, NULL},
+    {"to-file", DT_LNK, false, "not a directory but a regular file: "},
+    {"to-nothing", DT_LNK, false, "directory not found: "},
+    {"loop", DT_LNK, false, "cannot read directory (Too many levels of symbolic links): "},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void expect_refusal(const struct tree *tree, const char *name, const char *refusal) {
+  char path[128];
+  char expected[256];
+  (void)snprintf(path, sizeof path, "%s/%s", tree->path, name);
+  (void)snprintf(expected, sizeof expected, "%s%s", refusal, path);
+  struct error error = {.text = ""};
+  assert_int_equal(directory_open(path, &error), -1);
+  assert_string_equal(error.text, expected);
+}
+
+static void what_is_none_is_refused_by_what_it_is(void **state) {
+  const struct tree *tree = *state;
+  make_kinds(tree);
+  for (size_t i = 0; i < KINDS; i++) {
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/%s", tree->path, kinds[i].name);
+    struct error error = {.text = "none"};
+    if (kinds[i].refusal != NULL) {
+      expect_refusal(tree, kinds[i].name, kinds[i].refusal);
+      continue;
+    }
+    int fd = directory_open(path, &error);
+    assert_true(fd >= 0);
+    assert_string_equal(error.text, "none");
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    close(fd);
+  }
+  expect_refusal(tree, "missing", "directory not found: ");
+  expect_refusal(tree, "missing/below", "directory not found: ");
+  expect_refusal(tree, "file/below", "directory not found: ");
+}
+
+static void without_permission_it_is_refused(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(fchmod(tree->fd, 0711), 0);
+  tree_make_directory(tree, "closed", 0000);
+  assert_int_equal(seteuid(65534), 0);
+  expect_refusal(tree, "closed", "cannot read directory (Permission denied): ");
+  expect_refusal(tree, "closed/below", "cannot read directory (Permission denied): ");
+  assert_int_equal(seteuid(0), 0);
+}
+
+static void a_long_path_is_cut_in_the_error(void **state) {
+  (void)state;
+  char path[6000];
+  memset(path, 'a', sizeof path - 1);
+  path[sizeof path - 1] = '\0';
+  struct error error = {.text = ""};
+  assert_int_equal(directory_open(path, &error), -1);
+  static const char begin[] = "cannot read directory (File name too long): aaa";
+  assert_memory_equal(error.text, begin, sizeof begin - 1);
+  assert_int_equal(strlen(error.text), sizeof error.text - 1);
+}
+
+static void no_link_is_followed_below(void **state) {
+  const struct tree *tree = *state;
+  make_kinds(tree);
+  for (size_t i = 0; i < KINDS; i++) {
+    DIR *below = directory_open_below(tree->fd, kinds[i].name);
+    assert_int_equal(below != NULL, kinds[i].type == DT_DIR);
+    if (below == NULL) {
+      assert_true(errno == ENOTDIR || errno == ELOOP);
+      continue;
+    }
+    assert_int_equal(fcntl(dirfd(below), F_GETFD), FD_CLOEXEC);
+    closedir(below);
+  }
+}
+
+static void each_entry_comes_once_with_its_type(void **state) {
+  const struct tree *tree = *state;
+  make_kinds(tree);
+  DIR *directory = directory_open_below(tree->fd, ".");
+  assert_non_null(directory);
+  int seen[KINDS] = {0};
+  int count = 0;
+  struct directory_entry entry;
+  for (; directory_next(directory, &entry); count++)
+    for (size_t i = 0; i < KINDS; i++)
+      if (strcmp(kinds[i].name, entry.name) == 0) {
+        seen[i]++;
+        assert_int_equal(entry.type, kinds[i].type);
+        assert_int_equal(directory_is_one(tree->fd, &entry), kinds[i].is_one);
+      }
+  assert_int_equal(errno, 0);
+  assert_int_equal(count, KINDS);
+  for (size_t i = 0; i < KINDS; i++)
+    assert_int_equal(seen[i], 1);
+  closedir(directory);
+}
+
+static void a_type_that_was_left_out_is_looked_up(void **state) {
+  const struct tree *tree = *state;
+  make_kinds(tree);
+  for (size_t i = 0; i < KINDS; i++) {
+    assert_int_equal(directory_type(tree->fd, kinds[i].name, DT_UNKNOWN), kinds[i].type);
+    assert_int_equal(directory_type(tree->fd, kinds[i].name, DT_SOCK), DT_SOCK); /* believed */
+  }
+  assert_int_equal(directory_type(tree->fd, "missing", DT_UNKNOWN), -1);
+  tree_make_directory(tree, "closed", 0600); /* its names may be read, no more */
+  tree_write(tree, "closed/x", "", 0600);
+  int closed = tree_open(tree, "closed");
+  assert_int_equal(seteuid(65534), 0);
+  int type = directory_type(closed, "x", DT_UNKNOWN);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(type, DT_UNKNOWN);
+  close(closed);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(what_is_none_is_refused_by_what_it_is, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(without_permission_it_is_refused, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test(a_long_path_is_cut_in_the_error),
+      cmocka_unit_test_setup_teardown(no_link_is_followed_below, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(each_entry_comes_once_with_its_type, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_type_that_was_left_out_is_looked_up, tree_set_up,
+                                      tree_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/full_path.h"
+#include "tests/support/tree.h"
+
+static void check(const char *path, const char *expected, const char *name) {
+  struct error error = {.text = "none"};
+  char *full = full_path_new(path, &error);
+  assert_non_null(full);
+  assert_string_equal(error.text, "none");
+  assert_string_equal(full, expected);
+  assert_string_equal(full_path_name(full), name);
+  free(full);
+}
+
+static void an_absolute_one_is_tidied(void **state) {
+  (void)state;
+  static const struct {
+    const char *path;
+    const char *full;
+    const char *name;
+  } rows[] = {
+      {"/", "/", ""},
+      {"//", "/", ""},
+      {"/.", "/", ""},
+      {"/././/", "/", ""},
+      {"/a", "/a", "a"},
+      {"/a/", "/a", "a"},
+      {"//a///b//", "/a/b", "b"},
+      {"/./a/./b/.", "/a/b", "b"},
+      {"/..", "/..", ".."},
+      {"/a/../b", "/a/../b", "b"},
+      {"/a/..", "/a/..", ".."},
+      {"/.a/b./...", "/.a/b./...", "..."},
+      {"/a\n/\xFF \"", "/a\n/\xFF \"", "\xFF \""},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    check(rows[i].path, rows[i].full, rows[i].name);
+}
+
+static void a_relative_one_begins_at_the_current_directory(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *path;
+    const char *rest;
+    const char *name; /* NULL: the directory's own */
+  } rows[] = {
+      {".", "", NULL},     {"./", "", NULL},       {"a", "/a", "a"},    {"./a//b/.", "/a/b", "b"},
+      {"..", "/..", ".."}, {"../a", "/../a", "a"}, {".a", "/.a", ".a"},
+  };
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  assert_int_equal(fchdir(tree->fd), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[128];
+    (void)snprintf(expected, sizeof expected, "%s%s", tree->path, rows[i].rest);
+    check(rows[i].path, expected,
+          rows[i].name != NULL ? rows[i].name : strrchr(tree->path, '/') + 1);
+  }
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}
+
+static void at_the_root_no_slash_is_doubled(void **state) {
+  (void)state;
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  assert_int_equal(chdir("/"), 0);
+  check("a", "/a", "a");
+  check(".", "/", "");
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}
+
+static void without_a_current_directory_it_is_refused(void **state) {
+  const struct tree *tree = *state;
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  tree_make_directory(tree, "gone", 0700);
+  int gone = tree_open(tree, "gone");
+  assert_int_equal(fchdir(gone), 0);
+  close(gone);
+  assert_int_equal(unlinkat(tree->fd, "gone", AT_REMOVEDIR), 0);
+  struct error error = {.text = ""};
+  assert_null(full_path_new("a", &error));
+  assert_string_equal(error.text, "no current directory (No such file or directory) for: a");
+  check("/a", "/a", "a");
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_absolute_one_is_tidied),
+      cmocka_unit_test_setup_teardown(a_relative_one_begins_at_the_current_directory, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test(at_the_root_no_slash_is_doubled),
+      cmocka_unit_test_setup_teardown(without_a_current_directory_it_is_refused, tree_set_up,
+                                      tree_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

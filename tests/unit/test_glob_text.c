@@ -1,0 +1,145 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/glob.h"
+#include "agent/files/glob_text.h"
+
+static void what_belongs_together_is_one_unit(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t unit;
+  } rows[] = {
+      {"a", 1},       {"ab", 1},     {"*", 1},    {"{a}", 1},   {"]", 1},     {"\xC3\xA9", 1},
+      {"\\a", 2},     {"\\\\a", 2},  {"\\", 0},   {"[a]", 3},   {"[a]b", 3},  {"[]]", 3},
+      {"[]a]b", 4},   {"[!]]", 4},   {"[^]]", 4}, {"[!a]", 4},  {"[\\]]", 4}, {"[\\\\]", 4},
+      {"[a\\]b]", 6}, {"[{,}]x", 5}, {"[[]", 3},  {"[", 0},     {"[a", 0},    {"[]", 0},
+      {"[!]", 0},     {"[a\\]", 0},  {"[a\\", 0}, {"[a-z]", 5},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_int_equal(glob_text_unit(rows[i].text), rows[i].unit);
+}
+
+static void what_has_no_other_half_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *reason; /* NULL: none */
+  } rows[] = {
+      {"", NULL},
+      {"a", NULL},
+      {"{a,{b,c}}", NULL},
+      {"[{]", NULL},
+      {"\\{\\[", NULL},
+      {"a]", NULL},
+      {"a[b", "glob: no ] for the [ at offset 1"},
+      {"{a,[}", "glob: no ] for the [ at offset 3"},
+      {"ab\\", "glob: nothing behind the \\ at offset 2"},
+      {"a}", "glob: no { for the } at offset 1"},
+      {"{a}}", "glob: no { for the } at offset 3"},
+      {"a{b", "glob: no } for the { at offset 1"},
+      {"a{b{c}", "glob: no } for the { at offset 1"},
+      {"{a}{b{c}", "glob: no } for the { at offset 3"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct error error = {.text = "none"};
+    assert_int_equal(glob_text_check(rows[i].text, &error), rows[i].reason == NULL ? 0 : -1);
+    assert_string_equal(error.text, rows[i].reason == NULL ? "none" : rows[i].reason);
+  }
+}
+
+/* The texts with a space between them. */
+static void expect(const char *text, const char *expected) {
+  struct error error = {.text = "none"};
+  struct glob_texts texts;
+  assert_int_equal(glob_text_check(text, &error), 0);
+  assert_int_equal(glob_text_expand(text, &texts, &error), 0);
+  assert_string_equal(error.text, "none");
+  assert_true(texts.length > 0);
+  assert_int_equal(texts.text[texts.length - 1], '\0');
+  for (size_t i = 0; i + 1 < texts.length; i++)
+    if (texts.text[i] == '\0')
+      texts.text[i] = ' ';
+  assert_string_equal(texts.text, expected);
+  free(texts.text);
+}
+
+static void braces_are_opened_in_order(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *texts;
+  } rows[] = {
+      {"", ""},
+      {"a", "a"},
+      {"{a}", "a"},
+      {"{}", ""},
+      {"{a,b}", "a b"},
+      {"{b,a,b}", "b a b"},
+      {"x{a,b}y", "xay xby"},
+      {"{a,b}{c,d}", "ac ad bc bd"},
+      {"{a,{b,c}d}e", "ae bde cde"},
+      {"{{a,b},c}", "a b c"},
+      {"{,a}", " a"},
+      {"a{,}b", "ab ab"},
+      {"{a\\,b,c}", "a\\,b c"},
+      {"\\{a,b\\}", "\\{a,b\\}"},
+      {"[{,}]{a,b}", "[{,}]a [{,}]b"},
+      {"{[,],a}", "[,] a"},
+      {"a,b", "a,b"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect(rows[i].text, rows[i].texts);
+}
+
+static void what_is_too_long_is_refused(void **state) {
+  (void)state;
+  struct error error = {.text = "none"};
+  char *text = calloc(1, GLOB_LENGTH_MAX + 2);
+  assert_non_null(text);
+  memset(text, 'a', GLOB_LENGTH_MAX);
+  assert_int_equal(glob_text_check(text, &error), 0);
+  text[GLOB_LENGTH_MAX] = 'a';
+  assert_int_equal(glob_text_check(text, &error), -1);
+  assert_string_equal(error.text, "glob: longer than 4096 bytes");
+
+  free(text);
+}
+
+/* {,,,,,,,,,,,,,,,b…}a… stands for 16 texts, each with its NUL. */
+static int expand_sixteen(size_t b, size_t a, struct glob_texts *texts, struct error *error) {
+  char text[2048] = "{,,,,,,,,,,,,,,,";
+  size_t at = strlen(text);
+  memset(text + at, 'b', b);
+  text[at + b] = '}';
+  memset(text + at + b + 1, 'a', a);
+  return glob_text_expand(text, texts, error);
+}
+
+static void braces_that_stand_for_too_much_are_refused(void **state) {
+  (void)state;
+  struct error error = {.text = "none"};
+  struct glob_texts texts;
+  assert_int_equal(expand_sixteen(16, 1022, &texts, &error), 0);
+  assert_int_equal(texts.length, GLOB_EXPANDED_MAX);
+  free(texts.text);
+  assert_int_equal(expand_sixteen(17, 1022, &texts, &error), -1);
+  assert_string_equal(error.text, "glob: its braces stand for more than 16384 bytes");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_belongs_together_is_one_unit),
+      cmocka_unit_test(what_has_no_other_half_is_refused),
+      cmocka_unit_test(braces_are_opened_in_order),
+      cmocka_unit_test(what_is_too_long_is_refused),
+      cmocka_unit_test(braces_that_stand_for_too_much_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

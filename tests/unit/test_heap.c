@@ -1,0 +1,112 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/heap.h"
+
+static int by_number(const void *one, const void *other) {
+  const unsigned *a = one;
+  const unsigned *b = other;
+  return *a < *b ? -1 : *a > *b;
+}
+
+static void add(struct heap *heap, unsigned number) {
+  unsigned *item = malloc(sizeof *item);
+  assert_non_null(item);
+  *item = number;
+  heap_add(heap, item);
+}
+
+static unsigned number_at(const struct heap *heap, size_t at) {
+  const unsigned *item = heap->items[at];
+  return *item;
+}
+
+/* The i-th of `count` numbers from 0 to below `values`, in an order that the name says. */
+static unsigned upwards(unsigned i, unsigned count, unsigned values) {
+  (void)count;
+  return i % values;
+}
+
+static unsigned downwards(unsigned i, unsigned count, unsigned values) {
+  return (count - 1 - i) % values;
+}
+
+static unsigned shuffled(unsigned i, unsigned count, unsigned values) {
+  return (unsigned)((uint64_t)i * 7919 % count) % values; /* a prime: each comes once */
+}
+
+typedef unsigned order(unsigned i, unsigned count, unsigned values);
+static order *const orders[] = {upwards, downwards, shuffled};
+
+static void what_comes_last_is_taken_first(void **state) {
+  (void)state;
+  for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+    struct heap heap = {.compare = by_number};
+    for (unsigned i = 0; i < 1000; i++)
+      add(&heap, orders[o](i, 1000, 1000));
+    for (unsigned i = 1000; i-- > 0;) {
+      unsigned *last = heap_take_last(&heap);
+      assert_int_equal(*last, i);
+      free(last);
+    }
+    assert_int_equal(heap.count, 0);
+    heap_release(&heap);
+  }
+}
+
+static void the_first_ones_are_kept(void **state) {
+  (void)state;
+  for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+    for (unsigned most = 1; most < 70; most++) {
+      struct heap heap = {.compare = by_number};
+      for (unsigned i = 0; i < 500; i++) {
+        add(&heap, orders[o](i, 500, 500));
+        if (heap.count > most)
+          free(heap_take_last(&heap));
+      }
+      heap_sort(&heap);
+      assert_int_equal(heap.count, most);
+      for (unsigned i = 0; i < most; i++)
+        assert_int_equal(number_at(&heap, i), i);
+      heap_release(&heap);
+    }
+  }
+}
+
+static void equal_ones_are_all_kept(void **state) {
+  (void)state;
+  struct heap heap = {.compare = by_number};
+  for (unsigned i = 0; i < 300; i++)
+    add(&heap, shuffled(i, 300, 3));
+  heap_sort(&heap);
+  for (unsigned i = 0; i < 300; i++)
+    assert_int_equal(number_at(&heap, i), i / 100);
+  heap_release(&heap);
+}
+
+static void an_empty_one_is_sorted_and_released(void **state) {
+  (void)state;
+  struct heap heap = {.compare = by_number};
+  heap_sort(&heap);
+  assert_int_equal(heap.count, 0);
+  heap_release(&heap);
+  add(&heap, 7); /* it may be used again */
+  assert_int_equal(number_at(&heap, 0), 7);
+  heap_release(&heap);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_comes_last_is_taken_first),
+      cmocka_unit_test(the_first_ones_are_kept),
+      cmocka_unit_test(equal_ones_are_all_kept),
+      cmocka_unit_test(an_empty_one_is_sorted_and_released),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,499 @@
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "agent/files/listing.h"
+#include "agent/files/walk.h"
+#include "tests/support/changes.h"
+#include "tests/support/tree.h"
+#include "wire/utf8.h"
+
+struct wish {
+  unsigned max_depth;
+  enum listing_order order;
+  bool without_sizes;
+};
+
+/* The JSON with a NUL, to be freed. */
+static char *list(const char *path, struct wish wish, bool *cut) {
+  struct text content = {0};
+  struct error error = {.text = "none"};
+  assert_int_equal(
+      listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, cut, &error),
+      0);
+  assert_string_equal(error.text, "none");
+  text_add(&content, "", 1);
+  return content.bytes;
+}
+
+/* Each entry's path below the tree, with "/" for a directory, and ":size" when there is one. */
+static void describe(char *out, size_t size, const struct tree *tree, const cJSON *entries) {
+  const cJSON *entry;
+  size_t at = 0;
+  out[0] = '\0';
+  cJSON_ArrayForEach(entry, entries) {
+    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
+    const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(entry, "size_bytes");
+    bool is_directory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, "is_directory"));
+    assert_memory_equal(path, tree->path, strlen(tree->path));
+    assert_int_equal(path[strlen(tree->path)], '/');
+    char number[32] = "";
+    if (bytes != NULL)
+      (void)snprintf(number, sizeof number, ":%d", bytes->valueint);
+    at += (size_t)snprintf(out + at, size - at, "%s%s%s%s", at > 0 ? " " : "",
+                           path + strlen(tree->path) + 1, is_directory ? "/" : "", number);
+    assert_in_range(at, 0, size - 1);
+  }
+}
+
+static void expect(const struct tree *tree, struct wish wish, const char *expected) {
+  bool cut = true;
+  char *json = list(tree->path, wish, &cut);
+  assert_false(cut);
+  cJSON *entries = cJSON_Parse(json);
+  assert_true(cJSON_IsArray(entries));
+  char text[4096];
+  describe(text, sizeof text, tree, entries);
+  assert_string_equal(text, expected);
+  cJSON_Delete(entries);
+  free(json);
+}
+
+static void set_time(const struct tree *tree, const char *name, int64_t seconds, long nanoseconds) {
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                    {.tv_sec = (time_t)seconds, .tv_nsec = nanoseconds}};
+  assert_int_equal(utimensat(tree->fd, name, times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+/* The shape, byte for byte; @ is the tree. */
+static void expect_json(const struct tree *tree, struct wish wish, const char *format) {
+  char expected[2048];
+  char *at = expected;
+  for (const char *from = format; *from != '\0'; from++) {
+    if (*from == '@')
+      at += strlen(strcpy(at, tree->path));
+    else
+      *at++ = *from;
+  }
+  *at = '\0';
+  bool cut = true;
+  char *json = list(tree->path, wish, &cut);
+  assert_string_equal(json, expected);
+  free(json);
+}
+
+static void the_shape_is_this(void **state) {
+  const struct tree *tree = *state;
+  expect_json(tree, (struct wish){.max_depth = 1}, "[]");
+  tree_write(tree, "b", "123", 0600);
+  tree_make_directory(tree, "a", 0700);
+  set_time(tree, "a", 1777975200, 123999999);
+  set_time(tree, "b", 0, 0);
+  expect_json(tree, (struct wish){.max_depth = 1},
+              "[{\"path\":\"@/a\",\"mtime\":\"2026-05-05T10:00:00.123+00:00\","
+              "\"is_directory\":true},"
+              "{\"path\":\"@/b\",\"size_bytes\":3,\"mtime\":\"1970-01-01T00:00:00.000+00:00\","
+              "\"is_directory\":false}]");
+  expect_json(tree, (struct wish){.max_depth = 1, .without_sizes = true},
+              "[{\"path\":\"@/a\",\"mtime\":\"2026-05-05T10:00:00.123+00:00\","
+              "\"is_directory\":true},"
+              "{\"path\":\"@/b\",\"mtime\":\"1970-01-01T00:00:00.000+00:00\","
+              "\"is_directory\":false}]");
+}
+
+static void the_order_is_over_all_levels(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
+  static const struct wish by_name = {.max_depth = 9};
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/x.d", 0700);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    tree_write(tree, names[i], i % 2 == 0 ? "12" : "1", 0600);
+    set_time(tree, names[i], 1000 - (int64_t)(i / 3), 0);
+  }
+  tree_write(tree, "a/x.d/empty", "", 0600);
+  set_time(tree, "a/x.d/empty", 1000, 1); /* by a nanosecond */
+  set_time(tree, "a/x.d", 5000, 0);
+  set_time(tree, "a", 1, 0);
+  /* By path, "a.c" comes between "a" and what is in it. */
+  expect(tree, by_name, ".h:1 B:1 a/ a.c:2 a/-:2 a/x:1 a/x.c:2 a/x.d/ a/x.d/empty:0 \xC3\xA9:2");
+  expect(tree, (struct wish){.max_depth = 9, .order = LISTING_BY_SIZE},
+         "a.c:2 a/-:2 a/x.c:2 \xC3\xA9:2 .h:1 B:1 a/x:1 a/ a/x.d/ a/x.d/empty:0");
+  expect(tree, (struct wish){.max_depth = 9, .order = LISTING_BY_MTIME},
+         "a/x.d/ a/x.d/empty:0 a.c:2 a/x:1 a/x.c:2 .h:1 B:1 \xC3\xA9:2 a/-:2 a/");
+  /* What is not shown decides all the same. */
+  expect(tree, (struct wish){.max_depth = 1, .order = LISTING_BY_SIZE, .without_sizes = true},
+         "a.c \xC3\xA9 .h B a/");
+}
+
+static void as_deep_as_asked_for(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    unsigned max_depth;
+    const char *expected;
+  } rows[] = {
+      {1, "a/ x:0"},
+      {2, "a/ a/b/ a/x:0 x:0"},
+      {3, "a/ a/b/ a/b/.git/ a/b/x:0 a/x:0 x:0"},
+      {4, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
+      {5, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
+      {UINT_MAX, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
+  };
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/b", 0700);
+  tree_make_directory(tree, "a/b/.git", 0700); /* nothing is left out */
+  tree_write(tree, "x", "", 0600);
+  tree_write(tree, "a/x", "", 0600);
+  tree_write(tree, "a/b/x", "", 0600);
+  tree_write(tree, "a/b/.git/x", "", 0600);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
+}
+
+static void a_link_is_what_it_leads_to(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "a", 0700);
+  tree_write(tree, "a/x", "1234567", 0600);
+  assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
+  assert_int_equal(symlinkat("a", tree->fd, "to-a"), 0);
+  assert_int_equal(symlinkat("a/x", tree->fd, "to-x"), 0);
+  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
+  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  expect(tree, (struct wish){.max_depth = 9},
+         "a/ a/up/ a/x:7 fifo:0 loop:4 to-a/ to-nothing:7 to-x:7");
+  set_time(tree, "loop", 5, 0);
+  set_time(tree, "to-x", 4, 0); /* the link's own, which does not count */
+  set_time(tree, "a/x", 6, 0);
+  bool cut = true;
+  char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
+  assert_non_null(
+      strstr(json, "/loop\",\"size_bytes\":4,\"mtime\":\"1970-01-01T00:00:05.000+00:00\""));
+  assert_non_null(
+      strstr(json, "/to-x\",\"size_bytes\":7,\"mtime\":\"1970-01-01T00:00:06.000+00:00\""));
+  free(json);
+}
+
+static void times_at_the_ends_are_shown_as_these(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    int64_t seconds;
+    const char *shown;
+  } rows[] = {
+      {-1, "1970-01-01T00:00:00.000+00:00"},
+      {INT32_MIN, "1970-01-01T00:00:00.000+00:00"},
+      {INT32_MAX, "2038-01-19T03:14:07.000+00:00"},
+  };
+  tree_write(tree, "x", "", 0600);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    set_time(tree, "x", rows[i].seconds, 0);
+    bool cut = true;
+    char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
+    assert_non_null(strstr(json, rows[i].shown));
+    free(json);
+  }
+  /* A file system may shorten it. */
+  set_time(tree, "x", INT64_MAX / 2, 0);
+  bool cut = true;
+  free(list(tree->path, (struct wish){.max_depth = 1}, &cut));
+}
+
+static void paths_are_full_ones(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *path;
+    const char *begin; /* @ is the tree */
+  } rows[] = {
+      {".", "@/a"},
+      {"./", "@/a"},
+      {"a/..", "@/a/../a"},
+      {"a//b/", "@/a/b/x"},
+      {"./a/./b/.", "@/a/b/x"},
+      {"link", "@/link/x"},
+  };
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/b", 0700);
+  tree_write(tree, "a/b/x", "", 0600);
+  assert_int_equal(symlinkat("a/b", tree->fd, "link"), 0);
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  assert_int_equal(fchdir(tree->fd), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[128];
+    (void)snprintf(expected, sizeof expected, "[{\"path\":\"%s%s\",", tree->path,
+                   rows[i].begin + 1);
+    bool cut = true;
+    char *json = list(rows[i].path, (struct wish){.max_depth = 1}, &cut);
+    assert_memory_equal(json, expected, strlen(expected));
+    free(json);
+  }
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}
+
+static void the_root_has_one_slash(void **state) {
+  (void)state;
+  bool cut = true;
+  char *json = list("//.", (struct wish){.max_depth = 1}, &cut);
+  assert_non_null(strstr(json, "{\"path\":\"/tmp\","));
+  assert_null(strstr(json, "\"//"));
+  free(json);
+}
+
+static void hostile_names_do_not_break_it(void **state) {
+  const struct tree *tree = *state;
+  char longest[NAME_MAX + 1];
+  memset(longest, 'z', NAME_MAX);
+  longest[NAME_MAX] = '\0';
+  const struct {
+    const char *name;
+    const char *read;
+  } rows[] = {
+      /* in the order of bytes */
+      {"\x01", "\x01"},
+      {"\n\"},{\"path\":\"forged", "\n\"},{\"path\":\"forged"},
+      {" ", " "},
+      {"\"", "\""},
+      {"\\", "\\"},
+      {"a\xC3(", "a" UTF8_REPLACEMENT "("},
+      {longest, longest},
+      {"\xED\xA0\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT},
+      {"\xFF", UTF8_REPLACEMENT},
+  };
+  enum { COUNT = sizeof rows / sizeof *rows };
+  for (size_t i = 0; i < COUNT; i++)
+    tree_write(tree, rows[i].name, "", 0600);
+  bool cut = true;
+  char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
+  cJSON *entries = cJSON_Parse(json);
+  assert_int_equal(cJSON_GetArraySize(entries), COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    const cJSON *entry = cJSON_GetArrayItem(entries, i);
+    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
+    assert_string_equal(path + strlen(tree->path) + 1, rows[i].read);
+  }
+  assert_int_equal(utf8_valid_prefix(json, strlen(json)), strlen(json));
+  cJSON_Delete(entries);
+  free(json);
+}
+
+/* Files whose times are in an order of their own, and whose sizes are 0 and 1. */
+static void make_files(const struct tree *tree, int count) {
+  for (int i = 0; i < count; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "%04d", i);
+    tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
+    set_time(tree, name, i * 7919 % count, 0);
+  }
+}
+
+static void check_thousand(const struct tree *tree, enum listing_order order, int count,
+                           bool expected_cut) {
+  bool cut = !expected_cut;
+  char *json = list(tree->path, (struct wish){.max_depth = 2, .order = order}, &cut);
+  assert_int_equal(cut, expected_cut);
+  cJSON *entries = cJSON_Parse(json);
+  assert_int_equal(cJSON_GetArraySize(entries), count < LISTING_MOST ? count : LISTING_MOST);
+  int i = 0;
+  const cJSON *entry;
+  cJSON_ArrayForEach(entry, entries) {
+    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
+    int number = (int)strtol(path + strlen(tree->path) + 1, NULL, 10);
+    int odd = count / 2; /* the ones of one byte come first */
+    if (order == LISTING_BY_NAME)
+      assert_int_equal(number, i);
+    else if (order == LISTING_BY_SIZE)
+      assert_int_equal(number, i < odd ? 2 * i + 1 : 2 * (i - odd));
+    else
+      assert_int_equal(number * 7919 % count, count - 1 - i);
+    i++;
+  }
+  cJSON_Delete(entries);
+  free(json);
+}
+
+static void the_first_thousand_are_given(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    int count;
+    bool cut;
+  } rows[] = {{999, false}, {1000, false}, {1001, true}, {2500, true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    make_files(tree, rows[i].count);
+    for (int order = LISTING_BY_NAME; order <= LISTING_BY_MTIME; order++)
+      check_thousand(tree, (enum listing_order)order, rows[i].count, rows[i].cut);
+  }
+}
+
+static void what_may_not_be_read_is_an_entry(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_make_directory(tree, "closed", 0700);
+  tree_make_directory(tree, "names-only", 0744);
+  tree_make_directory(tree, "open", 0755);
+  tree_write(tree, "closed/x", "1", 0600);
+  tree_make_directory(tree, "names-only/d", 0755);
+  tree_write(tree, "names-only/x", "1", 0600);
+  tree_write(tree, "open/x", "1", 0000);
+  assert_int_equal(seteuid(65534), 0);
+  bool cut = true;
+  char *json = list(tree->path, (struct wish){.max_depth = 3}, &cut);
+  assert_int_equal(seteuid(0), 0);
+  cJSON *entries = cJSON_Parse(json);
+  char text[512];
+  describe(text, sizeof text, tree, entries);
+  assert_string_equal(text, "closed/ names-only/ names-only/d/ names-only/x open/ open/x:1");
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "{\"path\":\"%s/names-only/x\",\"is_directory\":false}",
+                 tree->path);
+  assert_non_null(strstr(json, expected));
+  cJSON_Delete(entries);
+  free(json);
+}
+
+static void what_is_no_directory_is_refused(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *name;
+    const char *reason; /* the path follows */
+  } rows[] = {
+      {"missing", "directory not found: "},
+      {"file", "not a directory but a regular file: "},
+      {"file/", "directory not found: "},
+      {"file/x", "directory not found: "},
+      {"closed", "cannot read directory (Permission denied): "},
+      {"names-only", "cannot read directory (Permission denied): "},
+      {"search-only", "cannot read directory (Permission denied): "},
+  };
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_write(tree, "file", "", 0600);
+  tree_make_directory(tree, "closed", 0700);
+  tree_make_directory(tree, "names-only", 0744);
+  tree_make_directory(tree, "search-only", 0711);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char path[128];
+    char expected[256];
+    (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
+    (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
+    struct text content = {0};
+    struct error error = {.text = ""};
+    bool cut = false;
+    assert_int_equal(seteuid(65534), 0);
+    int result = listing_write(path, 1, LISTING_BY_NAME, true, &content, &cut, &error);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(result, -1);
+    assert_string_equal(error.text, expected);
+    assert_int_equal(content.length, 0);
+  }
+}
+
+/* Deeper than any call takes by its path, and removed layer by layer from above. */
+static void what_no_path_leads_to_is_no_entry(void **state) {
+  const struct tree *tree = *state;
+  enum { LENGTH = 250, LEVELS = 20 };
+  char name[LENGTH + 1];
+  memset(name, 'n', LENGTH);
+  name[LENGTH] = '\0';
+  int fd = tree_open(tree, ".");
+  for (int i = 0; i < LEVELS; i++) {
+    assert_int_equal(mkdirat(fd, name, 0700), 0);
+    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(below >= 0);
+    close(fd);
+    fd = below;
+  }
+  close(fd);
+  bool cut = true;
+  char *json = list(tree->path, (struct wish){.max_depth = LEVELS}, &cut);
+  assert_false(cut);
+  cJSON *entries = cJSON_Parse(json);
+  assert_int_equal(cJSON_GetArraySize(entries), PATH_MAX / (LENGTH + 1));
+  cJSON_Delete(entries);
+  free(json);
+  for (int i = 0; i < LEVELS; i++) {
+    char inner[2 * sizeof name];
+    (void)snprintf(inner, sizeof inner, "%s/%s", name, name);
+    bool more = renameat(tree->fd, inner, tree->fd, "next") == 0;
+    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
+    assert_int_equal(more ? renameat(tree->fd, "next", tree->fd, name) : 0, 0);
+  }
+}
+
+static void it_ends_where_a_walk_does(void **state) {
+  const struct tree *tree = *state;
+  int fd = tree_open(tree, ".");
+  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
+    assert_int_equal(mkdirat(fd, "d", 0700), 0);
+    int below = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(below >= 0);
+    close(fd);
+    fd = below;
+  }
+  close(fd);
+  bool cut = true;
+  char *json = list(tree->path, (struct wish){.max_depth = UINT_MAX}, &cut);
+  cJSON *entries = cJSON_Parse(json);
+  assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
+  assert_false(cut);
+  cJSON_Delete(entries);
+  free(json);
+}
+
+static void what_vanishes_meanwhile_is_no_error(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "d", 0700);
+  tree_write(tree, "stays", "123", 0600);
+  pid_t changes = changes_start(tree);
+  for (int i = 0; i < 300; i++) {
+    bool cut = true;
+    struct wish wish = {.max_depth = 3, .order = (enum listing_order)(i % 3)};
+    char *json = list(tree->path, wish, &cut);
+    assert_false(cut);
+    assert_non_null(strstr(json, "/stays\",\"size_bytes\":3,"));
+    cJSON *entries = cJSON_Parse(json);
+    assert_true(cJSON_IsArray(entries));
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, entries) { /* none that was gone when it was looked at */
+      assert_non_null(cJSON_GetObjectItemCaseSensitive(entry, "mtime"));
+    }
+    cJSON_Delete(entries);
+    free(json);
+  }
+  changes_stop(changes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_shape_is_this, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(the_order_is_over_all_levels, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(as_deep_as_asked_for, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_link_is_what_it_leads_to, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(times_at_the_ends_are_shown_as_these, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(paths_are_full_ones, tree_set_up, tree_tear_down),
+      cmocka_unit_test(the_root_has_one_slash),
+      cmocka_unit_test_setup_teardown(hostile_names_do_not_break_it, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(the_first_thousand_are_given, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_an_entry, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_no_directory_is_refused, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_no_path_leads_to_is_no_entry, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_vanishes_meanwhile_is_no_error, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(it_ends_where_a_walk_does, tree_set_up, tree_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
