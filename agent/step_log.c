@@ -14,8 +14,9 @@ void step_log_done(const struct log *log, const struct step *step,
   const struct step_result *result = &report->result;
   char command[400];
   kind_describe(step, command, sizeof command);
-  /* -1 is the agent's own word on a step; a command's own last words are in the stream. */
-  bool tell = result->exit_code == -1 && result->error_message != NULL;
+  /* The agent's own word on a step; a command's own last words are in the stream. */
+  bool own = result->exit_code == -1 || kind_of(step)->work != NULL;
+  bool tell = own && result->error_message != NULL;
   log_line(log, result->exit_code == 0 ? LOG_INFO : LOG_WARN, step->step_id,
            "exit=%d in %lldms `%s`%s%.*s", result->exit_code, (long long)result->duration_ms,
            command, tell ? ": " : "", tell ? (int)result->error_message_length : 0,

@@ -23,7 +23,7 @@ void text_add_number(struct text *self, unsigned long long number);
 /* The bytes as a JSON string, quotes included: see json_string.h. */
 void text_add_json(struct text *self, const char *bytes, size_t length);
 
-/* Room for so many bytes behind the end; who fills it adds to `length`. */
+/* Room for so many bytes, at least one, behind the end; who fills it adds to `length`. */
 char *text_space(struct text *self, size_t size);
 
 #endif

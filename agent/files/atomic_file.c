@@ -48,7 +48,8 @@ static int keep_rights(int fd, const struct stat *old) {
     mode &= ~(mode_t)(S_ISUID | S_ISGID);
   if (file.st_gid != old->st_gid) /* as much as everybody has had */
     mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
-  return fchmod(fd, mode);
+  /* Some file systems have one mode for all, which must not be changed. */
+  return (file.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
 }
 
 static int fill(int fd, const struct target *target, const char *content, size_t length) {
@@ -60,22 +61,47 @@ static int fill(int fd, const struct target *target, const char *content, size_t
   return target->exists ? keep_rights(fd, &target->file) : 0;
 }
 
+/* The words are chosen where errno alone would mislead. */
+static int fail(struct error *error, const char *path) {
+  if (errno == EWOULDBLOCK)
+    return error_set(error, "cannot write file (another process came in between): %s", path);
+  return error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+}
+
+static int fail_to_begin(const struct target *target, struct error *error, const char *path) {
+  if (!target->exists || errno == EWOULDBLOCK)
+    return fail(error, path);
+  return error_set(error, "cannot replace file (its directory takes no new one: %s): %s",
+                   strerror(errno), path);
+}
+
+static int fail_to_commit(struct error *error, const char *path) {
+  if (errno == EBUSY)
+    return error_set(error, "cannot replace file (it is a mount point): %s", path);
+  return fail(error, path);
+}
+
+static int replace(struct draft *draft, const struct target *target, const char *content,
+                   size_t length, struct error *error, const char *path) {
+  /* While it is written, nobody may read of the new content what the old mode forbids. */
+  if (draft_begin(draft, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
+    return fail_to_begin(target, error, path);
+  if (fill(draft->fd, target, content, length) != 0)
+    return fail(error, path);
+  if (draft_commit(draft, target->name) != 0)
+    return fail_to_commit(error, path);
+  return 0;
+}
+
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error) {
   if (length > ATOMIC_FILE_MOST)
     return error_set(error, "content exceeds 10 MB limit");
   struct target target;
-  struct draft draft;
   if (target_find(&target, at, path, error) != 0)
     return -1;
-  /* While it is written, nobody may read of the new content what the old mode forbids. */
-  int result = draft_begin(&draft, target.directory, target.name, target.exists ? 0600 : 0666);
-  if (result == 0)
-    result = fill(draft.fd, &target, content, length);
-  if (result == 0)
-    result = draft_commit(&draft, target.name);
-  if (result != 0)
-    (void)error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+  struct draft draft;
+  int result = replace(&draft, &target, content, length, error, path);
   draft_release(&draft);
   target_release(&target);
   return result;

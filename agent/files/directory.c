@@ -18,7 +18,7 @@ int directory_open(const char *path, struct error *error) {
   /* It is itself no directory, or something on the way is none. */
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
-    return error_set(error, "not a directory but %s: %s", regular_file_kind(file.st_mode), path);
+    return error_set(error, "is %s, not a directory: %s", regular_file_kind(file.st_mode), path);
   if (reason == ENOENT || reason == ENOTDIR)
     return error_set(error, "directory not found: %s", path);
   return error_set(error, "cannot read directory (%s): %s", strerror(reason), path);

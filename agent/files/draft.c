@@ -66,44 +66,56 @@ static int remove_found(const struct draft *self) {
   return result;
 }
 
+/* Until it is locked, a draft looks like a dead one's, and may be removed. */
+static bool keep(const struct draft *self, int fd) {
+  bool is_locked = lock(fd, LOCK_EX | LOCK_NB) == 0 ||
+                   errno != EWOULDBLOCK; /* not every file system has locks */
+  return is_locked && is_ours(self, fd);
+}
+
+/* SIGTERM comes before SIGKILL when a step is to end: by then a draft is finished. */
+static void put_off_the_end(struct draft *self) {
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  (void)sigprocmask(SIG_BLOCK, &end, &self->mask);
+}
+
+static void allow_the_end(const struct draft *self) {
+  (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
+}
+
+/* Returns whether there is one now; errno EEXIST: not yet. */
+static bool make(struct draft *self, mode_t mode) {
+  put_off_the_end(self);
+  int fd = openat(self->directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  mode);
+  if (fd >= 0 && keep(self, fd)) {
+    self->fd = fd;
+    return true;
+  }
+  int error = fd >= 0 ? EEXIST : errno;
+  if (fd >= 0)
+    close(fd);
+  allow_the_end(self);
+  errno = error;
+  return false;
+}
+
 int draft_begin(struct draft *self, int directory, const char *name, mode_t mode) {
   *self = (struct draft){.directory = directory, .fd = -1};
   (void)snprintf(self->hidden, sizeof self->hidden, ".write-%u-%016llx", (unsigned)geteuid(),
                  (unsigned long long)hash_bytes(name, strlen(name)));
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-    int fd =
-        openat(directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    if (fd >= 0) {
-      (void)lock(fd, LOCK_SH); /* not every file system has locks */
-      if (is_ours(self, fd)) {
-        self->fd = fd;
-        return 0;
-      }
-      close(fd); /* until it was locked, it looked like a dead one's */
-    } else if (errno != EEXIST || remove_found(self) != 0) {
-      return -1;
+    if (make(self, mode)) {
+      self->begun = true;
+      return 0;
     }
+    if (errno != EEXIST || remove_found(self) != 0)
+      return -1;
   }
-  errno = EBUSY;
+  errno = EWOULDBLOCK;
   return -1;
-}
-
-/* No file that is open for writing can be executed: that ends before it gets its name. The new
-   descriptor takes over the lock before the old one is closed. A file that its owner may not read
-   stays as it is. */
-static int stop_writing(struct draft *self) {
-  int fd = openat(self->directory, self->hidden, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return errno == EACCES ? 0 : -1;
-  (void)lock(fd, LOCK_SH);
-  if (!is_ours(self, fd) || !is_ours(self, self->fd)) {
-    close(fd);
-    errno = EBUSY;
-    return -1;
-  }
-  int closed = close(self->fd);
-  self->fd = fd;
-  return closed;
 }
 
 /* So that the new name, too, outlives a power failure; everybody sees it already, and a file system
@@ -116,18 +128,24 @@ static void sync_directory(int directory) {
   close(fd);
 }
 
+/* Where there is nothing to sync to, there is nothing to lose. */
+static int sync_file(int fd) {
+  return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS ? 0 : -1;
+}
+
 int draft_commit(struct draft *self, const char *name) {
-  if (fsync(self->fd) != 0 || stop_writing(self) != 0)
+  if (sync_file(self->fd) != 0)
     return -1;
   if (!is_ours(self, self->fd)) {
-    errno = EBUSY;
+    errno = EWOULDBLOCK;
     return -1;
   }
   if (renameat(self->directory, self->hidden, self->directory, name) != 0)
     return -1;
-  sync_directory(self->directory);
+  /* The lock ends here, not before. Nothing is lost by it any more: all of it was synced. */
   close(self->fd);
   self->fd = -1;
+  sync_directory(self->directory);
   return 0;
 }
 
@@ -139,5 +157,8 @@ void draft_release(struct draft *self) {
     close(self->fd);
   }
   self->fd = -1;
+  if (self->begun)
+    allow_the_end(self);
+  self->begun = false;
   errno = error;
 }

@@ -3,12 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "wire/memory.h"
 
 static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
@@ -44,19 +41,19 @@ static int check(int fd, const char *path, struct error *error) {
   if (fstat(fd, &file) != 0)
     return unreadable(error, path);
   if (!S_ISREG(file.st_mode))
-    return error_set(error, "not a regular file but %s: %s", regular_file_kind(file.st_mode), path);
+    return error_set(error, "is %s, not a regular file: %s", regular_file_kind(file.st_mode), path);
   return 0;
 }
 
-/* Opens what was found. Without /proc that takes the path again, and another look at what it is. */
+/* Opens what was found. Where /proc cannot be used that takes the path again, and another look at
+   what it is. */
 static int open_found(int found, int at, const char *path, struct error *error) {
   char self[64];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d", found);
   int fd = open(self, reading);
   if (fd >= 0)
     return fd;
-  if (errno == ENOENT)
-    fd = openat(at, path, reading);
+  fd = openat(at, path, reading);
   if (fd < 0)
     return unreadable(error, path);
   if (check(fd, path, error) == 0)
@@ -74,12 +71,11 @@ int regular_file_open(int at, const char *path, struct error *error) {
   return fd;
 }
 
-int regular_file_read(int fd, const char *path, char **content, size_t *length,
-                      struct error *error) {
+int regular_file_read(int fd, const char *path, struct text *content, struct error *error) {
   /* One byte more tells a file that ends at the limit from one that goes on. Memory that is not
      read into is never touched. */
   const size_t room = REGULAR_FILE_MOST + 1;
-  char *bytes = memory_allocate(room);
+  char *bytes = text_space(content, room);
   size_t filled = 0;
   ssize_t n = 1;
   while (filled < room && n != 0) {
@@ -87,20 +83,24 @@ int regular_file_read(int fd, const char *path, char **content, size_t *length,
     if (n > 0)
       filled += (size_t)n;
     else if (n < 0 && errno != EINTR)
-      break;
+      return unreadable(error, path);
   }
-  *content = NULL;
-  *length = 0;
-  int result = 0;
-  if (n < 0)
-    result = unreadable(error, path);
-  else if (filled == room)
-    result = error_set(error, "file exceeds 1 MB limit");
-  if (result != 0) {
-    free(bytes);
-    return result;
-  }
-  *content = bytes;
-  *length = filled;
+  if (filled == room)
+    return error_set(error, "file exceeds 1 MB limit");
+  content->length += filled;
   return 0;
+}
+
+int regular_file_cut(const char *path, const struct text_slice *slice, struct text *to,
+                     struct error *error) {
+  int fd = regular_file_open(AT_FDCWD, path, error);
+  if (fd < 0)
+    return -1;
+  struct text content = {0};
+  int result = regular_file_read(fd, path, &content, error);
+  if (result == 0)
+    result = text_slice_cut(slice, content.bytes, content.length, to, error);
+  text_release(&content);
+  close(fd);
+  return result;
 }

@@ -1,6 +1,7 @@
 /*
- * Slices of a file against the file itself, which is walked line by line. The first two bytes are
- * the first line and the number of lines that are asked for, signed; the rest is the file.
+ * Slices of a file against the file itself, which is walked line by line. The first byte is
+ * the first line that is asked for and whether numbers are, the second the number of lines; the
+ * rest is the file.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,53 +19,48 @@ static void demand(bool promise) {
     abort();
 }
 
-/* What a reader of numbered lines does: takes off a number and a tab, and has the line. */
-static void check_numbers(const struct text_slice *slice) {
-  size_t length;
-  char *numbered = text_slice_number(slice, &length);
-  size_t at = 0;
-  size_t from = 0;
-  size_t width = 1;
-  for (size_t rest = slice->last_line; rest >= 10; rest /= 10)
-    width++;
-  for (size_t line = slice->first_line; from < slice->length; line++) {
-    size_t number = 0;
-    demand(length - at > width);
-    for (size_t i = 0; i < width; i++) {
-      char digit = numbered[at + i];
-      demand(digit == ' ' ? number == 0 && i + 1 < width : digit >= '0' && digit <= '9');
-      number = digit == ' ' ? 0 : number * 10 + (size_t)(digit - '0');
-    }
-    demand(number == line && numbered[at + width] == '\t');
-    at += width + 1;
-    char byte;
-    do {
-      demand(at < length);
-      byte = numbered[at++];
-      demand(byte == slice->text[from++]);
-    } while (byte != '\n' && from < slice->length);
+/* Takes a number of this width and a tab off the beginning of a line; returns how long they are. */
+static size_t check_number(const char *text, size_t length, size_t width, size_t expected) {
+  size_t number = 0;
+  demand(length > width);
+  for (size_t i = 0; i < width; i++) {
+    demand(text[i] == ' ' ? number == 0 && i + 1 < width : text[i] >= '0' && text[i] <= '9');
+    number = text[i] == ' ' ? 0 : number * 10 + (size_t)(text[i] - '0');
   }
-  demand(at == length);
-  free(numbered);
+  demand(number == expected && text[width] == '\t');
+  return width + 1;
 }
 
-/* Byte by byte, which line each belongs to says whether it is in the slice. */
-static void check_cut(const struct text_slice *slice, const char *text, size_t length,
-                      int64_t start, int64_t count) {
+static size_t width_of_last(const char *text, size_t length) {
+  size_t lines = length > 0 && text[length - 1] != '\n';
+  size_t width = 1;
+  for (size_t i = 0; i < length; i++)
+    lines += text[i] == '\n';
+  for (; lines >= 10; lines /= 10)
+    width++;
+  return width;
+}
+
+/* Byte by byte: which line each belongs to says whether it is in the slice. */
+static void check(const struct text_slice *slice, const char *text, size_t length,
+                  const struct text *cut) {
+  size_t width = width_of_last(text, length);
   size_t line = 0;
-  size_t taken = 0;
-  bool at_begin = true;
-  int64_t first = start < 1 ? 1 : start;
+  size_t at = 0;
+  size_t first = slice->start_line > 0 ? slice->start_line : 1;
+  bool begins = true;
   for (size_t i = 0; i < length; i++) {
-    line += at_begin;
-    at_begin = text[i] == '\n';
-    if ((int64_t)line < first || (count >= 1 && (int64_t)line - first >= count))
+    bool is_first_byte = begins;
+    line += begins;
+    begins = text[i] == '\n';
+    if (line < first || (slice->line_count > 0 && line - first >= slice->line_count))
       continue;
-    demand(slice->text + taken == text + i);
-    taken++;
+    if (slice->numbered && is_first_byte)
+      at += check_number(cut->bytes + at, cut->length - at, width, line);
+    demand(at < cut->length && cut->bytes[at] == text[i]);
+    at++;
   }
-  demand(slice->length == taken && slice->last_line == line);
-  demand(taken == 0 || slice->first_line == (size_t)first);
+  demand(at == cut->length);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -75,18 +71,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *content = malloc(length > 0 ? length : 1);
   demand(content != NULL);
   memcpy(content, data + 2, length);
-  int64_t start = data[0] < 128 ? data[0] : data[0] - 256;
-  int64_t count = data[1] < 128 ? data[1] : data[1] - 256;
-  struct text_slice slice;
+  const struct text_slice slice = {data[0] & 0x7f, data[1], (data[0] & 0x80) != 0};
+  struct text text = {0};
   struct error error = {.text = ""};
-  int result = text_slice_cut(&slice, content, length, start, count, &error);
+  int result = text_slice_cut(&slice, content, length, &text, &error);
   size_t mark = length >= 3 && memcmp(content, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
   demand((result == 0) == (utf8_valid_prefix(content, length) == length));
   demand((result == 0) == (error.text[0] == '\0'));
-  if (result == 0) {
-    check_cut(&slice, content + mark, length - mark, start, count);
-    check_numbers(&slice);
-  }
+  if (result == 0)
+    check(&slice, content + mark, length - mark, &text);
+  demand(result == 0 || text.length == 0);
+  text_release(&text);
   free(content);
   return 0;
 }

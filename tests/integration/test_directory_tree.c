@@ -52,7 +52,7 @@ static void what_cannot_be_done_is_said(void **state) {
   kind_rows_file(job, "file", "");
   static const struct kind_row rows[] = {
       {TREE "\"none\"", 1, NULL, "directory not found: none"},
-      {TREE "\"file\"", 1, NULL, "not a directory but a regular file: file"},
+      {TREE "\"file\"", 1, NULL, "is a regular file, not a directory: file"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }

@@ -92,7 +92,7 @@ static void what_is_no_directory_is_refused(void **state) {
   static const struct kind_row rows[] = {
       {LIST "\"empty\"", 0, "[]", NULL},
       {LIST "\"none\"", 1, NULL, "directory not found: none"},
-      {LIST "\"file\"", 1, NULL, "not a directory but a regular file: file"},
+      {LIST "\"file\"", 1, NULL, "is a regular file, not a directory: file"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -99,32 +100,6 @@ static void mode_and_owner_are_kept(void **state) {
   }
 }
 
-/* What may not be given away loses the rights that were another's. */
-static void a_kept_mode_gives_no_one_more(void **state) {
-  const struct tree *tree = *state;
-  struct error error = {.text = ""};
-  struct stat file;
-  assert_int_equal(fchmod(tree->fd, 0777), 0);
-  tree_write(tree, "file", "old", 06776);
-  assert_int_equal(seteuid(65534), 0);
-  int result = atomic_file_write(tree->fd, "file", "new", 3, &error);
-  assert_int_equal(seteuid(0), 0);
-  assert_string_equal(error.text, "");
-  assert_int_equal(result, 0);
-  assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
-  assert_int_equal(file.st_uid, 65534);
-  /* Root's group is still this process's, which keeps it. */
-  assert_int_equal(file.st_gid, 0);
-  tree_expect(tree, "file", "new", 0776);
-  assert_int_equal(fchownat(tree->fd, "file", 65534, 5678, 0), 0);
-  assert_int_equal(fchmodat(tree->fd, "file", 0664, 0), 0);
-  assert_int_equal(seteuid(65534), 0);
-  result = atomic_file_write(tree->fd, "file", "again", 5, &error);
-  assert_int_equal(seteuid(0), 0);
-  assert_int_equal(result, 0);
-  tree_expect(tree, "file", "again", 0644);
-}
-
 static void a_mark_is_kept(void **state) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
@@ -185,16 +160,17 @@ static void other_kinds_are_refused_by_name(void **state) {
   tree_make_directory(tree, "directory", 0755);
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
-  expect_refused(tree, "directory", "not a regular file but a directory: directory");
-  expect_refused(tree, ".", "not a regular file but a directory: .");
-  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
-  expect_refused(tree, "link", "not a regular file but a FIFO: link");
-  expect_refused(tree, "/dev/null", "not a regular file but a character device: /dev/null");
+  expect_refused(tree, "directory", "is a directory, not a regular file: directory");
+  expect_refused(tree, ".", "is a directory, not a regular file: .");
+  expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
+  expect_refused(tree, "link", "is a FIFO, not a regular file: link");
+  expect_refused(tree, "/dev/null", "is a character device, not a regular file: /dev/null");
   expect_refused(tree, "new/", "cannot write file (Is a directory): new/");
-  expect_refused(tree, "directory/", "cannot write file (Is a directory): directory/");
-  expect_refused(tree, "/", "cannot write file (Is a directory): /");
+  expect_refused(tree, "new/..", "is a directory, not a regular file: new/..");
+  expect_refused(tree, "directory/", "is a directory, not a regular file: directory/");
+  expect_refused(tree, "/", "is a directory, not a regular file: /");
   expect_refused(tree, "", "cannot write file (No such file or directory): ");
-  assert_int_equal(tree_count(tree, "."), 3);
+  assert_int_equal(tree_count(tree, "."), 4); /* `new` was made */
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
@@ -216,19 +192,6 @@ static void what_is_in_the_way_is_named(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void write_protection_protects(void **state) {
-  const struct tree *tree = *state;
-  struct error error = {.text = ""};
-  assert_int_equal(fchmod(tree->fd, 0777), 0);
-  tree_write(tree, "file", "old", 0444);
-  assert_int_equal(seteuid(65534), 0);
-  int result = atomic_file_write(tree->fd, "file", "new", 3, &error);
-  assert_int_equal(seteuid(0), 0);
-  assert_int_equal(result, -1);
-  assert_string_equal(error.text, "cannot write file (Permission denied): file");
-  tree_expect(tree, "file", "old", 0444);
-}
-
 static void the_limit_is_to_the_byte(void **state) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
@@ -246,6 +209,70 @@ static void the_limit_is_to_the_byte(void **state) {
   assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
   assert_int_equal(file.st_size, ATOMIC_FILE_MOST);
   free(content);
+}
+
+/* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
+static void links_of_proc_are_not_believed(void **state) {
+  const struct tree *tree = *state;
+  char path[64];
+  char text[128];
+  int ends[2];
+  tree_write(tree, "file", "old", 0644);
+  int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  write_text(tree, path, "new"); /* it says the truth */
+  tree_expect(tree, "file", "new", 0644);
+  (void)snprintf(text, sizeof text, "cannot write file (Operation not supported): %s", path);
+  expect_refused(tree, path, text); /* "…/file (deleted)", which was replaced */
+  close(fd);
+  assert_int_equal(tree_count(tree, "."), 1);
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+  (void)snprintf(text, sizeof text, "is a FIFO, not a regular file: %s", path);
+  expect_refused(tree, path, text);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* As many links as the kernel follows, and one more. */
+static void long_chains_of_links_are_followed(void **state) {
+  const struct tree *tree = *state;
+  char name[16] = "file";
+  char next[16];
+  for (int i = 1; i <= 41; i++) {
+    (void)snprintf(next, sizeof next, "%d", i);
+    assert_int_equal(symlinkat(name, tree->fd, next), 0);
+    strcpy(name, next);
+  }
+  write_text(tree, "40", "new");
+  tree_expect(tree, "file", "new", 0644);
+  expect_refused(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
+}
+
+/* The kernel's own limit, which is told before anything is made. */
+static void paths_have_a_length(void **state) {
+  const struct tree *tree = *state;
+  struct error error;
+  char path[PATH_MAX + 1] = "new/";
+  for (size_t i = 4; i < PATH_MAX; i++)
+    path[i] = i % 2 == 0 ? '.' : '/';
+  path[PATH_MAX] = '\0';
+  assert_int_equal(atomic_file_write(tree->fd, path, "new", 3, &error), -1);
+  assert_ptr_equal(strstr(error.text, "cannot write file (File name too long): new/./"),
+                   error.text);
+  assert_int_equal(tree_count(tree, "."), 0);
+  memcpy(path + PATH_MAX - 3, "/x", 3);
+  path[PATH_MAX - 4] = '/';
+  write_text(tree, path, "new");
+  tree_expect(tree, "new/x", "new", 0644);
+}
+
+/* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
+static void a_link_to_no_directory_is_not_followed(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
+  expect_refused(tree, "a_link/file", "cannot write file (No such file or directory): a_link/file");
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 /* As a full disk does it. */
@@ -286,14 +313,16 @@ int main(void) {
       TEST(absolute_paths_have_no_beginning),
       TEST(directories_are_made),
       TEST(mode_and_owner_are_kept),
-      TEST(a_kept_mode_gives_no_one_more),
       TEST(a_mark_is_kept),
       TEST(links_are_written_through),
       TEST(links_to_nothing_are_written_through),
       TEST(other_kinds_are_refused_by_name),
       TEST(what_is_in_the_way_is_named),
-      TEST(write_protection_protects),
       TEST(the_limit_is_to_the_byte),
+      TEST(links_of_proc_are_not_believed),
+      TEST(long_chains_of_links_are_followed),
+      TEST(paths_have_a_length),
+      TEST(a_link_to_no_directory_is_not_followed),
       TEST(half_a_file_is_none),
       TEST(a_hard_link_keeps_the_old_one),
   };

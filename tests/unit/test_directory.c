@@ -34,11 +34,11 @@ static const struct {
   const char *refusal; /* the path follows; NULL: it is opened */
 } kinds[] = {
     {"directory", DT_DIR, true, NULL},
-    {"file", DT_REG, false, "not a directory but a regular file: "},
-    {"fifo", DT_FIFO, false, "not a directory but a FIFO: "},
+    {"file", DT_REG, false, "is a regular file, not a directory: "},
+    {"fifo", DT_FIFO, false, "is a FIFO, not a directory: "},
     {"to-directory", DT_LNK, true, NULL},
     {"to-link", DT_LNK, true, NULL},
-    {"to-file", DT_LNK, false, "not a directory but a regular file: "},
+    {"to-file", DT_LNK, false, "is a regular file, not a directory: "},
     {"to-nothing", DT_LNK, false, "directory not found: "},
     {"loop", DT_LNK, false, "cannot read directory (Too many levels of symbolic links): "},
 };

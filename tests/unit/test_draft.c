@@ -124,7 +124,7 @@ static void a_lost_draft_is_not_committed(void **state) {
   assert_int_equal(unlinkat(tree->fd, draft.hidden, 0), 0);
   tree_write(tree, draft.hidden, "another's", 0644);
   assert_int_equal(draft_commit(&draft, "file"), -1);
-  assert_int_equal(errno, EBUSY);
+  assert_int_equal(errno, EWOULDBLOCK);
   draft_release(&draft);
   assert_false(tree_has(tree, "file"));
   tree_expect(tree, draft.hidden, "another's", 0644);
@@ -138,6 +138,7 @@ static pid_t start_waiting(const struct tree *tree, const struct draft *first) {
     return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   close(first->fd);
+  (void)sigprocmask(SIG_SETMASK, &first->mask, NULL); /* the first one's draft puts off its end */
   struct draft draft;
   if (draft_begin(&draft, tree->fd, "file", 0600) != 0 || write(draft.fd, "later", 5) != 5)
     _exit(1);
@@ -154,7 +155,7 @@ static bool waits_for_a_lock(void *context) {
   return waits;
 }
 
-static void the_second_waits_for_the_first(void **state) {
+static void the_second_waits_for_a_lock(void **state) {
   const struct tree *tree = *state;
   struct draft draft;
   int status;
@@ -167,6 +168,56 @@ static void the_second_waits_for_the_first(void **state) {
   assert_int_equal(waitpid(second, &status, 0), second);
   assert_int_equal(status, 0);
   tree_expect(tree, "file", "later", 0600);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+/* Ends by SIGTERM, and by nothing else. */
+static int status_after_sigterm(pid_t pid) {
+  int status;
+  assert_int_equal(kill(pid, SIGTERM), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status));
+  return WTERMSIG(status);
+}
+
+/* Who waits for another one has nothing to finish. */
+static void a_wait_is_ended_at_once(void **state) {
+  const struct tree *tree = *state;
+  struct draft draft;
+  begin(&draft, tree);
+  pid_t second = start_waiting(tree, &draft);
+  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
+  assert_int_equal(status_after_sigterm(second), SIGTERM);
+  tree_expect(tree, draft.hidden, "new", 0644);
+  draft_release(&draft);
+  assert_int_equal(tree_count(tree, "."), 0);
+}
+
+static bool sigterm_is_pending(void) {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM);
+}
+
+/* What has begun is finished, and nothing is left behind. */
+static void the_end_is_put_off(void **state) {
+  const struct tree *tree = *state;
+  int status;
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    struct draft draft;
+    if (draft_begin(&draft, tree->fd, "file", 0644) != 0 || raise(SIGTERM) != 0 ||
+        !sigterm_is_pending() || write(draft.fd, "new", 3) != 3 ||
+        draft_commit(&draft, "file") != 0)
+      _exit(1);
+    draft_release(&draft);
+    _exit(2);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), SIGTERM);
+  tree_expect(tree, "file", "new", 0644);
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
@@ -198,7 +249,9 @@ int main(void) {
       TEST(a_draft_appears_by_its_commit),     TEST(without_a_commit_nothing_stays),
       TEST(what_lies_there_is_not_written_to), TEST(its_owner_need_not_read_it),
       TEST(a_directory_in_the_way_stays),      TEST(a_lost_draft_is_not_committed),
-      TEST(the_second_waits_for_the_first),    TEST(it_can_be_executed_at_once),
+      TEST(the_second_waits_for_a_lock),       TEST(it_can_be_executed_at_once),
+      TEST(a_wait_is_ended_at_once),           TEST(the_end_is_put_off),
+
   };
   umask(022);
   return cmocka_run_group_tests_name("draft", tests, NULL, NULL);

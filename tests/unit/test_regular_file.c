@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "agent/files/regular_file.h"
+#include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
 
@@ -38,22 +40,21 @@ static void expect_refused(const struct tree *tree, const char *name, const char
 
 static void expect_content(int fd, const char *expected, size_t expected_length) {
   struct error error = {.text = ""};
-  char *content;
-  size_t length;
-  assert_int_equal(regular_file_read(fd, "name", &content, &length, &error), 0);
+  struct text content = {0};
+  assert_int_equal(regular_file_read(fd, "name", &content, &error), 0);
   assert_string_equal(error.text, "");
-  assert_int_equal(length, expected_length);
-  assert_memory_equal(content, expected, length);
-  free(content);
+  assert_int_equal(content.length, expected_length);
+  assert_memory_equal(content.bytes, expected, expected_length);
+  text_release(&content);
 }
 
 static void expect_unread(int fd, const char *text) {
   struct error error = {.text = ""};
-  char *content = error.text;
-  size_t length;
-  assert_int_equal(regular_file_read(fd, "name", &content, &length, &error), -1);
+  struct text content = {0};
+  assert_int_equal(regular_file_read(fd, "name", &content, &error), -1);
   assert_string_equal(error.text, text);
-  assert_null(content);
+  assert_int_equal(content.length, 0);
+  text_release(&content);
 }
 
 static void a_file_is_read(void **state) {
@@ -128,16 +129,29 @@ static void other_errors_have_a_reason(void **state) {
   assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
 }
 
+struct opening {
+  const struct tree *tree;
+  const char *name;
+};
+
+/* As in the agent: what is not dumpable may see less of itself in /proc. */
+static int open_it(void *context, struct error *error) {
+  const struct opening *self = context;
+  assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+  return regular_file_open(self->tree->fd, self->name, error) >= 0 ? 0 : -1;
+}
+
 static void who_may_not_read_is_told(void **state) {
   const struct tree *tree = *state;
   tree_write(tree, "secret", "x", 0600);
+  tree_write(tree, "open", "x", 0644);
   assert_int_equal(fchmod(tree->fd, 0755), 0);
-  assert_int_equal(seteuid(65534), 0);
   struct error error = {.text = ""};
-  int fd = regular_file_open(tree->fd, "secret", &error);
-  assert_int_equal(seteuid(0), 0);
-  assert_int_equal(fd, -1);
+  struct opening opening = {tree, "secret"};
+  assert_int_equal(as_user(NOBODY, NOBODY, open_it, &opening, &error), -1);
   assert_string_equal(error.text, "cannot read file (Permission denied): secret");
+  opening.name = "open";
+  assert_int_equal(as_user(NOBODY, NOBODY, open_it, &opening, &error), 0);
 }
 
 static void make_socket(const struct tree *tree, const char *name) {
@@ -157,13 +171,13 @@ static void other_kinds_are_refused_by_name(void **state) {
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
   assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
-  expect_refused(tree, "directory", "not a regular file but a directory: directory");
-  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
-  expect_refused(tree, "link", "not a regular file but a FIFO: link");
-  expect_refused(tree, "socket", "not a regular file but a socket: socket");
-  expect_refused(tree, "block", "not a regular file but a block device: block");
-  expect_refused(tree, "/dev/zero", "not a regular file but a character device: /dev/zero");
-  expect_refused(tree, "/dev/tty", "not a regular file but a character device: /dev/tty");
+  expect_refused(tree, "directory", "is a directory, not a regular file: directory");
+  expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
+  expect_refused(tree, "link", "is a FIFO, not a regular file: link");
+  expect_refused(tree, "socket", "is a socket, not a regular file: socket");
+  expect_refused(tree, "block", "is a block device, not a regular file: block");
+  expect_refused(tree, "/dev/zero", "is a character device, not a regular file: /dev/zero");
+  expect_refused(tree, "/dev/tty", "is a character device, not a regular file: /dev/tty");
 }
 
 static void kinds_have_names(void **state) {
@@ -214,14 +228,55 @@ static void growth_counts(void **state) {
 static void files_of_the_kernel_are_read(void **state) {
   const struct tree *tree = *state;
   struct error error;
-  char *content;
-  size_t length;
+  struct text content = {0};
   int fd = open_file(tree, "/proc/self/status");
-  assert_int_equal(regular_file_read(fd, "status", &content, &length, &error), 0);
-  assert_true(length > 5);
-  assert_memory_equal(content, "Name:", 5);
-  free(content);
+  assert_int_equal(regular_file_read(fd, "status", &content, &error), 0);
+  assert_true(content.length > 5);
+  assert_memory_equal(content.bytes, "Name:", 5);
+  text_release(&content);
   close(fd);
+}
+
+/* A link of /proc leads to the open file, whether it has a name or not. */
+static void a_file_without_a_name_is_read(void **state) {
+  const struct tree *tree = *state;
+  char path[64];
+  tree_write(tree, "text", "x", 0644);
+  int first = open_file(tree, "text");
+  assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", first);
+  int fd = open_file(tree, path);
+  expect_content(fd, "x", 1);
+  close(fd);
+  close(first);
+}
+
+static void expect_cut(const char *path, const struct text_slice *slice, const char *text) {
+  struct error error = {.text = ""};
+  struct text content = {0};
+  int descriptors = proc_fd_count(getpid());
+  int result = regular_file_cut(path, slice, &content, &error);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  text_add(&content, "", 1);
+  assert_string_equal(result == 0 ? content.bytes : error.text, text);
+  assert_int_equal(result, error.text[0] == '\0' ? 0 : -1);
+  text_release(&content);
+}
+
+static void lines_are_cut(void **state) {
+  const struct tree *tree = *state;
+  const struct text_slice all = {0};
+  char path[64];
+  tree_write(tree, "text", "\xEF\xBB\xBFone\ntwo\n", 0644);
+  tree_write(tree, "binary", "\xFF", 0644);
+  (void)snprintf(path, sizeof path, "%s/text", tree->path);
+  expect_cut(path, &all, "one\ntwo\n");
+  expect_cut(path, &(struct text_slice){2, 1, true}, "2\ttwo\n");
+  (void)snprintf(path, sizeof path, "%s/binary", tree->path);
+  expect_cut(path, &all, "binary or non-UTF-8 content not supported");
+  expect_cut("/nowhere", &all, "file not found: /nowhere");
+  expect_cut("/", &all, "is a directory, not a regular file: /");
+  expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
 static void read_errors_have_a_reason(void **state) {
@@ -247,7 +302,7 @@ static void a_fifo_is_not_opened(void **state) {
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   (void)snprintf(path, sizeof path, "%s/fifo", tree->path);
   assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
-  expect_refused(tree, "fifo", "not a regular file but a FIFO: fifo");
+  expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
   assert_int_equal(read(watch, events, sizeof events), -1);
   (void)snprintf(path, sizeof path, "%s/text", tree->path);
   assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
@@ -273,6 +328,8 @@ int main(void) {
       TEST(the_limit_is_to_the_byte),
       TEST(growth_counts),
       TEST(files_of_the_kernel_are_read),
+      TEST(a_file_without_a_name_is_read),
+      TEST(lines_are_cut),
       TEST(read_errors_have_a_reason),
   };
   return cmocka_run_group_tests_name("regular file", tests, NULL, NULL);

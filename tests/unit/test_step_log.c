@@ -94,6 +94,20 @@ static void without_a_word_there_is_none(void **state) {
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`\n");
 }
 
+static void a_file_kind_has_its_kind_path_and_reason(void **state) {
+  struct trial *trial = *state;
+  char id[] = "11111111-2222-3333-4444-555555555555";
+  char path[] = "src/a.c";
+  const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .subject = path};
+  struct step_run_report told = report(1, "file not found: src/a.c");
+  step_log_done(&trial->log, &step, &told);
+  expect(trial, "WARN  job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
+                "file not found: src/a.c\n");
+  told = report(0, NULL);
+  step_log_done(&trial->log, &step, &told);
+  expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
+}
+
 static void what_a_step_leaves_behind_has_lines_of_its_own(void **state) {
   struct trial *trial = *state;
   struct step_run_report left = report(0, NULL);
@@ -182,6 +196,7 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(the_agents_own_word_is_told, set_up, tear_down),
       cmocka_unit_test_setup_teardown(without_a_word_there_is_none, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_a_step_leaves_behind_has_lines_of_its_own, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(a_payload_is_shown, set_up, tear_down),

@@ -365,7 +365,7 @@ static void what_is_no_directory_is_refused(void **state) {
     const char *reason; /* the path follows */
   } rows[] = {
       {"missing", "directory not found: "},
-      {"file", "not a directory but a regular file: "},
+      {"file", "is a regular file, not a directory: "},
       {"file/x", "directory not found: "},
       {"closed", "cannot read directory (Permission denied): "},
       {"names-only", "cannot read directory (Permission denied): "},

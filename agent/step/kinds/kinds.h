@@ -8,6 +8,8 @@
    <name>_kind, in <name>.c. */
 #define KINDS(ROW)                                                                                 \
   ROW(run)                                                                                         \
+  ROW(read_file)                                                                                   \
+  ROW(write_file)                                                                                  \
   ROW(list_files)                                                                                  \
   ROW(directory_tree)
 

@@ -1,0 +1,30 @@
+#include <stddef.h>
+
+#include "agent/files/regular_file.h"
+#include "agent/step/kinds/kind.h"
+#include "agent/step/kinds/kinds.h"
+
+static int work(const struct step *step, struct answer *answer, struct error *error) {
+  return regular_file_cut(step->subject, step->fields, &answer->content, error);
+}
+
+static const struct step_field fields[] = {
+    {.name = "startLine",
+     .type = &step_field_count,
+     .offset = offsetof(struct text_slice, start_line)},
+    {.name = "lineCount",
+     .type = &step_field_count,
+     .offset = offsetof(struct text_slice, line_count)},
+    {.name = "withLineNumbers",
+     .type = &step_field_flag,
+     .offset = offsetof(struct text_slice, numbered)},
+};
+
+const struct kind read_file_kind = {.wire = {.name = "readFile",
+                                             .subject = "path",
+                                             .fields = fields,
+                                             .field_count = sizeof fields / sizeof *fields,
+                                             .size = sizeof(struct text_slice)},
+                                    .start = kind_fork,
+                                    .work = work,
+                                    .has_content = true};

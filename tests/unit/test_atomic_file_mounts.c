@@ -1,0 +1,148 @@
+/* Writing where a file system stands in the way: full, read-only, mounted over, locked away. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/atomic_file.h"
+#include "agent/files/regular_file.h"
+#include "tests/support/injection.h"
+
+enum { LONG = 1 << 20 };
+
+static void expect_content(struct injection *self, const char *name, const char *expected) {
+  struct error error = {.text = ""};
+  struct text content = {0};
+  (void)regular_file_cut(injection_path(self, "%s", name), &(struct text_slice){0}, &content,
+                         &error);
+  assert_string_equal(error.text, "");
+  assert_int_equal(content.length, strlen(expected));
+  assert_memory_equal(content.bytes, expected, content.length);
+  text_release(&content);
+}
+
+static void write_new(struct injection *self, const char *name) {
+  struct error error = {.text = ""};
+  (void)atomic_file_write(AT_FDCWD, injection_path(self, "%s", name), "new", 3, &error);
+  assert_string_equal(error.text, "");
+  expect_content(self, name, "new");
+}
+
+/* `reason` is what stands before the path. */
+static void expect_refused(struct injection *self, const char *name, size_t length,
+                           const char *reason) {
+  struct error error = {.text = ""};
+  char expected[512];
+  char *content = calloc(1, length);
+  assert_non_null(content);
+  const char *path = injection_path(self, "%s", name);
+  (void)snprintf(expected, sizeof expected, "%s: %s", reason, path);
+  assert_int_equal(atomic_file_write(AT_FDCWD, path, content, length, &error), -1);
+  assert_string_equal(error.text, expected);
+  free(content);
+}
+
+static void a_full_disk_keeps_the_old_file(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "small", "size=512k", 0);
+  injection_write(self, "small/file", "old", 0644);
+  expect_refused(self, "small/file", LONG, "cannot write file (No space left on device)");
+  expect_refused(self, "small/new", LONG, "cannot write file (No space left on device)");
+  expect_content(self, "small/file", "old");
+  assert_int_equal(injection_count(self, "small"), 1);
+  write_new(self, "small/file");
+}
+
+static void a_disk_without_inodes_keeps_the_old_file(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "few", "nr_inodes=2", 0);
+  injection_write(self, "few/file", "old", 0644);
+  expect_refused(self, "few/file", 1,
+                 "cannot replace file (its directory takes no new one: No space left on device)");
+  expect_refused(self, "few/new", 1, "cannot write file (No space left on device)");
+  expect_content(self, "few/file", "old");
+}
+
+static void nothing_is_written_to_a_read_only_one(void **state) {
+  struct injection *self = *state;
+  injection_mount(self, "fixed", NULL, 0);
+  injection_write(self, "fixed/file", "old", 0644);
+  injection_remount(self, "fixed", MS_RDONLY);
+  expect_refused(self, "fixed/file", 1, "cannot write file (Read-only file system)");
+  expect_refused(self, "fixed/new", 1, "cannot write file (Read-only file system)");
+  expect_refused(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
+  expect_content(self, "fixed/file", "old");
+}
+
+/* /etc/hosts of a container, a key of a ConfigMap by subPath. */
+static void a_mounted_file_is_not_replaced(void **state) {
+  struct injection *self = *state;
+  injection_write(self, "outside", "old", 0644);
+  injection_make_directory(self, "etc", 0755, 0);
+  injection_write(self, "etc/hosts", "", 0644);
+  assert_int_equal(mount(injection_path(self, "outside"), injection_path(self, "etc/hosts"), NULL,
+                         MS_BIND, NULL),
+                   0);
+  expect_refused(self, "etc/hosts", 1, "cannot replace file (it is a mount point)");
+  expect_content(self, "outside", "old");
+  assert_int_equal(injection_count(self, "etc"), 1);
+  assert_int_equal(
+      mount(injection_path(self, "etc"), injection_path(self, "etc"), NULL, MS_BIND | MS_REC, NULL),
+      0);
+  assert_int_equal(
+      mount(NULL, injection_path(self, "etc"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
+  expect_refused(self, "etc/hosts", 1,
+                 "cannot replace file (its directory takes no new one: Read-only file system)");
+  expect_content(self, "outside", "old");
+  assert_int_equal(umount2(injection_path(self, "etc"), MNT_DETACH), 0);
+  assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);
+}
+
+/* A minimal root file system has none. What is opened is then looked at again. */
+static void files_are_read_and_written_without_proc(void **state) {
+  struct injection *self = *state;
+  injection_write(self, "file", "\xEF\xBB\xBFold", 0644);
+  assert_int_equal(symlink("file", injection_path(self, "link")), 0);
+  assert_int_equal(mkfifo(injection_path(self, "fifo"), 0644), 0);
+  assert_int_equal(mount("tmpfs", "/proc", "tmpfs", 0, NULL), 0);
+  struct error error = {.text = ""};
+  struct text content = {0};
+  int fifo =
+      regular_file_cut(injection_path(self, "fifo"), &(struct text_slice){0}, &content, &error);
+  int written =
+      atomic_file_write(AT_FDCWD, injection_path(self, "link"), "\xEF\xBB\xBFnew", 6, &error);
+  int again = atomic_file_write(AT_FDCWD, injection_path(self, "link"), "newer", 5, &error);
+  int result =
+      regular_file_cut(injection_path(self, "file"), &(struct text_slice){0}, &content, &error);
+  assert_int_equal(umount2("/proc", MNT_DETACH), 0);
+  assert_int_equal(fifo, -1);
+  assert_ptr_equal(strstr(error.text, "is a FIFO, not a regular file: "), error.text);
+  assert_int_equal(written, 0);
+  assert_int_equal(again, 0);
+  assert_int_equal(result, 0);
+  assert_int_equal(content.length, 5);
+  assert_memory_equal(content.bytes, "newer", 5);
+  text_release(&content);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_full_disk_keeps_the_old_file),          TEST(a_disk_without_inodes_keeps_the_old_file),
+      TEST(nothing_is_written_to_a_read_only_one),   TEST(a_mounted_file_is_not_replaced),
+      TEST(files_are_read_and_written_without_proc),
+  };
+  umask(022);
+  return cmocka_run_group_tests_name("atomic file, mounts", tests, injection_begin_group, NULL);
+}
