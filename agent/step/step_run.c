@@ -107,17 +107,25 @@ static bool is_content(const struct step_run *self, enum process_stream stream) 
   return stream == PROCESS_STDOUT && kind_of(&self->step)->work != NULL;
 }
 
+static void read_content(struct step_run *self) {
+  size_t size;
+  char *space = transcript_content_space(&self->transcript, &size);
+  ssize_t length = process_read(self->process, PROCESS_STDOUT, space, size);
+  if (length > 0)
+    transcript_content_filled(&self->transcript, (size_t)length);
+}
+
 static void on_readable(void *owner, enum process_stream stream) {
   struct step_run *self = owner;
+  if (is_content(self, stream)) {
+    read_content(self);
+    return;
+  }
   read_clock(self);
   struct line_splitter *splitter = &self->splitters[stream];
   size_t size;
   char *space = line_splitter_space(splitter, &size);
   ssize_t length = process_read(self->process, stream, space, size);
-  if (is_content(self, stream)) {
-    transcript_add_content(&self->transcript, space, length > 0 ? (size_t)length : 0);
-    return;
-  }
   if (length > 0)
     line_splitter_filled(splitter, (size_t)length);
   if (take_lines(self, stream)) {
@@ -207,8 +215,7 @@ struct step_run *step_run_new(const struct step_run_context *context, struct ste
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
   line_splitter_init(&self->splitters[PROCESS_STDOUT]);
   line_splitter_init(&self->splitters[PROCESS_STDERR]);
-  bool makes_content = is_content(self, PROCESS_STDOUT);
-  transcript_init(&self->transcript, makes_content ? TRANSCRIPT_CONTENT_MAX : TRANSCRIPT_HEAD_MAX);
+  transcript_init(&self->transcript);
   prepare_step_id(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);

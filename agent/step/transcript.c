@@ -9,8 +9,8 @@
 
 #define TAIL_CAPACITY (2 * TRANSCRIPT_TAIL_MAX)
 
-void transcript_init(struct transcript *self, size_t head_max) {
-  *self = (struct transcript){.head_max = head_max};
+void transcript_init(struct transcript *self) {
+  *self = (struct transcript){0};
 }
 
 void transcript_release(struct transcript *self) {
@@ -21,14 +21,14 @@ void transcript_release(struct transcript *self) {
 static void add_to_head(struct transcript *self, const char *text, size_t length) {
   if (self->head_cut || length == 0)
     return;
-  size_t room = self->head_max - self->head_length;
+  size_t room = TRANSCRIPT_HEAD_MAX - self->head_length;
   self->head_cut = length > room;
   size_t taken = self->head_cut ? room : length;
   if (self->head_length + taken > self->head_capacity) {
     size_t capacity = self->head_capacity == 0 ? 4096 : self->head_capacity;
     while (capacity < self->head_length + taken)
       capacity *= 2;
-    self->head_capacity = capacity < self->head_max ? capacity : self->head_max;
+    self->head_capacity = capacity < TRANSCRIPT_HEAD_MAX ? capacity : TRANSCRIPT_HEAD_MAX;
     self->head = memory_resize(self->head, self->head_capacity);
   }
   (void)word_copy(self->head + self->head_length, text, taken);
@@ -66,8 +66,19 @@ void transcript_add(struct transcript *self, bool from_stdout, const char *text,
   add_to_tail(self, "\n", partial ? 0 : 1);
 }
 
-void transcript_add_content(struct transcript *self, const char *bytes, size_t length) {
-  add_to_head(self, bytes, length);
+/* What is beyond the most is read, too, and overwritten. */
+char *transcript_content_space(struct transcript *self, size_t *size) {
+  if (self->head_capacity - self->head_length < TRANSCRIPT_CONTENT_READ) {
+    self->head_capacity = 2 * self->head_capacity + TRANSCRIPT_CONTENT_READ;
+    self->head = memory_resize(self->head, self->head_capacity);
+  }
+  *size = self->head_capacity - self->head_length;
+  return self->head + self->head_length;
+}
+
+void transcript_content_filled(struct transcript *self, size_t length) {
+  size_t room = TRANSCRIPT_CONTENT_MAX - self->head_length;
+  self->head_length += length < room ? length : room;
 }
 
 const char *transcript_head(const struct transcript *self, size_t *length) {

@@ -13,15 +13,14 @@
 /* outputContent at the most, in bytes before JSON (the contract's 1,000,000). */
 #define TRANSCRIPT_HEAD_MAX ((size_t)1000000)
 
-/* outputContent of a kind that makes it itself (transcript_add_content), in the same bytes: more
-   than any of them makes. */
+/* The same of a kind that makes it itself (transcript_content_space): more than any of them makes.
+ */
 #define TRANSCRIPT_CONTENT_MAX ((size_t)32 * 1024 * 1024)
 
 /* errorMessage at the most, in bytes before JSON (the contract's 8 KiB). */
 #define TRANSCRIPT_TAIL_MAX ((size_t)8192)
 
 struct transcript {
-  size_t head_max;
   char *head;
   size_t head_length;
   size_t head_capacity;
@@ -30,16 +29,18 @@ struct transcript {
   size_t tail_length;
 };
 
-/* With TRANSCRIPT_HEAD_MAX or TRANSCRIPT_CONTENT_MAX. */
-void transcript_init(struct transcript *self, size_t head_max);
+void transcript_init(struct transcript *self);
 void transcript_release(struct transcript *self);
 
 /* Adds a line's text and, unless it goes on, a "\n". Aborts when out of memory. */
 void transcript_add(struct transcript *self, bool from_stdout, const char *text, size_t length,
                     bool partial);
 
-/* Adds bytes to outputContent alone. */
-void transcript_add_content(struct transcript *self, const char *bytes, size_t length);
+/* Room, at least TRANSCRIPT_CONTENT_READ bytes, to read what goes into outputContent alone; and so
+   many bytes were put there. */
+#define TRANSCRIPT_CONTENT_READ ((size_t)64 * 1024)
+char *transcript_content_space(struct transcript *self, size_t *size);
+void transcript_content_filled(struct transcript *self, size_t length);
 
 /* Stdout's beginning, cut at a UTF-8 boundary; NULL when there was none. Valid until the next add.
  */

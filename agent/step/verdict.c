@@ -25,8 +25,8 @@ static void tell_content(struct step_result *result, const struct step *step,
   if (kind->work != NULL && result->exit_code != 0)
     return;
   result->output_content = transcript_head(transcript, &result->output_content_length);
-  if (kind->has_content && result->output_content == NULL)
-    result->output_content = "";
+  if (result->output_content_length == 0)
+    result->output_content = kind->has_content ? "" : NULL;
 }
 
 /* True: the last of the output says why, if there is any. */

@@ -52,7 +52,7 @@ static void without_output_there_is_nothing(void **state) {
   (void)state;
   struct transcript transcript;
   size_t length = 1;
-  transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+  transcript_init(&transcript);
   assert_null(transcript_head(&transcript, &length));
   assert_int_equal(length, 0);
   length = 1;
@@ -64,7 +64,7 @@ static void without_output_there_is_nothing(void **state) {
 static void the_head_is_stdout_and_the_tail_is_both(void **state) {
   (void)state;
   struct transcript transcript;
-  transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+  transcript_init(&transcript);
   add(&transcript, false, "e1", 2, false);
   size_t length;
   assert_null(transcript_head(&transcript, &length));
@@ -83,7 +83,7 @@ static void the_head_is_stdout_and_the_tail_is_both(void **state) {
 static void only_one_line_end_is_left_out(void **state) {
   (void)state;
   struct transcript transcript;
-  transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+  transcript_init(&transcript);
   add(&transcript, true, "", 0, false);
   assert_head(&transcript, "\n");
   assert_tail(&transcript, "", 0);
@@ -95,7 +95,7 @@ static void only_one_line_end_is_left_out(void **state) {
 static void pieces_of_a_line_are_one_line(void **state) {
   (void)state;
   struct transcript transcript;
-  transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+  transcript_init(&transcript);
   add(&transcript, true, "a", 1, true);
   assert_tail(&transcript, "a", 1);
   add(&transcript, true, "b", 1, true);
@@ -110,7 +110,7 @@ static void the_head_ends_at_its_bound(void **state) {
   (void)state;
   for (size_t length = HEAD_MAX - 3; length <= HEAD_MAX + 3; length++) {
     struct transcript transcript;
-    transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+    transcript_init(&transcript);
     add_filled(&transcript, true, 'x', length, false);
     add(&transcript, true, "y", 1, false);
     size_t got;
@@ -138,7 +138,7 @@ static void the_head_is_cut_between_characters(void **state) {
               {"\x80\x80\x80\x80", 3, 3}}; /* no UTF-8 is no reason to cut */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct transcript transcript;
-    transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+    transcript_init(&transcript);
     add_filled(&transcript, true, 'x', HEAD_MAX - rows[i].fits, true);
     add(&transcript, true, rows[i].text, strlen(rows[i].text), false);
     add(&transcript, true, "later", 5, false); /* does not fill the gap */
@@ -158,7 +158,7 @@ static void the_tail_is_the_last_8_kib(void **state) {
   static char all[1200000];
   for (size_t start = 0; start < sizeof lengths / sizeof lengths[0]; start++) {
     struct transcript transcript;
-    transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+    transcript_init(&transcript);
     size_t total = 0;
     for (size_t i = 0; i < 3 * sizeof lengths / sizeof lengths[0]; i++) {
       size_t length = lengths[(start + i * 5) % (sizeof lengths / sizeof lengths[0])];
@@ -193,7 +193,7 @@ static void the_tail_begins_between_characters(void **state) {
               {"\x80\x80\x80\x80\x80\x80", 1, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct transcript transcript;
-    transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+    transcript_init(&transcript);
     size_t size = strlen(rows[i].text);
     add(&transcript, false, rows[i].text, size, true);
     size_t fill = TAIL_MAX - (size - rows[i].lost);
@@ -209,13 +209,35 @@ static void the_tail_begins_between_characters(void **state) {
 static void a_tail_that_fits_is_not_cut(void **state) {
   (void)state;
   struct transcript transcript;
-  transcript_init(&transcript, TRANSCRIPT_HEAD_MAX);
+  transcript_init(&transcript);
   add(&transcript, false, "\x80\x80", 2, true);
   add_filled(&transcript, false, 'y', TAIL_MAX - 2, true);
   size_t length;
   const char *tail = transcript_tail(&transcript, &length);
   assert_int_equal(length, TAIL_MAX);
   assert_memory_equal(tail, "\x80\x80yy", 4);
+  transcript_release(&transcript);
+}
+
+static void content_is_bounded_and_no_tail(void **state) {
+  (void)state;
+  struct transcript transcript;
+  transcript_init(&transcript);
+  size_t length = 0;
+  for (size_t filled = 0; filled < TRANSCRIPT_CONTENT_MAX + 1000000;) {
+    size_t size;
+    char *space = transcript_content_space(&transcript, &size);
+    assert_true(size >= TRANSCRIPT_CONTENT_READ);
+    memset(space, filled < TRANSCRIPT_CONTENT_MAX ? 'x' : 'y', size);
+    transcript_content_filled(&transcript, size);
+    filled += size;
+  }
+  const char *head = transcript_head(&transcript, &length);
+  assert_int_equal(length, TRANSCRIPT_CONTENT_MAX);
+  assert_true(transcript.head_capacity < 3 * TRANSCRIPT_CONTENT_MAX);
+  assert_int_equal(head[0], 'x');
+  (void)transcript_tail(&transcript, &length);
+  assert_int_equal(length, 0);
   transcript_release(&transcript);
 }
 
@@ -230,6 +252,7 @@ int main(void) {
       cmocka_unit_test(the_tail_is_the_last_8_kib),
       cmocka_unit_test(the_tail_begins_between_characters),
       cmocka_unit_test(a_tail_that_fits_is_not_cut),
+      cmocka_unit_test(content_is_bounded_and_no_tail),
   };
   return cmocka_run_group_tests_name("transcript", tests, NULL, NULL);
 }
