@@ -40,7 +40,7 @@ static int open_device(void) {
 /* Shakes hands, and from then on takes every request and answers none. */
 static void serve(int fd) {
   static char request[REQUEST_SIZE];
-  for (ssize_t length; (length = read(fd, request, sizeof request)) > 0 || errno == EINTR;) {
+  while (read(fd, request, sizeof request) > 0 || errno == EINTR) {
     struct fuse_in_header head;
     memcpy(&head, request, sizeof head);
     if (head.opcode != FUSE_INIT)
