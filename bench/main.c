@@ -34,12 +34,12 @@
 
 #define JSON_PATH "build/bench.json"
 
-enum { MEASUREMENTS = 10 };
+enum { MEASUREMENTS = 11 };
 
 /* In the order of the table. */
 static const struct measurement *const measurements[MEASUREMENTS] = {
-    &bench_output, &bench_step, &bench_queue,  &bench_silence, &bench_start,
-    &bench_memory, &bench_size, &bench_inject, &bench_fleet,   &bench_growth,
+    &bench_output, &bench_step,   &bench_queue, &bench_silence, &bench_start,  &bench_memory,
+    &bench_size,   &bench_inject, &bench_fleet, &bench_grep,    &bench_growth,
 };
 
 struct bench {

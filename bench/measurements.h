@@ -13,6 +13,7 @@ extern const struct measurement bench_memory;
 extern const struct measurement bench_size;
 extern const struct measurement bench_inject;
 extern const struct measurement bench_fleet;
+extern const struct measurement bench_grep;
 extern const struct measurement bench_growth;
 
 #endif

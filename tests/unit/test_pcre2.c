@@ -8,18 +8,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+
+#include "tests/support/no_jit.h"
 
 #define OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF)
 
@@ -160,31 +154,8 @@ static void backtracking_has_an_end(void **state) {
   }
 }
 
-/* From here on the kernel gives this process no executable memory. */
-static int forbid_executable_memory(void) {
-  enum { PROT = offsetof(struct seccomp_data, args[2]) }; /* little-endian: the low half first */
-  static struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mprotect, 0, 2),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, PROT),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-  };
-  const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-    return -1;
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
 /* 0, or what is wrong; 100 + the number of the sample that is not found. */
 static int search_without_executable_memory(void) {
-  pcre2_jit_free_unused_memory(NULL); /* it keeps what earlier patterns have left */
-  if (forbid_executable_memory() != 0)
-    return 1;
-  if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
-    return 2;
   for (int i = 0; i < SAMPLE_COUNT; i++) {
     pcre2_code *code = compile(samples[i].pattern);
     if (code == NULL)
@@ -200,14 +171,7 @@ static int search_without_executable_memory(void) {
 
 static void without_executable_memory_it_interprets(void **state) {
   (void)state;
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0)
-    _exit(search_without_executable_memory());
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
+  no_jit_run(search_without_executable_memory);
 }
 
 int main(void) {

@@ -22,7 +22,7 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
   return result;
 }
 
-#define KIND_NAMES "run, readFile, writeFile, listFiles, directoryTree, shutdown, cancel"
+#define KIND_NAMES "run, readFile, writeFile, listFiles, grep, directoryTree, shutdown, cancel"
 
 static const struct run *run_of(const struct step *step) {
   return step->fields;

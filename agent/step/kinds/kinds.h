@@ -11,6 +11,7 @@
   ROW(read_file)                                                                                   \
   ROW(write_file)                                                                                  \
   ROW(list_files)                                                                                  \
+  ROW(grep)                                                                                        \
   ROW(directory_tree)
 
 #define KIND_DECLARE(name) extern const struct kind name##_kind;

@@ -1,7 +1,4 @@
-#include <stddef.h>
-
 #include "agent/files/regular_file.h"
-#include "agent/step/kinds/kind.h"
 #include "agent/step/kinds/kinds.h"
 
 static int work(const struct step *step, struct answer *answer, struct error *error) {

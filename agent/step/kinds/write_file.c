@@ -1,9 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
 
 #include "agent/files/atomic_file.h"
-#include "agent/step/kinds/kind.h"
 #include "agent/step/kinds/kinds.h"
 
 struct write_file {

@@ -1,0 +1,145 @@
+#include "agent/files/regex.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "wire/memory.h"
+
+#define STACK_FIRST ((size_t)32 * 1024)
+
+static const uint32_t options[] = {
+    [REGEX_ASCII] = 0,
+    [REGEX_UTF8] = PCRE2_UTF | PCRE2_UCP,
+    [REGEX_BROKEN] = PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF,
+};
+
+struct regex {
+  pcre2_code *codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
+  bool is_ready[REGEX_TEXTS];     /* machine code was asked for */
+  bool is_machine[REGEX_TEXTS];   /* and is there */
+  pcre2_match_data *found;
+  pcre2_match_context *context;
+  pcre2_jit_stack *stack;
+  int refusal;
+};
+
+/* PCRE2 (10.46, and long before) takes some neighbours to have no character in common that have
+   many: \P{Nd}*\P{Lu} does not match "a", nor \R*\s "\r" without Unicode. It then gives nothing
+   back between them. Where these are, it is told not to conclude such things. */
+static uint32_t without_mistakes(const char *source) {
+  bool at_risk = strstr(source, "\\P") != NULL || strstr(source, "\\p{^") != NULL ||
+                 strstr(source, "\\p{ ^") != NULL || strstr(source, "\\R") != NULL;
+  return at_risk ? PCRE2_NO_AUTO_POSSESS : 0;
+}
+
+static pcre2_code *compile(const char *source, enum regex_text kind, int *code, size_t *offset) {
+  pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+  if (context == NULL)
+    memory_exhausted("a pattern");
+  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+  pcre2_code *made = pcre2_compile((PCRE2_SPTR)source, PCRE2_ZERO_TERMINATED,
+                                   options[kind] | without_mistakes(source) | PCRE2_MULTILINE |
+                                       PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C,
+                                   code, offset, context);
+  pcre2_compile_context_free(context);
+  return made;
+}
+
+/* An expression that is ASCII itself says the same of ASCII with and without Unicode, unless verbs
+   in front of it ask for one. What names a character above U+00FF is not even compiled without. */
+static bool says_the_same(const char *source) {
+  for (const char *at = source; *at != '\0'; at++)
+    if ((unsigned char)*at >= 0x80)
+      return false;
+  return strstr(source, "(*") == NULL;
+}
+
+struct regex *regex_new(const char *source, struct error *error) {
+  struct regex *self = memory_allocate(sizeof *self);
+  *self = (struct regex){.found = pcre2_match_data_create(1, NULL),
+                         .context = pcre2_match_context_create(NULL)};
+  if (self->found == NULL || self->context == NULL)
+    memory_exhausted("a pattern");
+  pcre2_set_match_limit(self->context, REGEX_TRIES_MAX);
+  pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
+  pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
+  for (int kind = REGEX_TEXTS - 1; kind >= 0; kind--) {
+    if (kind == REGEX_ASCII && !says_the_same(source))
+      continue;
+    int code = 0;
+    size_t offset = 0;
+    self->codes[kind] = compile(source, (enum regex_text)kind, &code, &offset);
+    if (self->codes[kind] == NULL && kind != REGEX_ASCII) {
+      unsigned char message[160];
+      (void)pcre2_get_error_message(code, message, sizeof message);
+      (void)error_set(error, "pattern: %s at offset %zu", (const char *)message, offset);
+      regex_free(self);
+      return NULL;
+    }
+  }
+  return self;
+}
+
+void regex_free(struct regex *self) {
+  if (self == NULL)
+    return;
+  for (int kind = 0; kind < REGEX_TEXTS; kind++)
+    pcre2_code_free(self->codes[kind]);
+  pcre2_match_data_free(self->found);
+  pcre2_match_context_free(self->context);
+  pcre2_jit_stack_free(self->stack);
+  free(self);
+}
+
+size_t regex_shortest(const struct regex *self) {
+  uint32_t length = 0;
+  (void)pcre2_pattern_info(self->codes[REGEX_UTF8], PCRE2_INFO_MINLENGTH, &length);
+  return length;
+}
+
+/* Machine code takes longer to be made than to be used once: it is made when first needed. Without
+   it, everything is as it was. */
+static void make_ready(struct regex *self, enum regex_text kind) {
+  self->is_ready[kind] = true;
+  self->is_machine[kind] = pcre2_jit_compile(self->codes[kind], PCRE2_JIT_COMPLETE) == 0;
+  if (!self->is_machine[kind] || self->stack != NULL)
+    return;
+  self->stack = pcre2_jit_stack_create(STACK_FIRST, REGEX_STACK, NULL);
+  if (self->stack != NULL)
+    pcre2_jit_stack_assign(self->context, NULL, self->stack);
+}
+
+int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
+                size_t *start) {
+  if (self->codes[kind] == NULL)
+    kind = REGEX_UTF8;
+  if (!self->is_ready[kind])
+    make_ready(self, kind);
+  PCRE2_SPTR subject = (PCRE2_SPTR)text;
+  int result = PCRE2_ERROR_JIT_STACKLIMIT;
+  if (self->is_machine[kind])
+    result = pcre2_jit_match(self->codes[kind], subject, length, 0, 0, self->found, self->context);
+  /* The interpreter has more room than machine code. It is told what is known of the text. */
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT)
+    result = pcre2_match(self->codes[kind], subject, length, 0,
+                         PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
+                         self->found, self->context);
+  if (result == PCRE2_ERROR_NOMATCH)
+    return 0;
+  if (result < 0) {
+    self->refusal = result;
+    return -1;
+  }
+  *start = pcre2_get_ovector_pointer(self->found)[0];
+  return 1;
+}
+
+int regex_refusal(const struct regex *self, struct error *error) {
+  unsigned char message[128];
+  (void)pcre2_get_error_message(self->refusal, message, sizeof message);
+  return error_set(error, "pattern too expensive: %s", (const char *)message);
+}

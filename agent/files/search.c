@@ -1,0 +1,102 @@
+#include "agent/files/search.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/files/file_search.h"
+#include "agent/files/glob.h"
+#include "agent/files/left_out.h"
+#include "agent/files/regular_file.h"
+#include "agent/files/walk.h"
+#include "wire/memory.h"
+
+static const int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+
+/* One byte more tells a file that is too large from one that is not. */
+static const size_t room = SEARCH_FILE_MAX + 1;
+
+/* How many bytes there are; 0 too for what is not to be searched. A file whose size is known needs
+   no second read to find its end. */
+static size_t fill(int fd, char *buffer) {
+  struct stat file;
+  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
+    return 0;
+  size_t filled = 0;
+  ssize_t n = 1;
+  while (n != 0 && filled < room && (filled == 0 || filled != (size_t)file.st_size)) {
+    n = read(fd, buffer + filled, room - filled);
+    if (n > 0)
+      filled += (size_t)n;
+    else if (n < 0 && errno != EINTR)
+      return 0;
+  }
+  return filled < room ? filled : 0;
+}
+
+static int search_open(struct file_search *self, int fd, char *buffer, const char *path,
+                       size_t length, struct error *error) {
+  size_t filled = fill(fd, buffer);
+  (void)close(fd);
+  return filled == 0 ? 0 : file_search_run(self, path, length, buffer, filled, error);
+}
+
+static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
+                        char *buffer, struct error *error) {
+  struct walk_entry entry;
+  while (!self->is_cut && walk_next(walk, &entry)) {
+    if (entry.kind != WALK_FILE ||
+        (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
+      continue;
+    int fd = openat(entry.parent, entry.name, reading);
+    if (fd >= 0 && search_open(self, fd, buffer, entry.path, entry.length, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int search_root(struct file_search *self, const char *path, const struct glob *glob,
+                       char *buffer, struct error *error) {
+  struct error unused;
+  int fd = regular_file_open(AT_FDCWD, path, &unused);
+  if (fd >= 0) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    if (glob == NULL || glob_matches(glob, name, strlen(name), false))
+      return search_open(self, fd, buffer, name, strlen(name), error);
+    (void)close(fd);
+    return 0;
+  }
+  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  struct walk *walk = walk_new(fd, left_out_directories, true);
+  int result = walk == NULL ? 0 : search_below(self, walk, glob, buffer, error);
+  walk_free(walk);
+  (void)close(fd);
+  return result;
+}
+
+int search_run(const struct search *self, struct text *content, struct search_result *result,
+               struct error *error) {
+  struct glob *glob = NULL;
+  if (self->glob != NULL && (glob = glob_new(self->glob, error)) == NULL)
+    return -1;
+  struct pattern *pattern = pattern_new(self->pattern, error);
+  if (pattern == NULL) {
+    glob_free(glob);
+    return -1;
+  }
+  struct file_search search;
+  file_search_init(&search, self, pattern, content);
+  char *buffer = memory_allocate(room + BYTE_SCAN_SLACK);
+  int found = search_root(&search, self->path, glob, buffer, error);
+  file_search_finish(&search, result);
+  free(buffer);
+  pattern_free(pattern);
+  glob_free(glob);
+  return found;
+}

@@ -1,0 +1,58 @@
+#ifndef AGENT_FILES_SEARCH_H
+#define AGENT_FILES_SEARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/error.h"
+#include "wire/text.h"
+
+/*
+ * Searches the files below a root for lines that a pattern matches (agent/files/pattern.h).
+ *
+ *   struct search search = {.path = "src", .pattern = "\\bTODO\\b", .head_limit = 1000};
+ *   if (search_run(&search, &content, &result, &error) == 0)
+ *     … content is a JSON array (agent/files/match_list.h)
+ *
+ * Passed over are directories of agent/files/left_out.h, binary files (a NUL anywhere), files of
+ * more than SEARCH_FILE_MAX bytes, everything that is no regular file, and what cannot be read or
+ * has vanished. Hidden files are searched. Below the root no symbolic link is followed; the root
+ * may be one. A root that does not exist, or is no regular file and no directory, has no matches.
+ *
+ * Files come in the order of a sorted walk: by the bytes of their names, directory by directory,
+ * what is in a directory in its place. Paths are relative to the root; a root that is a file is
+ * named by its base name. A UTF-8 byte order mark is not part of the first line.
+ *
+ * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS, files, so that a count
+ * that is given is always the whole one. Where there would be more, or the array would be longer
+ * than MATCH_LIST_BYTES_MAX, the answer is what stands in front of the first match too many, and
+ * `is_cut` says so. Lines of context come once, in order, and one that matches is a match.
+ *
+ * Memory: one file, the answer, what a walk takes (agent/files/walk.h) and what a regular
+ * expression takes (agent/files/regex.h).
+ */
+#define SEARCH_FILE_MAX 1000000
+
+enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
+
+struct search {
+  const char *path;
+  const char *pattern;
+  const char *glob; /* of the files that are searched (agent/files/glob.h); NULL: all */
+  size_t head_limit;
+  size_t context_before; /* lines, for SEARCH_CONTENT */
+  size_t context_after;
+  enum search_output output;
+};
+
+struct search_result {
+  size_t matches; /* that are in the answer, as the head limit counts them */
+  bool is_cut;
+};
+
+/* Adds to the content. -1 for a pattern or a glob that does not compile, and where it cannot be
+   told in bounded time whether a line matches; the content is then of no use. */
+int search_run(const struct search *self, struct text *content, struct search_result *result,
+               struct error *error);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * A search for every matching line in a tree of 50,000 source files, which are in the page cache,
+ * against GNU grep -P and ripgrep with one thread: the same files, the same directories left out,
+ * the output to a file. What each has found is counted, and must be the same.
+ *
+ * Ours is a step: from its LPUSH until its result, which holds all that was found, is here.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "bench/bench.h"
+#include "bench/latency.h"
+#include "bench/measurements.h"
+#include "bench/rig.h"
+#include "bench/source_tree.h"
+
+#define JOB "grep"
+#define ROUNDS 5
+#define FILES 50000
+#define GNU_GREP "/bin/grep"
+#define RIPGREP "/usr/bin/rg"
+
+/* Each has two rows: beside GNU grep, and beside ripgrep. */
+static const char *const patterns[] = {"TransactionScope", "TODO|FIXME|HACK",
+                                       "\\b\\w+Exception\\b"};
+enum { PATTERNS = sizeof patterns / sizeof *patterns, BESIDE_GNU = 0, BESIDE_RIPGREP = 1 };
+
+static const char *const left_out[] = {
+    ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
+    "build", ".next",        ".nuxt", "coverage", ".terraform", "vendor", "__pycache__",
+};
+enum { LEFT_OUT = sizeof left_out / sizeof *left_out };
+
+struct grep_bench {
+  struct rig rig;
+  struct agent_process *agent;
+  redisContext *results;
+  unsigned long steps;
+  char tree[PATH_MAX];
+  char found[PATH_MAX + 16]; /* what a search prints */
+  char for_gnu[LEFT_OUT][64];
+  char for_ripgrep[LEFT_OUT][64];
+  int output; /* where this program's own goes */
+};
+
+/* --- one search, in ms --- */
+
+static void print_to_file(const struct grep_bench *self) {
+  int fd = open(self->found, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0 && dup2(fd, STDOUT_FILENO) == STDOUT_FILENO);
+  (void)close(fd);
+}
+
+static double search_ms(const struct grep_bench *self, const char *const *arguments) {
+  print_to_file(self);
+  double begin = latency_now_ms();
+  rig_spawn(arguments);
+  return latency_now_ms() - begin;
+}
+
+static size_t count_marks(const char *text, const char *mark) {
+  size_t count = 0;
+  for (const char *at = text; (at = strstr(at, mark)) != NULL; at += strlen(mark))
+    count++;
+  return count;
+}
+
+/* A step's, with all that it finds; `*found` lines. */
+static double ours_ms(struct grep_bench *self, const char *pattern, size_t *found) {
+  cJSON *step = cJSON_CreateObject();
+  char id[64];
+  (void)snprintf(id, sizeof id, RIG_STEP_ID, ++self->steps);
+  cJSON_AddStringToObject(step, "stepId", id);
+  cJSON_AddStringToObject(step, "kind", "grep");
+  cJSON_AddStringToObject(step, "path", self->tree);
+  cJSON_AddStringToObject(step, "pattern", pattern);
+  cJSON_AddNumberToObject(step, "headLimit", FILES);
+  char *json = cJSON_PrintUnformatted(step);
+  cJSON_Delete(step);
+  redisAppendCommand(self->results, "BRPOP sandbox:" JOB ":results 0");
+  rig_send(self->results);
+  double begin = latency_now_ms();
+  redisAppendCommand(self->rig.redis, "LPUSH sandbox:" JOB ":in %s", json);
+  rig_send(self->rig.redis);
+  redisReply *reply = rig_reply(self->results);
+  double ms = latency_now_ms() - begin;
+  assert_non_null(strstr(reply->element[1]->str, "\"exitCode\":0"));
+  *found = count_marks(reply->element[1]->str, "\\\"kind\\\":\\\"match\\\"");
+  freeReplyObject(reply);
+  freeReplyObject(rig_reply(self->rig.redis));
+  free(json);
+  return ms;
+}
+
+static double gnu_ms(const struct grep_bench *self, const char *pattern) {
+  const char *arguments[8 + LEFT_OUT] = {GNU_GREP, "-rnP", "--binary-files=without-match"};
+  size_t count = 3;
+  for (size_t i = 0; i < LEFT_OUT; i++)
+    arguments[count++] = self->for_gnu[i];
+  arguments[count++] = "-e";
+  arguments[count++] = pattern;
+  arguments[count] = ".";
+  return search_ms(self, arguments);
+}
+
+static double ripgrep_ms(const struct grep_bench *self, const char *pattern) {
+  const char *arguments[16 + LEFT_OUT] = {
+      RIPGREP,        "-j1", "--no-config",    "--no-ignore", "--hidden",
+      "--no-heading", "-n",  "--max-filesize", "1000000"};
+  size_t count = 9;
+  for (size_t i = 0; i < LEFT_OUT; i++)
+    arguments[count++] = self->for_ripgrep[i];
+  arguments[count++] = "-e";
+  arguments[count++] = pattern;
+  arguments[count] = ".";
+  return search_ms(self, arguments);
+}
+
+/* --- what was found --- */
+
+static size_t printed_lines(const struct grep_bench *self) {
+  int fd = open(self->found, O_RDONLY | O_CLOEXEC);
+  struct stat file = {.st_size = 0};
+  assert_true(fd >= 0 && fstat(fd, &file) == 0);
+  size_t length = (size_t)file.st_size;
+  char *text = calloc(length + 1, 1);
+  assert_non_null(text);
+  assert_int_equal(read(fd, text, length), length);
+  (void)close(fd);
+  size_t count = count_marks(text, "\n");
+  free(text);
+  return count;
+}
+
+static void measure(struct grep_bench *self, size_t pattern, struct samples *samples) {
+  size_t row = pattern * 2;
+  size_t found;
+  double ours = ours_ms(self, patterns[pattern], &found);
+  samples_add(samples, row + BESIDE_GNU, OURS, ours);
+  samples_add(samples, row + BESIDE_RIPGREP, OURS, ours);
+  samples_add(samples, row + BESIDE_GNU, CEILING, gnu_ms(self, patterns[pattern]));
+  assert_int_equal(printed_lines(self), found);
+  samples_add(samples, row + BESIDE_RIPGREP, CEILING, ripgrep_ms(self, patterns[pattern]));
+  assert_int_equal(printed_lines(self), found);
+  assert_true(found > 0);
+}
+
+static void round_of_all(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  for (size_t i = 0; i < PATTERNS; i++)
+    measure(context, i, samples);
+}
+
+static void *begin(void) {
+  struct grep_bench *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  rig_init(&self->rig);
+  self->results = rig_connect(&self->rig);
+  const char *temporary = getenv("TMPDIR");
+  (void)snprintf(self->tree, sizeof self->tree, "%s/grep-XXXXXX",
+                 temporary == NULL || *temporary == '\0' ? "/tmp" : temporary);
+  if (mkdtemp(self->tree) == NULL)
+    fail_msg("no directory %s", self->tree);
+  (void)snprintf(self->found, sizeof self->found, "%s.found", self->tree);
+  for (size_t i = 0; i < LEFT_OUT; i++) {
+    (void)snprintf(self->for_gnu[i], sizeof self->for_gnu[i], "--exclude-dir=%s", left_out[i]);
+    (void)snprintf(self->for_ripgrep[i], sizeof self->for_ripgrep[i], "-g!%s/", left_out[i]);
+  }
+  (void)source_tree_make(self->tree, FILES, SOURCE_TREE_SEED);
+  /* GNU grep decides by it what a character is. */
+  assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
+  assert_int_equal(chdir(self->tree), 0);
+  self->output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  assert_true(self->output >= 0);
+  self->agent = rig_start_agent(&self->rig, JOB, NULL);
+  rig_wait_idle(&self->rig, 1);
+  size_t found;
+  for (size_t i = 0; i < PATTERNS; i++)
+    (void)ours_ms(self, patterns[i], &found);
+  return self;
+}
+
+static void end(void *context) {
+  struct grep_bench *self = context;
+  (void)dup2(self->output, STDOUT_FILENO);
+  (void)close(self->output);
+  redisFree(self->results);
+  agent_process_free(self->agent);
+  rig_release(&self->rig);
+  free(self); /* the tree goes with the directory that it is in */
+}
+
+static const struct row rows[] = {
+    {"grep, a literal", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
+    {"grep, a literal, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
+    {"grep, an alternation", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
+    {"grep, an alternation, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
+    {"grep, words", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
+    {"grep, words, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
+};
+
+const struct measurement bench_grep = {.name = "grep",
+                                       .rows = rows,
+                                       .row_count = sizeof rows / sizeof *rows,
+                                       .rounds = ROUNDS,
+                                       .begin = begin,
+                                       .round = round_of_all,
+                                       .end = end};

@@ -1,0 +1,133 @@
+/* grep: wire/PROTOCOL.md. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/kind_rows.h"
+
+#define GREP "\"kind\":\"grep\",\"path\":"
+
+#define MATCH(path, line, text)                                                                    \
+  "{\"path\":\"" path "\",\"line\":" #line ",\"text\":\"" text "\",\"kind\":\"match\"}"
+#define CONTEXT(path, line, text)                                                                  \
+  "{\"path\":\"" path "\",\"line\":" #line ",\"text\":\"" text "\",\"kind\":\"context\"}"
+
+static void run(struct job *job, const struct kind_row *rows, size_t count) {
+  job_start_agent(job, NULL);
+  kind_rows_run(job, rows, count);
+}
+
+static void make_tree(struct job *job) {
+  kind_rows_file(job, "a.c", "int a;\nint needle;\nint b;\n");
+  kind_rows_file(job, "sub/b.h", "needle one\r\nnothing\r\nneedle two\r\n");
+  kind_rows_file(job, "sub/deep/c.txt", "caf\xC3\xA9 needle\n");
+  kind_rows_file(job, ".hidden", "needle");
+  kind_rows_file(job, "node_modules/x.c", "needle");
+  kind_rows_file(job, "sub/obj/x.c", "needle");
+}
+
+static void modes_are_as_in_the_contract(void **state) {
+  struct job *job = *state;
+  make_tree(job);
+  static const struct kind_row rows[] = {
+      {GREP "\".\",\"pattern\":\"needle\"", 0,
+       "[" MATCH(".hidden", 1, "needle") "," MATCH("a.c", 2, "int needle;") "," MATCH(
+           "sub/b.h", 1, "needle one") "," MATCH("sub/b.h", 3,
+                                                 "needle two") "," MATCH("sub/deep/c.txt", 1,
+                                                                         "caf\xC3\xA9 needle") "]",
+       NULL},
+      {GREP "\"$D\",\"pattern\":\"needle\",\"outputMode\":\"filesWithMatches\"", 0,
+       "[{\"path\":\".hidden\"},{\"path\":\"a.c\"},{\"path\":\"sub/b.h\"},"
+       "{\"path\":\"sub/deep/c.txt\"}]",
+       NULL},
+      {GREP "\"sub\",\"pattern\":\"needle\",\"outputMode\":\"count\"", 0,
+       "[{\"path\":\"b.h\",\"count\":2},{\"path\":\"deep/c.txt\",\"count\":1}]", NULL},
+      {GREP "\"sub/b.h\",\"pattern\":\"two$$\"", 0, "[" MATCH("b.h", 3, "needle two") "]", NULL},
+      {GREP "\".\",\"pattern\":\"needle\",\"glob\":\"*.{c,h}\",\"outputMode\":\"filesWithMatches\"",
+       0, "[{\"path\":\"a.c\"},{\"path\":\"sub/b.h\"}]", NULL},
+      {GREP "\".\",\"pattern\":\"needle\",\"glob\":\"sub/**\",\"outputMode\":\"filesWithMatches\"",
+       0, "[{\"path\":\"sub/b.h\"},{\"path\":\"sub/deep/c.txt\"}]", NULL},
+      {GREP "\"a.c\",\"pattern\":\"needle\",\"contextBefore\":1,\"contextAfter\":5", 0,
+       "[" CONTEXT("a.c", 1, "int a;") "," MATCH("a.c", 2, "int needle;") "," CONTEXT("a.c", 3,
+                                                                                      "int b;") "]",
+       NULL},
+      {GREP "\".\",\"pattern\":\"no such thing\"", 0, "[]", NULL},
+      {GREP "\"none\",\"pattern\":\"x\"", 0, "[]", NULL},
+      {GREP "\"node_modules\",\"pattern\":\"needle\"", 0, "[" MATCH("x.c", 1, "needle") "]", NULL},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
+static void patterns_are_those_that_models_write(void **state) {
+  struct job *job = *state;
+  kind_rows_file(job, "f", "GetName(x)\nname = 42;\n\xC3\x89t\xC3\xA9\nfoo.bar\n");
+#define ONE(line, text) 0, "[" MATCH("f", line, text) "]", NULL
+  static const struct kind_row rows[] = {
+      {GREP "\"f\",\"pattern\":\"\\\\bGet\\\\w+\\\\(\"", ONE(1, "GetName(x)")},
+      {GREP "\"f\",\"pattern\":\"(?i)getname\"", ONE(1, "GetName(x)")},
+      {GREP "\"f\",\"pattern\":\"^name\\\\s*=\\\\s*\\\\d+;$$\"", ONE(2, "name = 42;")},
+      {GREP "\"f\",\"pattern\":\"^\\\\p{L}+$$\"", ONE(3, "\xC3\x89t\xC3\xA9")},
+      {GREP "\"f\",\"pattern\":\"(?<=foo\\\\.)bar\"", ONE(4, "foo.bar")},
+      {GREP "\"f\",\"pattern\":\"Get(?!Value)\"", ONE(1, "GetName(x)")},
+      {GREP "\"f\",\"pattern\":\"zzz|(?<number>\\\\d{2})\"", ONE(2, "name = 42;")},
+      {GREP "\"f\",\"pattern\":\"x\\\\)\\\\nname\"", 0, "[]", NULL},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
+static void a_cut_is_clear(void **state) {
+  struct job *job = *state;
+  kind_rows_file(job, "f", "1\n2\n3\n");
+  kind_rows_file(job, "g", "1\n");
+  static const struct kind_row rows[] = {
+      {GREP "\"f\",\"pattern\":\"[0-9]\",\"headLimit\":2", 0,
+       "[" MATCH("f", 1, "1") "," MATCH("f", 2, "2") "]", "grep truncated at 2 matches"},
+      {GREP "\"f\",\"pattern\":\"[0-9]\",\"headLimit\":3", 0,
+       "[" MATCH("f", 1, "1") "," MATCH("f", 2, "2") "," MATCH("f", 3, "3") "]", NULL},
+      {GREP "\".\",\"pattern\":\"1\",\"headLimit\":1,\"outputMode\":\"filesWithMatches\"", 0,
+       "[{\"path\":\"f\"}]", "grep truncated at 1 matches"},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
+static void what_cannot_be_done_is_said(void **state) {
+  struct job *job = *state;
+  kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
+  job_start_agent(job, NULL);
+  static const struct {
+    const char *fields;
+    const char *parts[2];
+  } rows[] = {
+      {GREP "\".\",\"pattern\":\"a(b\"", {"missing closing parenthesis", "offset 3"}},
+      {GREP "\".\",\"pattern\":\"[z-a]\"", {"range out of order", "offset"}},
+      {GREP "\".\",\"pattern\":\"a\",\"glob\":\"[\"", {"glob", "["}},
+      {GREP "\".\",\"pattern\":\"^(a+)+$$\"", {"too expensive", "slow:1"}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const cJSON *result = job_run(job, kind_rows_step(job, rows[i].fields));
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
+    for (size_t k = 0; k < 2; k++)
+      job_expect_part(job, result, "errorMessage", rows[i].parts[k]);
+  }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(modes_are_as_in_the_contract),
+      TEST(patterns_are_those_that_models_write),
+      TEST(a_cut_is_clear),
+      TEST(what_cannot_be_done_is_said),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

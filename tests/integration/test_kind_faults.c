@@ -1,0 +1,138 @@
+/* The file kinds where the file system is slow, huge or gone: the agent goes on. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/kind_rows.h"
+
+/* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
+   deadline. */
+#define HANG_BOUND_MS 31000
+
+/* Memory for the agent and, by itself, each of its children, beside what the libraries have. */
+#define DATA_BYTES ((rlim_t)64 * 1024 * 1024)
+
+enum { ENTRIES = 1000000 };
+
+/* What a server sees of the agent meanwhile. */
+static void agent_is_alive(struct job *job) {
+  redisReply *reply = job_ask(job, "PTTL sandbox:%s:heartbeat", job->id);
+  assert_true(reply->integer > 0);
+  freeReplyObject(reply);
+}
+
+static void a_mount_that_hangs_ends_the_step_alone(void **state) {
+  struct job *job = *state;
+  struct hanging_mount mount;
+  const char *path = kind_rows_path(job, "mount");
+  assert_int_equal(mkdir(path, 0777), 0);
+  hanging_mount_init(&mount, path);
+  job_start_agent(job, NULL);
+  const cJSON *result = job_run_within(
+      job, kind_rows_step(job, "\"kind\":\"readFile\",\"path\":\"mount/x\",\"timeoutSeconds\":1"),
+      HANG_BOUND_MS);
+  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
+  agent_is_alive(job);
+
+  /* Where the step is at home may hang, too. */
+  cJSON *step = kind_rows_step(job, "\"kind\":\"grep\",\"path\":\".\",\"pattern\":\"x\"");
+  cJSON_ReplaceItemInObject(step, "workingDirectory",
+                            cJSON_CreateString(kind_rows_path(job, "mount/below")));
+  job_push(job, step);
+  events_wait(job, step, "started", "grep .");
+  job_push_cancel(job, step);
+  result = job_result_within(job, HANG_BOUND_MS);
+  job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
+  agent_is_alive(job);
+
+  hanging_mount_release(&mount);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_shut_down(job);
+}
+
+/* A million names of one file. */
+static void fill(struct job *job) {
+  const char *path = kind_rows_path(job, "huge");
+  assert_int_equal(mkdir(path, 0777), 0);
+  assert_int_equal(mount("huge", path, "tmpfs", 0, "nr_inodes=1100000"), 0);
+  const char *first = kind_rows_path(job, "huge/file");
+  kind_rows_file(job, "huge/file", "x");
+  char name[160];
+  for (int i = 1; i < ENTRIES; i++) {
+    (void)snprintf(name, sizeof name, "%s/name-%07d", path, i);
+    if (link(first, name) != 0)
+      fail_msg("link number %d failed", i);
+  }
+}
+
+static void little_memory(const void *context) {
+  (void)context;
+  const struct rlimit limit = {DATA_BYTES, DATA_BYTES};
+  assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+static void start_with_little_memory(struct job *job) {
+  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+  job->agent = agent_process_start(&(struct agent_setup){
+      .arguments = arguments, .prepare = agent_process_is_shipped() ? little_memory : NULL});
+}
+
+static void a_million_entries_are_cut_in_bounded_memory(void **state) {
+  struct job *job = *state;
+  fill(job);
+  start_with_little_memory(job);
+  static const char *const orders[] = {"name", "size", "mtime"};
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+    const cJSON *step = kind_rows_step(
+        job,
+        job_format(job, "\"kind\":\"listFiles\",\"path\":\"huge\",\"sortBy\":\"%s\"", orders[i]));
+    const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+    assert_string_equal(events_lines(job, step, "stderr"), "directory truncated at 1000 entries\n");
+    const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
+    assert_int_equal(cJSON_GetArraySize(entries), 1000);
+    assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
+                        kind_rows_path(job, "huge/name-0000999"));
+  }
+  const cJSON *step = kind_rows_step(job, "\"kind\":\"directoryTree\",\"path\":\"huge\"");
+  const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  const char *text = job_text(result, "outputContent");
+  assert_true(strlen(text) <= 1000000 && strlen(text) > 990000);
+  assert_memory_equal(text, "huge/\n├── file\n├── name-0000001\n", 37);
+  const char *words = events_lines(job, step, "stderr");
+  assert_memory_equal(words, "directory tree truncated at ", 28);
+
+  /* The deadline is stronger than the work. */
+  step = kind_rows_step(job, "\"kind\":\"grep\",\"path\":\"huge\",\"pattern\":\"x\",\"headLimit\":"
+                             "2000000000,\"timeoutSeconds\":1");
+  result = job_run_within(job, step, HANG_BOUND_MS);
+  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+  job_shut_down(job);
+  assert_int_equal(umount2(kind_rows_path(job, "huge"), MNT_DETACH), 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_mount_that_hangs_ends_the_step_alone),
+      TEST(a_million_entries_are_cut_in_bounded_memory),
+  };
+  return cmocka_run_group_tests(tests, injection_begin_group, NULL);
+}

@@ -1,0 +1,123 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/match_list.h"
+
+#define ELLIPSIS "\xE2\x80\xA6"
+
+static void expect(struct text *text, const char *json) {
+  text_add(text, "", 1);
+  assert_string_equal(text->bytes, json);
+  text_release(text);
+}
+
+static void an_empty_one_is_an_array(void **state) {
+  (void)state;
+  struct text text = {0};
+  struct match_list list;
+  match_list_begin(&list, &text);
+  match_list_file(&list, "a", 1);
+  match_list_end(&list);
+  expect(&text, "[]");
+}
+
+static void entries_have_their_fields(void **state) {
+  (void)state;
+  struct text text = {0};
+  struct match_list list;
+  match_list_begin(&list, &text);
+  match_list_file(&list, "a/b.c", 5);
+  assert_true(match_list_line(&list, 9, "x", 1, false));
+  assert_true(match_list_line(&list, 10, "say \"\t\"", 7, true));
+  match_list_file(&list, "c\xFF\"", 3);
+  assert_true(match_list_path(&list));
+  assert_true(match_list_count(&list, 1234567));
+  match_list_end(&list);
+  expect(&text, "[{\"path\":\"a/b.c\",\"line\":9,\"text\":\"x\",\"kind\":\"context\"},"
+                "{\"path\":\"a/b.c\",\"line\":10,\"text\":\"say \\\"\\t\\\"\",\"kind\":\"match\"},"
+                "{\"path\":\"c\xEF\xBF\xBD\\\"\"},"
+                "{\"path\":\"c\xEF\xBF\xBD\\\"\",\"count\":1234567}]");
+}
+
+/* A line of so many of these characters, shown. */
+static void show(struct text *text, const char *character, size_t count, const char *end) {
+  struct text line = {0};
+  for (size_t i = 0; i < count; i++)
+    text_add_string(&line, character);
+  text_add_string(&line, end);
+  struct match_list list;
+  match_list_begin(&list, text);
+  match_list_file(&list, "a", 1);
+  assert_true(match_list_line(&list, 1, line.bytes, line.length, true));
+  match_list_end(&list);
+  text_release(&line);
+}
+
+static void long_lines_are_cut_by_characters(void **state) {
+  (void)state;
+  static const struct {
+    const char *character;
+    const char *shown;
+  } rows[] = {{"x", "x"},
+              {"\xC3\xA9", "\xC3\xA9"},
+              {"\xE6\xA4\x9C", "\xE6\xA4\x9C"},
+              {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
+              {"\xFF", "\xEF\xBF\xBD"},
+              {"\xE2\x80", "\xEF\xBF\xBD"},
+              {"\"", "\\\""}};
+  static const char head[] = "[{\"path\":\"a\",\"line\":1,\"text\":\"";
+  static const char tail[] = "\",\"kind\":\"match\"}]";
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t shown = strlen(rows[i].shown);
+    struct text whole = {0};
+    struct text cut = {0};
+    struct text expected = {0};
+    show(&whole, rows[i].character, MATCH_LIST_CHARACTERS, "");
+    show(&cut, rows[i].character, MATCH_LIST_CHARACTERS, "y");
+    assert_int_equal(whole.length, strlen(head) + MATCH_LIST_CHARACTERS * shown + strlen(tail));
+    text_add_string(&expected, head);
+    for (int k = 0; k < MATCH_LIST_CHARACTERS; k++)
+      text_add_string(&expected, rows[i].shown);
+    text_add_string(&expected, ELLIPSIS);
+    text_add_string(&expected, tail);
+    assert_int_equal(cut.length, expected.length);
+    assert_memory_equal(cut.bytes, expected.bytes, expected.length);
+    text_release(&whole);
+    text_release(&cut);
+    text_release(&expected);
+  }
+}
+
+static void there_is_an_end(void **state) {
+  (void)state;
+  struct text text = {0};
+  struct match_list list;
+  match_list_begin(&list, &text);
+  match_list_file(&list, "a", 1);
+  char line[MATCH_LIST_CHARACTERS];
+  memset(line, 1, sizeof line); /* six bytes each */
+  while (match_list_line(&list, 1, line, sizeof line, true)) {
+  }
+  assert_false(match_list_path(&list));
+  assert_false(match_list_count(&list, 1));
+  match_list_end(&list);
+  assert_in_range(text.length, MATCH_LIST_BYTES_MAX, MATCH_LIST_BYTES_MAX + 2000);
+  assert_memory_equal(text.bytes + text.length - 2, "}]", 2);
+  text_release(&text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_empty_one_is_an_array),
+      cmocka_unit_test(entries_have_their_fields),
+      cmocka_unit_test(long_lines_are_cut_by_characters),
+      cmocka_unit_test(there_is_an_end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "agent/files/left_out.h"
+#include "agent/files/search.h"
+#include "tests/support/no_jit.h"
+#include "tests/support/tree.h"
+
+#define LIMIT 1000
+
+/* What came out, in short: `path:1:text` of a match, `path-1-text` of context, `path=2` of a count,
+   each with a space behind it. */
+struct answer {
+  int result;
+  struct search_result found;
+  char text[4096];
+  struct error error;
+};
+
+static void add_entry(char *out, size_t size, const cJSON *entry) {
+  const char *path = cJSON_GetStringValue(cJSON_GetObjectItem(entry, "path"));
+  const cJSON *line = cJSON_GetObjectItem(entry, "line");
+  const cJSON *count = cJSON_GetObjectItem(entry, "count");
+  assert_non_null(path);
+  if (line == NULL && count == NULL) {
+    assert_int_equal(cJSON_GetArraySize(entry), 1);
+    (void)snprintf(out, size, "%s ", path);
+  } else if (line == NULL) {
+    assert_int_equal(cJSON_GetArraySize(entry), 2);
+    (void)snprintf(out, size, "%s=%d ", path, (int)cJSON_GetNumberValue(count));
+  } else {
+    assert_int_equal(cJSON_GetArraySize(entry), 4);
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(entry, "kind"));
+    char mark = strcmp(kind, "match") == 0 ? ':' : '-';
+    assert_true(mark == ':' || strcmp(kind, "context") == 0);
+    (void)snprintf(out, size, "%s%c%d%c%s ", path, mark, (int)cJSON_GetNumberValue(line), mark,
+                   cJSON_GetStringValue(cJSON_GetObjectItem(entry, "text")));
+  }
+}
+
+/* The path of what is asked for is relative to the tree. */
+static struct answer ask(const struct tree *tree, struct search search) {
+  static struct answer answer;
+  struct text content = {0};
+  char path[200];
+  memset(&answer, 0, sizeof answer);
+  (void)snprintf(path, sizeof path, "%s/%s", tree->path, search.path == NULL ? "" : search.path);
+  search.path = path;
+  if (search.head_limit == 0)
+    search.head_limit = LIMIT;
+  answer.result = search_run(&search, &content, &answer.found, &answer.error);
+  if (answer.result == 0) {
+    cJSON *array = cJSON_ParseWithLength(content.bytes, content.length);
+    assert_true(cJSON_IsArray(array));
+    const cJSON *entry;
+    size_t length = 0;
+    cJSON_ArrayForEach(entry, array) {
+      add_entry(answer.text + length, sizeof answer.text - length, entry);
+      length += strlen(answer.text + length);
+    }
+    cJSON_Delete(array);
+  }
+  text_release(&content);
+  return answer;
+}
+
+static const char *found(const struct tree *tree, struct search search) {
+  static struct answer answer;
+  answer = ask(tree, search);
+  if (answer.result != 0)
+    fail_msg("%s", answer.error.text);
+  assert_false(answer.found.is_cut);
+  return answer.text;
+}
+
+#define FOUND(tree, ...) found(tree, (struct search){__VA_ARGS__})
+
+static void write_bytes(const struct tree *tree, const char *name, const char *bytes,
+                        size_t length) {
+  int fd = openat(tree->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, bytes, length), length);
+  close(fd);
+}
+
+static void lines_come_with_path_and_number(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "b", 0700);
+  tree_write(tree, "b/x.c", "no\nyes 1\n\nyes 2", 0600);
+  tree_write(tree, "a", "yes 3\r\n", 0600);
+  tree_write(tree, "b.c", "yes 4\n", 0600);
+  tree_write(tree, ".hidden", "yes 5\n", 0600);
+  tree_write(tree, "empty", "", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "yes"),
+                      ".hidden:1:yes 5 a:1:yes 3 b/x.c:2:yes 1 b/x.c:4:yes 2 b.c:1:yes 4 ");
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES),
+                      ".hidden a b/x.c b.c ");
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_COUNTS),
+                      ".hidden=1 a=1 b/x.c=2 b.c=1 ");
+  assert_string_equal(FOUND(tree, .pattern = "3$"), "a:1:yes 3 ");
+  assert_string_equal(FOUND(tree, .pattern = "^$"), "b/x.c:3: ");
+  assert_string_equal(FOUND(tree, .pattern = "none"), "");
+  assert_string_equal(FOUND(tree, .path = "b", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
+  assert_string_equal(FOUND(tree, .path = "./b/", .pattern = "1$"), "x.c:2:yes 1 ");
+  assert_string_equal(FOUND(tree, .path = "b/x.c", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
+  assert_string_equal(FOUND(tree, .path = "nowhere", .pattern = "yes"), "");
+  assert_string_equal(FOUND(tree, .path = "a/b", .pattern = "yes"), "");
+}
+
+static void a_byte_order_mark_is_no_text(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "a", "\xEF\xBB\xBFusing x;\n\xEF\xBB\xBFusing y;\n", 0600);
+  tree_write(tree, "b", "\xEF\xBB\xBF", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "^using"), "a:1:using x; ");
+  assert_string_equal(FOUND(tree, .path = "b", .pattern = ""), "");
+}
+
+static void a_glob_is_for_paths_from_the_root(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "src", 0700);
+  tree_make_directory(tree, "src/in", 0700);
+  tree_write(tree, "src/a.c", "x", 0600);
+  tree_write(tree, "src/a.h", "x", 0600);
+  tree_write(tree, "src/in/b.c", "x", 0600);
+  tree_write(tree, "c.c", "x", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "x", .glob = "*.c", .output = SEARCH_FILES),
+                      "c.c src/a.c src/in/b.c ");
+  assert_string_equal(FOUND(tree, .pattern = "x", .glob = "src/*.{c,h}", .output = SEARCH_FILES),
+                      "src/a.c src/a.h ");
+  assert_string_equal(FOUND(tree, .path = "src", .pattern = "x", .glob = "in/*"), "in/b.c:1:x ");
+  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "*.c"), "c.c:1:x ");
+  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "*.h"), "");
+}
+
+static void context_comes_once_and_in_order(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
+  tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
+  static const struct {
+    size_t before;
+    size_t after;
+    const char *text;
+  } rows[] = {
+      {0, 0, "a:1:M1 a:5:M5 a:6:M6 a:10:M10 b:2:M2 "},
+      {1, 0, "a:1:M1 a-4-4 a:5:M5 a:6:M6 a-9-9 a:10:M10 b-1-1 b:2:M2 "},
+      {0, 1, "a:1:M1 a-2-2 a:5:M5 a:6:M6 a-7-7 a:10:M10 b:2:M2 b-3-3 "},
+      {1, 1, "a:1:M1 a-2-2 a-4-4 a:5:M5 a:6:M6 a-7-7 a-9-9 a:10:M10 b-1-1 b:2:M2 b-3-3 "},
+      {2, 2,
+       "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 b-3-3 "},
+      {99, 0, "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 "},
+      {SIZE_MAX, SIZE_MAX,
+       "a:1:M1 a-2-2 a-3-3 a-4-4 a:5:M5 a:6:M6 a-7-7 a-8-8 a-9-9 a:10:M10 b-1-1 b:2:M2 b-3-3 "},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_string_equal(FOUND(tree, .pattern = "M", .context_before = rows[i].before,
+                              .context_after = rows[i].after),
+                        rows[i].text);
+  tree_write(tree, "a", "\n\nM\n\n\n", 0600);
+  assert_string_equal(
+      FOUND(tree, .path = "a", .pattern = "M", .context_before = 9, .context_after = 9),
+      "a-1- a-2- a:3:M a-4- a-5- ");
+}
+
+static void the_head_limit_counts_matches(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "a", "x\nM\nM\ny\nM\n", 0600);
+  tree_write(tree, "b", "M\nM\n", 0600);
+  static const struct {
+    enum search_output output;
+    bool is_cut;
+    size_t limit;
+    size_t context;
+    const char *text;
+    size_t matches;
+  } rows[] = {
+      {SEARCH_CONTENT, false, 5, 0, "a:2:M a:3:M a:5:M b:1:M b:2:M ", 5},
+      {SEARCH_CONTENT, true, 4, 0, "a:2:M a:3:M a:5:M b:1:M ", 4},
+      {SEARCH_CONTENT, true, 3, 0, "a:2:M a:3:M a:5:M ", 3},
+      {SEARCH_CONTENT, true, 2, 0, "a:2:M a:3:M ", 2},
+      {SEARCH_CONTENT, true, 2, 1, "a-1-x a:2:M a:3:M a-4-y ", 2},
+      {SEARCH_CONTENT, true, 1, 3, "a-1-x a:2:M ", 1},
+      {SEARCH_FILES, false, 2, 0, "a b ", 2},
+      {SEARCH_FILES, true, 1, 0, "a ", 1},
+      {SEARCH_COUNTS, false, 2, 0, "a=3 b=2 ", 2},
+      {SEARCH_COUNTS, true, 1, 0, "a=3 ", 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct answer answer = ask(tree, (struct search){.pattern = "M",
+                                                     .head_limit = rows[i].limit,
+                                                     .context_before = rows[i].context,
+                                                     .context_after = rows[i].context,
+                                                     .output = rows[i].output});
+    assert_int_equal(answer.result, 0);
+    assert_string_equal(answer.text, rows[i].text);
+    assert_int_equal(answer.found.matches, rows[i].matches);
+    assert_int_equal(answer.found.is_cut, rows[i].is_cut);
+  }
+}
+
+static void an_answer_has_an_end(void **state) {
+  const struct tree *tree = *state;
+  static char text[900000];
+  memset(text, '\n', sizeof text);
+  write_bytes(tree, "a", text, sizeof text);
+  char path[64];
+  (void)snprintf(path, sizeof path, "%s/a", tree->path);
+  struct text content = {0};
+  struct search_result result;
+  struct error error;
+  struct search search = {.path = path, .pattern = "", .head_limit = SIZE_MAX};
+  assert_int_equal(search_run(&search, &content, &result, &error), 0);
+  assert_true(result.is_cut);
+  assert_in_range(content.length, 16 * 1024 * 1024, 16 * 1024 * 1024 + 1000);
+  assert_memory_equal(content.bytes + content.length - 2, "}]", 2);
+  size_t matches = 0;
+  for (size_t at = 0; at < content.length; at++)
+    matches += content.bytes[at] == '{';
+  assert_int_equal(result.matches, matches);
+  text_release(&content);
+}
+
+static void some_files_are_passed_over(void **state) {
+  const struct tree *tree = *state;
+  static char large[SEARCH_FILE_MAX + 1];
+  memset(large, 'x', sizeof large);
+  memcpy(large, "yes\n", 4);
+  write_bytes(tree, "large", large, SEARCH_FILE_MAX);
+  write_bytes(tree, "larger", large, SEARCH_FILE_MAX + 1);
+  write_bytes(tree, "binary", "yes\n\0", 5);
+  write_bytes(tree, "binary2", "\0yes\n", 5);
+  tree_write(tree, "text", "yes\n", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "large text ");
+  assert_string_equal(FOUND(tree, .pattern = "y.s", .output = SEARCH_COUNTS), "large=1 text=1 ");
+  assert_string_equal(FOUND(tree, .path = "larger", .pattern = "yes"), "");
+  assert_string_equal(FOUND(tree, .path = "binary", .pattern = "yes"), "");
+}
+
+static void some_directories_are_left_out(void **state) {
+  const struct tree *tree = *state;
+  size_t count = 0;
+  char name[64];
+  for (; left_out_directories[count] != NULL; count++) {
+    tree_make_directory(tree, left_out_directories[count], 0700);
+    (void)snprintf(name, sizeof name, "%s/a", left_out_directories[count]);
+    tree_write(tree, name, "yes\n", 0600);
+  }
+  assert_int_equal(count, 14);
+  tree_make_directory(tree, "in", 0700);
+  tree_make_directory(tree, "in/bin", 0700);
+  tree_write(tree, "in/bin/a", "yes\n", 0600);
+  tree_write(tree, "in/build", "yes\n", 0600); /* a file */
+  tree_make_directory(tree, "builds", 0700);
+  tree_write(tree, "builds/a", "yes\n", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "builds/a in/build ");
+  /* Who asks for one gets it. */
+  assert_string_equal(FOUND(tree, .path = "vendor", .pattern = "yes"), "a:1:yes ");
+}
+
+static void only_regular_files_are_opened(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+  tree_write(tree, "a", "yes\n", 0600);
+  tree_write(tree, "con", "yes\n", 0600); /* names of devices elsewhere */
+  tree_write(tree, "nul", "yes\n", 0600);
+  tree_make_directory(tree, "d", 0700);
+  tree_write(tree, "d/b", "yes\n", 0600);
+  assert_int_equal(symlinkat("a", tree->fd, "link"), 0);
+  assert_int_equal(symlinkat(".", tree->fd, "loop"), 0);
+  assert_int_equal(symlinkat("../d", tree->fd, "d/up"), 0);
+  assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
+  assert_string_equal(FOUND(tree, .path = "fifo", .pattern = "yes"), "");
+  assert_string_equal(FOUND(tree, .path = "socket", .pattern = "yes"), "");
+  assert_string_equal(FOUND(tree, .path = "self", .pattern = "yes"), "");
+  /* The root may be a link. */
+  assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
+  assert_string_equal(FOUND(tree, .path = "d/up", .pattern = "yes"), "b:1:yes ");
+  close(fd);
+}
+
+static void devices_are_not_read(void **state) {
+  (void)state;
+  static const char *const devices[] = {"/dev/zero", "/dev/tty", "/dev/null"};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    struct text content = {0};
+    struct search_result result;
+    struct error error;
+    struct search search = {.path = devices[i], .pattern = "", .head_limit = 1};
+    assert_int_equal(search_run(&search, &content, &result, &error), 0);
+    assert_int_equal(content.length, 2);
+    text_release(&content);
+  }
+}
+
+/* Files of /proc have no size. */
+static void a_size_is_not_trusted(void **state) {
+  (void)state;
+  struct text content = {0};
+  struct search_result result;
+  struct error error;
+  struct search search = {.path = "/proc/self/status", .pattern = "^Name:", .head_limit = 1};
+  assert_int_equal(search_run(&search, &content, &result, &error), 0);
+  assert_int_equal(result.matches, 1);
+  text_release(&content);
+}
+
+static void what_cannot_be_read_is_passed_over(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "closed", 0700);
+  tree_write(tree, "closed/x", "yes\n", 0600);
+  tree_write(tree, "secret", "yes\n", 0000);
+  tree_write(tree, "text", "yes\n", 0644);
+  assert_int_equal(fchmodat(tree->fd, "closed", 0000, 0), 0);
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  pid_t child = fork(); /* root may read everything */
+  assert_true(child >= 0);
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0)
+      _exit(2);
+    bool right = strcmp(FOUND(tree, .pattern = "yes"), "text:1:yes ") == 0 &&
+                 strcmp(FOUND(tree, .path = "closed", .pattern = "yes"), "") == 0 &&
+                 strcmp(FOUND(tree, .path = "closed/x", .pattern = "yes"), "") == 0 &&
+                 strcmp(FOUND(tree, .path = "secret", .pattern = "yes"), "") == 0;
+    _exit(right ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(fchmodat(tree->fd, "closed", 0700, 0), 0);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static _Noreturn void disturb(const struct tree *tree) {
+  for (unsigned i = 0;; i++) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "d%u", i % 7);
+    if (mkdirat(tree->fd, name, 0700) != 0)
+      (void)unlinkat(tree->fd, name, AT_REMOVEDIR);
+    (void)snprintf(name, sizeof name, "f%u", i % 5);
+    int fd = openat(tree->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+      (void)unlinkat(tree->fd, name, 0);
+    else
+      close(fd);
+  }
+}
+
+/* While another process makes and removes files and directories, nothing is an error. */
+static void what_vanishes_is_no_error(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "z", "yes\n", 0600);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0)
+    disturb(tree);
+  bool right = true;
+  for (int i = 0; i < 500; i++)
+    right &= strcmp(FOUND(tree, .pattern = "yes"), "z:1:yes ") == 0;
+  kill(child, SIGKILL);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  assert_true(right);
+}
+
+static void a_refusal_is_an_error(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "d", 0700);
+  tree_write(tree, "d/a", "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n", 0600);
+  struct answer answer = ask(tree, (struct search){.pattern = "a(b"});
+  assert_int_equal(answer.result, -1);
+  assert_string_equal(answer.error.text, "pattern: missing closing parenthesis at offset 3");
+  answer = ask(tree, (struct search){.pattern = "a", .glob = "{a"});
+  assert_int_equal(answer.result, -1);
+  assert_non_null(strstr(answer.error.text, "glob"));
+  for (int output = SEARCH_CONTENT; output <= SEARCH_COUNTS; output++) {
+    answer = ask(tree, (struct search){.pattern = "(a+)+$", .output = (enum search_output)output});
+    assert_int_equal(answer.result, -1);
+    assert_string_equal(answer.error.text, "pattern too expensive: match limit exceeded: d/a:2");
+  }
+}
+
+static void names_are_bytes(void **state) {
+  const struct tree *tree = *state;
+  tree_write(tree, "b\xFF", "yes\n", 0600);
+  tree_write(tree, "a\"\n", "yes\n", 0600);
+  assert_string_equal(FOUND(tree, .pattern = "yes"), "a\"\n:1:yes b\xEF\xBF\xBD:1:yes ");
+}
+
+static const struct tree *without_jit;
+static int search_without_jit(void) {
+  return strcmp(FOUND(without_jit, .pattern = "\\b[a-z]+Name\\b|(?i)\xC3\x89"),
+                "a:1:getName b:2:\xC3\xA9 ");
+}
+
+static void without_executable_memory_the_answer_is_the_same(void **state) {
+  without_jit = *state;
+  tree_write(without_jit, "a", "getName\n", 0600);
+  tree_write(without_jit, "b", "x\n\xC3\xA9\n\xFF\n", 0600);
+  assert_int_equal(search_without_jit(), 0);
+  no_jit_run(search_without_jit);
+}
+
+static struct CMUnitTest in_a_tree(const char *name, CMUnitTestFunction test) {
+  return (struct CMUnitTest){name, test, tree_set_up, tree_tear_down, NULL};
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      in_a_tree("lines_come_with_path_and_number", lines_come_with_path_and_number),
+      in_a_tree("a_byte_order_mark_is_no_text", a_byte_order_mark_is_no_text),
+      in_a_tree("a_glob_is_for_paths_from_the_root", a_glob_is_for_paths_from_the_root),
+      in_a_tree("context_comes_once_and_in_order", context_comes_once_and_in_order),
+      in_a_tree("the_head_limit_counts_matches", the_head_limit_counts_matches),
+      in_a_tree("an_answer_has_an_end", an_answer_has_an_end),
+      in_a_tree("some_files_are_passed_over", some_files_are_passed_over),
+      in_a_tree("some_directories_are_left_out", some_directories_are_left_out),
+      in_a_tree("only_regular_files_are_opened", only_regular_files_are_opened),
+      cmocka_unit_test(devices_are_not_read),
+      cmocka_unit_test(a_size_is_not_trusted),
+      in_a_tree("what_cannot_be_read_is_passed_over", what_cannot_be_read_is_passed_over),
+      in_a_tree("what_vanishes_is_no_error", what_vanishes_is_no_error),
+      in_a_tree("a_refusal_is_an_error", a_refusal_is_an_error),
+      in_a_tree("names_are_bytes", names_are_bytes),
+      in_a_tree("without_executable_memory_the_answer_is_the_same",
+                without_executable_memory_the_answer_is_the_same),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
