@@ -5,7 +5,7 @@
  *   STOPPING --tree gone--> DRAINING --everything delivered--> STOPPED
  *
  * Stopping has an order: no more steps, the running step ends and is answered, what earlier steps
- * left in the background ends, everything is delivered.
+ * left in the background ends, everything is delivered, the heartbeat ends.
  */
 #include "agent/agent.h"
 
@@ -14,13 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/idle.h"
+#include "agent/last_words.h"
 #include "agent/loop_event.h"
+#include "agent/presence.h"
 #include "agent/redis/outbox.h"
+#include "agent/signals.h"
 #include "agent/step/kill_sequence.h"
 #include "agent/worker.h"
 #include "wire/keys.h"
@@ -32,12 +34,6 @@
 #define STOP_LEFTOVERS_GRACE_MS 1000
 #define STOP_DEADLINE_MS 7500
 
-/* How many are read at once; the event comes again for others. */
-#define SIGNALS 4
-
-/* How long the log's reader may take for results that nobody else will ever see, all of them. */
-#define LAST_WORDS_MS 2000
-
 enum state { STARTING, WORKING, STOPPING, DRAINING, STOPPED };
 
 struct agent {
@@ -46,13 +42,15 @@ struct agent {
   struct event_base *base;
   struct keys keys;
   struct outbox *outbox;
+  struct presence *presence;
   struct worker *worker;
+  struct idle *idle;
   struct leftovers *leftovers;
   char tag[64];
   struct process_tree everything; /* all descendants of this process */
   struct kill_sequence kill;
-  struct event *signals;
-  struct event *idle_limit;
+  struct signals signals;
+  struct event *drain_limit;
   struct event *stop_deadline;
   enum state state;
   bool owns_job;
@@ -63,22 +61,10 @@ struct agent {
 
 static void stop(struct agent *self, int exit_code, const char *reason);
 
-static int64_t idle_limit_ms(const struct agent *self) {
-  return (int64_t)self->options->idle_cycles * AGENT_IDLE_CYCLE_SECONDS * 1000;
-}
-
-static void log_result(void *owner, const char *json, size_t length) {
-  const struct log *log = owner;
-  log_line(log, LOG_ERROR, NULL, "undelivered result: %.*s", (int)length, json);
-}
-
-static void leave(struct agent *self) {
-  if (!outbox_is_empty(self->outbox)) {
-    struct log patient = *self->log;
-    patient.patient_until_ms = clock_monotonic_ms() + LAST_WORDS_MS;
-    log_line(&patient, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
-    outbox_each_result(self->outbox, log_result, &patient);
-  }
+static void leave(void *owner) {
+  struct agent *self = owner;
+  if (!outbox_is_empty(self->outbox) && !presence_is_ending(self->presence))
+    last_words(self->log, self->outbox);
   self->state = STOPPED;
   (void)event_base_loopbreak(self->base);
 }
@@ -87,10 +73,15 @@ static void leave(struct agent *self) {
    shutdown waits for Redis until the idle limit, everything else leaves without it. */
 static void drain(struct agent *self) {
   self->state = DRAINING;
-  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN;
-  if (!self->owns_job || outbox_is_empty(self->outbox) ||
-      (outbox_is_gone(self->outbox) && !patient))
+  bool ending = presence_is_ending(self->presence);
+  bool empty = outbox_is_empty(self->outbox);
+  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN && !empty && !ending;
+  if (!self->owns_job || (outbox_is_gone(self->outbox) && !patient))
     leave(self);
+  else if (empty && ending)
+    presence_delivered(self->presence);
+  else if (empty)
+    presence_end(self->presence);
 }
 
 /* The running step ends with the tree; its answer comes first. */
@@ -105,14 +96,13 @@ static void on_tree_gone(void *owner, size_t survivors) {
 static void on_worker_busy(void *owner) {
   struct agent *self = owner;
   if (self->state == WORKING)
-    (void)evtimer_del(self->idle_limit);
+    idle_end(self->idle);
 }
 
-/* The idle time goes on where it runs already. */
 static void on_worker_idle(void *owner) {
   struct agent *self = owner;
-  if (!evtimer_pending(self->idle_limit, NULL))
-    loop_timer_start(self->idle_limit, idle_limit_ms(self));
+  if (self->state < STOPPING)
+    idle_begin(self->idle);
 }
 
 static void on_worker_shutdown(void *owner) {
@@ -132,9 +122,15 @@ static void on_outbox_reached(void *owner) {
     worker_prepare(self->worker);
 }
 
+static char *on_outbox_claiming(void *owner) {
+  struct agent *self = owner;
+  return presence_command(self->presence);
+}
+
 static void on_outbox_ready(void *owner) {
   struct agent *self = owner;
   self->owns_job = true;
+  presence_start(self->presence);
   if (self->state == STARTING)
     self->state = WORKING;
 }
@@ -181,19 +177,34 @@ static void on_redis_failed(void *owner, const struct error *error) {
     on_outbox_gone(self);
 }
 
-static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
+static void on_outbox_failed(void *owner, const struct error *error) {
+  struct agent *self = owner;
+  presence_stop(self->presence);
+  on_redis_failed(self, error);
+}
+
+static bool is_running(void *owner) {
+  const struct agent *self = owner;
+  return worker_is_running(self->worker);
+}
+
+/* Redis was never there, or does not take what it has to say. */
+static bool is_stuck(void *owner) {
+  const struct agent *self = owner;
+  return self->state == STARTING || !outbox_is_empty(self->outbox);
+}
+
+static void on_idle_over(void *owner) {
+  stop(owner, is_stuck(owner) ? AGENT_EXIT_ERROR : AGENT_EXIT_IDLE, "the idle limit");
+}
+
+static void on_drain_limit(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct agent *self = context;
-  if (self->state >= STOPPING) {
+  if (!presence_is_ending(self->presence))
     self->exit_code = AGENT_EXIT_ERROR;
-    leave(self);
-    return;
-  }
-  log_line(self->log, LOG_INFO, NULL, "no step for %lld s",
-           (long long)(idle_limit_ms(self) / 1000));
-  bool failed = self->state == STARTING || !outbox_is_empty(self->outbox);
-  stop(self, failed ? AGENT_EXIT_ERROR : AGENT_EXIT_IDLE, "the idle limit");
+  leave(self);
 }
 
 static void on_stop_deadline(evutil_socket_t fd, short what, void *context) {
@@ -204,16 +215,11 @@ static void on_stop_deadline(evutil_socket_t fd, short what, void *context) {
   leave(self);
 }
 
-static const char *order_name(int signal) {
-  return signal == SIGTERM  ? "SIGTERM"
-         : signal == SIGINT ? "SIGINT"
-         : signal == SIGHUP ? "SIGHUP"
-                            : "SIGQUIT";
-}
-
-static void on_order(struct agent *self, int signal) {
+static void on_order(void *owner, int signal) {
+  struct agent *self = owner;
   if (self->signal != 0) {
-    log_line(self->log, LOG_WARN, NULL, "second signal (%s): leaving at once", order_name(signal));
+    log_line(self->log, LOG_WARN, NULL, "second signal (%s): leaving at once",
+             signals_name(signal));
     (void)process_tree_signal(&self->everything, SIGKILL);
     leave(self);
     return;
@@ -221,38 +227,25 @@ static void on_order(struct agent *self, int signal) {
   self->signal = signal;
   loop_timer_start(self->stop_deadline, STOP_DEADLINE_MS);
   if (self->state < STOPPING)
-    stop(self, AGENT_EXIT_SIGNAL + signal, order_name(signal));
+    stop(self, AGENT_EXIT_SIGNAL + signal, signals_name(signal));
   else
     self->exit_code = AGENT_EXIT_SIGNAL + signal;
   if (self->state == DRAINING)
     drain(self); /* a shutdown was more patient */
 }
 
-/* Strangers too: orphans come to this process, and in a container it is everybody's last parent. */
-static void reap(struct agent *self) {
-  int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-    if (!worker_reaped(self->worker, pid, status))
-      kill_sequence_orphan_reaped(&self->kill);
-}
-
-static void on_signal(evutil_socket_t fd, short what, void *context) {
-  (void)what;
-  struct agent *self = context;
-  struct signalfd_siginfo infos[SIGNALS];
-  ssize_t length = read((int)fd, infos, sizeof infos);
-  for (ssize_t i = 0; length > 0 && i < length / (ssize_t)sizeof *infos; i++)
-    if (infos[i].ssi_signo == SIGCHLD)
-      reap(self);
-    else
-      on_order(self, (int)infos[i].ssi_signo);
+static void on_reaped(void *owner, pid_t pid, int status) {
+  struct agent *self = owner;
+  if (!worker_reaped(self->worker, pid, status))
+    kill_sequence_orphan_reaped(&self->kill);
 }
 
 static void stop(struct agent *self, int exit_code, const char *reason) {
   log_line(self->log, LOG_INFO, NULL, "stopping: %s", reason);
   self->state = STOPPING;
   self->exit_code = exit_code;
-  loop_timer_start(self->idle_limit, idle_limit_ms(self));
+  idle_end(self->idle);
+  loop_timer_start(self->drain_limit, idle_limit_ms(self->options));
   char text[64];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
   worker_stop(self->worker, STOP_GRACE_MS, text);
@@ -260,20 +253,15 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
     kill_sequence_start(&self->kill, STOP_GRACE_MS);
 }
 
-/* libevent's own warnings are about what is reported here better, and in another form. */
-static void ignore_message(int severity, const char *message) {
-  (void)severity;
-  (void)message;
-}
-
 static void make_outbox(struct agent *self) {
   static const struct outbox_handler handler = {.reached = on_outbox_reached,
+                                                .claiming = on_outbox_claiming,
                                                 .ready = on_outbox_ready,
                                                 .room = on_outbox_room,
                                                 .empty = on_outbox_empty,
                                                 .forgotten = on_outbox_forgotten,
                                                 .gone = on_outbox_gone,
-                                                .failed = on_redis_failed};
+                                                .failed = on_outbox_failed};
   const struct options *options = self->options;
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:out", options->job_id);
@@ -284,6 +272,17 @@ static void make_outbox(struct agent *self) {
                                           .key_ttl_seconds = options->key_ttl_seconds,
                                           .hold_bytes = options->hold_bytes};
   self->outbox = outbox_new(self->base, self->log, &outbox_options, &handler, self);
+}
+
+static void make_presence(struct agent *self) {
+  static const struct presence_handler handler = {
+      .is_running = is_running, .over = leave, .failed = on_redis_failed};
+  struct presence_context context = {.base = self->base,
+                                     .log = self->log,
+                                     .options = self->options,
+                                     .keys = &self->keys,
+                                     .outbox = self->outbox};
+  self->presence = presence_new(&context, &handler, self);
 }
 
 static void make_worker(struct agent *self, const struct self *process) {
@@ -310,25 +309,29 @@ static void make_worker(struct agent *self, const struct self *process) {
 
 static void agent_init(struct agent *self, const struct options *options,
                        const struct self *process, const struct log *log) {
-  event_set_log_callback(ignore_message);
+  static const struct signals_handler signals_handler = {.ordered = on_order, .reaped = on_reaped};
+  static const struct idle_handler idle_handler = {.is_stuck = is_stuck, .over = on_idle_over};
   *self = (struct agent){.options = options, .log = log, .base = loop_event_base_new()};
   keys_init(&self->keys, options->job_id);
   kill_sequence_init(&self->kill, self->base, &self->everything, on_tree_gone, self);
-  self->signals =
-      loop_event_new(self->base, process->signal_fd, EV_READ | EV_PERSIST, on_signal, self);
-  self->idle_limit = loop_timer_new(self->base, on_idle_limit, self);
+  signals_init(&self->signals, self->base, process->signal_fd, &signals_handler, self);
+  self->drain_limit = loop_timer_new(self->base, on_drain_limit, self);
   self->stop_deadline = loop_timer_new(self->base, on_stop_deadline, self);
+  self->idle = idle_new(self->base, log, options, &idle_handler, self);
   make_outbox(self);
+  make_presence(self);
   make_worker(self, process);
 }
 
 static void agent_release(struct agent *self) {
   worker_free(self->worker);
+  idle_free(self->idle);
+  presence_free(self->presence);
   outbox_free(self->outbox);
   leftovers_free(self->leftovers);
   kill_sequence_release(&self->kill);
-  event_free(self->signals);
-  event_free(self->idle_limit);
+  signals_release(&self->signals);
+  event_free(self->drain_limit);
   event_free(self->stop_deadline);
   (void)event_base_loop(self->base, EVLOOP_NONBLOCK); /* what resolvers left behind */
   event_base_free(self->base);

@@ -12,9 +12,6 @@
 #define AGENT_EXIT_USAGE 64
 #define AGENT_EXIT_SIGNAL 128 /* plus the signal's number */
 
-/* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
-#define AGENT_IDLE_CYCLE_SECONDS 60
-
 /*
  * The agent's life, from the first connection attempt to its end: takes a step, runs it, reports,
  * takes the next. Returns the exit code, which was logged with its reason.

@@ -2,7 +2,14 @@
 
 #include "wire/memory.h"
 
+/* libevent's own warnings are about what is reported here better, and in another form. */
+static void ignore_message(int severity, const char *message) {
+  (void)severity;
+  (void)message;
+}
+
 struct event_base *loop_event_base_new(void) {
+  event_set_log_callback(ignore_message);
   struct event_base *base = event_base_new();
   if (base == NULL)
     memory_exhausted("an event loop");

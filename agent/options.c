@@ -20,6 +20,9 @@ const char options_help[] =
     "                        or host[:port][,password=...,user=...,defaultDatabase=n]\n"
     "                        [REDIS_URL]\n"
     "  --job-id ID           the job whose steps are run [JOB_ID]\n"
+    "  --run-id ID           at the idle limit wait on as long as this run is among those that\n"
+    "                        are alive, in the Redis set agentsmith:runs:active\n"
+    "                        [AGENTSMITH_RUN_ID]\n"
     "  --idle-cycles N       leave after N times 60 s without a step, default 5\n"
     "                        [AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]\n"
     "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0 keeps all\n"
@@ -40,6 +43,7 @@ const char options_help[] =
 enum flag {
   REDIS_URL = 256,
   JOB_ID,
+  RUN_ID,
   IDLE_CYCLES,
   EVENTS_MAXLEN,
   HOLD_BYTES,
@@ -52,6 +56,7 @@ enum flag {
 
 static const struct option flags[] = {{"redis-url", required_argument, NULL, REDIS_URL},
                                       {"job-id", required_argument, NULL, JOB_ID},
+                                      {"run-id", required_argument, NULL, RUN_ID},
                                       {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, HOLD_BYTES},
@@ -68,6 +73,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
 struct raw {
   const char *redis_url;
   const char *job_id;
+  const char *run_id;
   const char *idle_cycles;
   const char *events_maxlen;
   const char *hold_bytes;
@@ -121,6 +127,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case JOB_ID:
       raw->job_id = optarg;
       break;
+    case RUN_ID:
+      raw->run_id = optarg;
+      break;
     case IDLE_CYCLES:
       raw->idle_cycles = optarg;
       break;
@@ -164,6 +173,7 @@ static const char *flag_or_variable(const char *flag, const char *variable) {
 static void read_environment(struct raw *raw) {
   raw->redis_url = flag_or_variable(raw->redis_url, "REDIS_URL");
   raw->job_id = flag_or_variable(raw->job_id, "JOB_ID");
+  raw->run_id = flag_or_variable(raw->run_id, "AGENTSMITH_RUN_ID");
   raw->idle_cycles = flag_or_variable(raw->idle_cycles, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES");
 }
 
@@ -191,6 +201,8 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   if (redis_url_parse(&self->redis, raw->redis_url, error) != 0)
     return -1;
   self->job_id = memory_copy(raw->job_id, strlen(raw->job_id));
+  if (raw->run_id != NULL && raw->run_id[0] != '\0')
+    self->run_id = memory_copy(raw->run_id, strlen(raw->run_id));
   return 0;
 }
 
@@ -213,6 +225,7 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
 void options_release(struct options *self) {
   redis_url_release(&self->redis);
   free(self->job_id);
+  free(self->run_id);
   free(self->inject_target);
-  self->job_id = self->inject_target = NULL;
+  self->job_id = self->run_id = self->inject_target = NULL;
 }

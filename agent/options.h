@@ -14,6 +14,7 @@ struct options {
   char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
   char *job_id;
+  char *run_id; /* NULL: none, and no guard at the idle limit */
   bool verbose;
   unsigned idle_cycles;
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */

@@ -24,6 +24,7 @@ void keys_init(struct keys *self, const char *job_id) {
   self->inflight = name(job_id, ":inflight");
   self->started = name(job_id, ":started");
   self->committed = name(job_id, ":committed");
+  self->heartbeat = name(job_id, ":heartbeat");
 }
 
 void keys_release(struct keys *self) {
@@ -33,5 +34,6 @@ void keys_release(struct keys *self) {
   free(self->inflight);
   free(self->started);
   free(self->committed);
+  free(self->heartbeat);
   *self = (struct keys){0};
 }

@@ -12,6 +12,7 @@ struct keys {
   char *inflight;  /* LIST: Steps taken and not answered, the newest at the head */
   char *started;   /* STRING: stepId of the step that was started and is not answered */
   char *committed; /* STRING: who owns the job, and what it delivered last */
+  char *heartbeat; /* STRING: there as long as the agent is */
 };
 
 /* Makes the names; release them with keys_release. Aborts when out of memory. */

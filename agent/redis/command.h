@@ -26,7 +26,7 @@ char *command_write(char *out, const struct command_word *words, size_t count);
 char *command_new(const char *const *texts, size_t count);
 
 /* Several, one behind the other; each ends with a NULL. */
-#define COMMAND_LIST_WORDS 8
+#define COMMAND_LIST_WORDS 9
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
 
 /*

@@ -14,6 +14,9 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
+/* How many bytes wake up one that is lazy: more than the answers that it leaves lying. */
+#define LAZY_BYTES 1024
+
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner) {
   *self = (struct connection){
@@ -59,20 +62,28 @@ static void take_bytes(struct connection *self, const char *bytes, size_t length
   }
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  struct connection *self = context;
-  if (what & EV_TIMEOUT) {
-    self->handler->lost(self->owner, "no answer in time");
-    return;
-  }
+/* True when what arrives is what is known. */
+static bool receive(struct connection *self, const char *known, size_t known_length) {
   char bytes[READ_SIZE];
-  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
+  ssize_t length = recv(self->fd, bytes, sizeof bytes, 0);
+  if (length > 0 && (size_t)length == known_length && memcmp(bytes, known, known_length) == 0)
+    return true;
   if (length > 0)
     take_bytes(self, bytes, (size_t)length);
   else if (length == 0)
     self->handler->lost(self->owner, "closed by the server");
   else if (errno != EAGAIN && errno != EINTR)
     self->handler->lost(self->owner, strerror(errno));
+  return false;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  struct connection *self = context;
+  if (what & EV_TIMEOUT)
+    self->handler->lost(self->owner, "no answer in time");
+  else
+    (void)receive(self, "", 0);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context) {
@@ -119,6 +130,17 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
 
 void connection_be_terse(struct connection *self) {
   reply_reader_be_terse(&self->reader);
+}
+
+/* Of a socket that has less than its low-water mark, poll(2) says nothing; its end counts as more.
+ */
+void connection_be_lazy(struct connection *self, bool lazy) {
+  int bytes = lazy ? LAZY_BYTES : 1;
+  (void)setsockopt(self->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
+
+bool connection_collect(struct connection *self, const char *known, size_t known_length) {
+  return self->fd >= 0 && receive(self, known, known_length);
 }
 
 bool connection_reply_too_large(const struct connection *self) {

@@ -20,8 +20,9 @@
  *     lost()       nothing more will come; the owner closes it
  *   connection_close
  *
- * No callback comes from inside one of these functions, and none after connection_close. The owner
- * may close it inside a callback, but not open it again, or free it, before that has returned.
+ * No callback comes from inside one of these functions (but connection_collect), and none after
+ * connection_close. The owner may close it inside a callback, but not open it again, or free it,
+ * before that has returned.
  */
 struct connection_handler {
   void (*reply)(void *owner, const redisReply *reply);
@@ -64,6 +65,17 @@ void connection_expect(struct connection *self, int milliseconds_from_now);
 
 /* See reply_reader_be_terse; until it is closed. */
 void connection_be_terse(struct connection *self);
+
+/*
+ * Answers are no reason to wake up any more: the owner collects what has come when it is awake for
+ * another reason. It is still told of a loss at once. Where the kernel does not know how, answers
+ * come as ever. Until it is closed, or is not lazy any more.
+ */
+void connection_be_lazy(struct connection *self, bool lazy);
+
+/* Takes what has arrived: reply() or lost() come from inside, unlike elsewhere. But when that is
+   what is `known` already, to the byte, it is not taken apart: true, and nobody is called. */
+bool connection_collect(struct connection *self, const char *known, size_t known_length);
 
 /* True inside reply() when a string longer than largest_string was thrown away; the reply is then
    the beginning of that string, and stands for the whole answer. */

@@ -17,6 +17,7 @@
  *
  *   delivery_start
  *     reached()         connected, and an answer is due: time for something else
+ *     claiming()        what is to be done with the claim, or not at all; may be NULL
  *     claimed()         once: the job is this agent's
  *   delivery_go         there is something in the hold
  *     delivered()       a window arrived, and has left the hold
@@ -25,7 +26,7 @@
  *     unreachable()     Redis was lost, and one more attempt to come back to it has failed
  *     failed()          an error that does not pass: nothing more will be sent
  *
- * No callback comes from inside delivery_start, delivery_go or delivery_ask.
+ * No callback comes from inside delivery_start, or from one of the functions below it.
  */
 struct delivery;
 
@@ -38,6 +39,7 @@ struct delivery_options {
 
 struct delivery_handler {
   void (*reached)(void *owner);
+  char *(*claiming)(void *owner); /* one encoded command, which is taken over and freed */
   void (*claimed)(void *owner);
   void (*delivered)(void *owner);
   void (*forgotten)(void *owner);
@@ -64,6 +66,13 @@ void delivery_go(struct delivery *self);
  */
 void delivery_ask(struct delivery *self, char *commands,
                   void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+
+/* The job is claimed: looks now whether Redis answers, and still has what it acknowledged. */
+void delivery_look(struct delivery *self);
+
+/* The job is claimed, and somebody has read this value of `committed` (NULL: there is none): false
+   when it names another agent. Looks for itself when it is not as expected. */
+bool delivery_is_ours(struct delivery *self, const char *committed, size_t length);
 
 /* Another agent had the job before this one, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);

@@ -60,10 +60,10 @@ static void give_up(struct link *self, const struct error *error) {
 static int next_pause(struct link *self) {
   int pause_ms = self->pause_ms;
   self->pause_ms *= 2;
-  if (!self->was_up)
-    return pause_ms;
   if (self->pause_ms > LINK_PAUSE_MAX_MS)
     self->pause_ms = LINK_PAUSE_MAX_MS;
+  if (!self->was_up)
+    return pause_ms;
   return pause_ms / 2 + (int)(random_number() % (unsigned)(pause_ms / 2 + 1));
 }
 
@@ -73,6 +73,10 @@ static void log_loss(struct link *self, const char *why, bool refused) {
            refused ? "redis %s: %s refuses for now: %s; trying again"
                    : "redis %s: lost the connection to %s: %s; trying again",
            self->options.role, self->server, why);
+}
+
+static bool has_had_enough(const struct link *self) {
+  return !self->was_up && !self->options.patient && self->attempts >= LINK_BOOT_ATTEMPTS;
 }
 
 static void fall(struct link *self, const char *reason, bool refused) {
@@ -88,7 +92,7 @@ static void fall(struct link *self, const char *reason, bool refused) {
   if (was_up) {
     self->attempts = 0;
     log_loss(self, why, refused);
-  } else if (!self->was_up && self->attempts >= LINK_BOOT_ATTEMPTS) {
+  } else if (has_had_enough(self)) {
     struct error error;
     (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
                     why, self->attempts);
@@ -98,8 +102,8 @@ static void fall(struct link *self, const char *reason, bool refused) {
   self->state = PAUSING;
   int pause_ms = next_pause(self);
   if (!was_up)
-    log_line(self->log, self->was_up ? LOG_DEBUG : LOG_WARN, NULL,
-             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
+    log_line(self->log, self->was_up || self->attempts > LINK_BOOT_ATTEMPTS ? LOG_DEBUG : LOG_WARN,
+             NULL, "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
              self->options.role, self->attempts, self->server, why, pause_ms);
   loop_timer_start(self->pause, pause_ms);
   void (*tell)(void *owner) = was_up ? self->handler->down : self->handler->unreachable;
@@ -146,6 +150,8 @@ static void logged_in(struct link *self, const redisReply *last) {
   connection_expect(&self->connection, 0);
   if (self->options.terse)
     connection_be_terse(&self->connection);
+  if (self->options.lazy)
+    connection_be_lazy(&self->connection, true);
   if (self->preparing) {
     self->state = PREPARED;
     return;
@@ -293,6 +299,15 @@ size_t link_write(struct link *self, const struct iovec *pieces, int count) {
 void link_expect(struct link *self, int milliseconds_from_now) {
   if (self->state == UP)
     connection_expect(&self->connection, milliseconds_from_now);
+}
+
+bool link_collect(struct link *self, const char *known, size_t known_length) {
+  return self->state == UP && connection_collect(&self->connection, known, known_length);
+}
+
+void link_be_eager(struct link *self) {
+  if (self->state == UP)
+    connection_be_lazy(&self->connection, false);
 }
 
 void link_drop(struct link *self, const char *why) {

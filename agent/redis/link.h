@@ -25,7 +25,8 @@
  *     writable()      after link_write took less than all; may be NULL
  *     down()          lost, and being made again: everything unanswered is unknown; may be NULL
  *     unreachable()   an attempt to make it again has failed; may be NULL
- *     failed()        given up: LINK_BOOT_ATTEMPTS before the first success, or an answer that
+ *     failed()        given up: LINK_BOOT_ATTEMPTS before the first success (but for a patient
+ *                     one), or an answer that
  *                     another attempt will not change (wrong password, no permission)
  *
  * No callback comes from inside link_start or link_write.
@@ -56,6 +57,8 @@ struct link_options {
   const char *name;         /* shown by CLIENT LIST, where Redis takes it */
   struct login_probe probe; /* ends every login */
   bool terse;               /* see reply_reader_be_terse; from up() on */
+  bool lazy;                /* see connection_be_lazy; from up() on */
+  bool patient;             /* it does not give up before the first success either */
   size_t largest_string;    /* a longer one is thrown away, see link_reply_too_large */
 };
 
@@ -91,6 +94,13 @@ size_t link_write(struct link *self, const struct iovec *pieces, int count);
 /* A reply is due: when none begins to arrive within this time the connection counts as lost. 0:
    none is due. The time starts again with every byte that arrives or is taken. */
 void link_expect(struct link *self, int milliseconds_from_now);
+
+/* Takes the answers that have arrived, where the link is lazy: reply(), down() or failed() come
+   from inside. Or true, and nothing comes: see connection_collect. */
+bool link_collect(struct link *self, const char *known, size_t known_length);
+
+/* While it is up: it is lazy no more. */
+void link_be_eager(struct link *self);
 
 /* Gives this connection up and makes a new one after a pause. `why` is told once, also when it
    comes back with the next connection, until link_works. */

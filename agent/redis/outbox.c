@@ -49,6 +49,10 @@ void outbox_return(struct outbox *self, const struct taken *taken) {
   records_return(&self->records, taken);
 }
 
+void outbox_farewell(struct outbox *self) {
+  records_farewell(&self->records);
+}
+
 void outbox_flush(struct outbox *self) {
   delivery_go(self->delivery);
 }
@@ -65,6 +69,14 @@ bool outbox_is_empty(const struct outbox *self) {
 
 bool outbox_had_owner(const struct outbox *self) {
   return delivery_had_owner(self->delivery);
+}
+
+void outbox_look(struct outbox *self) {
+  delivery_look(self->delivery);
+}
+
+bool outbox_is_ours(struct outbox *self, const char *committed, size_t length) {
+  return delivery_is_ours(self->delivery, committed, length);
 }
 
 bool outbox_is_gone(const struct outbox *self) {
@@ -112,6 +124,11 @@ static void on_reached(void *owner) {
   self->handler->reached(self->owner);
 }
 
+static char *on_claiming(void *owner) {
+  struct outbox *self = owner;
+  return self->handler->claiming != NULL ? self->handler->claiming(self->owner) : NULL;
+}
+
 static void on_claimed(void *owner) {
   struct outbox *self = owner;
   records_refresh(&self->records);
@@ -148,6 +165,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
                           const struct outbox_handler *handler, void *owner) {
   static const struct delivery_handler delivery_handler = {.reached = on_reached,
+                                                           .claiming = on_claiming,
                                                            .claimed = on_claimed,
                                                            .delivered = on_delivered,
                                                            .forgotten = on_forgotten,

@@ -20,6 +20,7 @@
  *
  *   outbox_start
  *     reached()           connected, and an answer is due: time for something else
+ *     claiming()          what is to be done with the claim, or not at all; may be NULL
  *     ready()             once: connected, and the job is this agent's
  *   outbox_event …, outbox_flush       a batch leaves together
  *   outbox_result, outbox_flush
@@ -42,6 +43,7 @@ struct outbox_options {
 
 struct outbox_handler {
   void (*reached)(void *owner);
+  char *(*claiming)(void *owner); /* one encoded command, which is taken over and freed */
   void (*ready)(void *owner);
   void (*room)(void *owner);
   void (*empty)(void *owner);
@@ -67,6 +69,7 @@ void outbox_result(struct outbox *self, const struct step_event *completed,
 void outbox_removal(struct outbox *self, const struct taken *taken);
 void outbox_removal_of_copy(struct outbox *self, const struct taken *taken);
 void outbox_return(struct outbox *self, const struct taken *taken);
+void outbox_farewell(struct outbox *self);
 
 /* Everything so far is to leave: at once, or with what follows the window that is on its way. */
 void outbox_flush(struct outbox *self);
@@ -76,8 +79,10 @@ void outbox_flush(struct outbox *self);
 bool outbox_is_full(struct outbox *self, size_t more);
 bool outbox_is_empty(const struct outbox *self);
 
-/* See delivery_had_owner. */
+/* See delivery_had_owner, delivery_look and delivery_is_ours. */
 bool outbox_had_owner(const struct outbox *self);
+void outbox_look(struct outbox *self);
+bool outbox_is_ours(struct outbox *self, const char *committed, size_t length);
 
 /* Redis was lost, and an attempt to come back to it has failed; or the outbox has failed. */
 bool outbox_is_gone(const struct outbox *self);

@@ -11,7 +11,7 @@ void permissions_init(struct permissions *self, const struct keys *keys) {
   const char *const commands[PERMISSIONS_COUNT][COMMAND_LIST_WORDS] = {
       /* In a cluster all keys have to be in one slot. DISCARD ends the watch, too. */
       {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
-       keys->committed},
+       keys->committed, keys->heartbeat},
       {"LLEN", keys->in},
       {"XLEN", keys->events},
       {"LLEN", keys->results},
@@ -28,6 +28,8 @@ void permissions_init(struct permissions *self, const struct keys *keys) {
       {"SET", keys->started, ""},
       {"DEL", keys->started},
       {"SET", keys->committed, ""},
+      {"SET", keys->heartbeat, "", "EX", "1"},
+      {"DEL", keys->heartbeat},
       {"EXPIRE", keys->in, "1"},
       {"EXPIRE", keys->results, "1"},
       {"PERSIST", keys->in},

@@ -10,7 +10,7 @@
  * boot, with the command and the key, and not with the first result. The last command of all is GET
  * committed, after a WATCH. Does no I/O.
  */
-#define PERMISSIONS_COUNT 23
+#define PERMISSIONS_COUNT 25
 
 struct permissions {
   char *text;

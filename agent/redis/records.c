@@ -183,6 +183,12 @@ void records_refresh(struct records *self) {
   put(self, &piece);
 }
 
+void records_farewell(struct records *self) {
+  struct piece piece = {0};
+  add(&piece, (struct command_word[]){command_word("DEL"), command_word(self->keys->heartbeat)}, 2);
+  put(self, &piece);
+}
+
 static bool is(const struct command_word *word, const char *text) {
   return command_word_is(word, text, strlen(text));
 }

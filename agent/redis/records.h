@@ -60,6 +60,9 @@ void records_return(struct records *self, const struct taken *taken);
    earlier agent gave a time. */
 void records_refresh(struct records *self);
 
+/* The agent is not there any more: its heartbeat ends. */
+void records_farewell(struct records *self);
+
 /* How many of such a step (there may be several that are alike) what is held removes. */
 size_t records_removals(const struct records *self, const struct taken *taken);
 

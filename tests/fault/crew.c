@@ -256,7 +256,7 @@ static bool conclude(const struct crew *self, const struct campaign *campaign) {
 }
 
 static void run_by_byte(struct crew *self, struct campaign *campaign) {
-  for (int role = 0; role < RELAY_ROLES; role++) {
+  for (int role = 0; role < RELAY_WORKERS; role++) {
     campaign->role = (enum relay_role)role;
     campaign->number = 1;
     campaign->trials = LONG_MAX;

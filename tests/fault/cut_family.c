@@ -46,10 +46,10 @@ void cut_swallowed_reply(struct trial *trial) {
 /* Both connections, each at a byte and in a way that the seed says, and then once more what came in
    their place, early on: while the agent finds out what became of what it had sent. */
 void cut_again(struct trial *trial) {
-  static const long reach[RELAY_ROLES][PROXY_FAULTS][RELAY_DIRECTIONS] = {
+  static const long reach[RELAY_WORKERS][PROXY_FAULTS][RELAY_DIRECTIONS] = {
       [RELAY_INTAKE] = {{400, 1200}, {300, 600}}, [RELAY_OUTBOX] = {{5000, 1000}, {1200, 400}}};
   struct proxy_plan plan = {0};
-  for (int role = 0; role < RELAY_ROLES; role++) {
+  for (int role = 0; role < RELAY_WORKERS; role++) {
     for (int i = 0; i < PROXY_FAULTS; i++) {
       enum relay_direction direction = trial_random(trial, 2) == 0 ? RELAY_REQUEST : RELAY_REPLY;
       plan.faults[role][i].direction = direction;

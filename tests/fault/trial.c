@@ -20,7 +20,7 @@
 #include "tests/support/wait.h"
 
 void trial_name(const struct trial *self, char separator, char *out, size_t size) {
-  static const char *const roles[RELAY_ROLES] = {"in", "out"};
+  static const char *const roles[RELAY_WORKERS] = {"in", "out"};
   if (self->by_role)
     snprintf(out, size, "%s%c%s%c%ld", self->family, separator, roles[self->role], separator,
              self->number);

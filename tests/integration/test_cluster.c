@@ -63,12 +63,29 @@ static void expect_hello(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
+static bool has_heartbeat_s_connection(void *context) {
+  struct job *job = context;
+  redisReply *clients = job_ask(job, "CLIENT LIST");
+  bool there = strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
+  freeReplyObject(clients);
+  return there;
+}
+
+/* Its connection is at the job's node, too. */
+static void expect_heartbeat(struct job *job) {
+  assert_true(wait_until(has_heartbeat_s_connection, job, WAIT_BOUND_MS));
+  redisReply *reply = job_ask(job, "EXISTS sandbox:%s:heartbeat", job->id);
+  assert_int_equal(reply->integer, 1);
+  freeReplyObject(reply);
+}
+
 static void any_node_will_do(void **state) {
   struct scene *scene = *state;
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
     name_node(scene, further);
     job_start_agent(scene->job, "--verbose", NULL);
     expect_hello(scene->job);
+    expect_heartbeat(scene->job);
     job_shut_down(scene->job);
     const char *log = agent_process_log(scene->job->agent);
     if ((strstr(log, " moved to 127.0.0.1:") != NULL) != (further > 0))

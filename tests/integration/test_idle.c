@@ -192,6 +192,13 @@ static void a_flag_sets_the_limit(void **state) {
   expect_left_in_time(*state, BY_FLAG, 2);
 }
 
+static void the_heartbeat_ends_with_it(void **state) {
+  struct agents *agents = *state;
+  struct job *job = agents->jobs[AFTER_A_STEP];
+  expect_left_in_time(agents, AFTER_A_STEP, 2);
+  job_expect_keys(job, "committed", "events", NULL);
+}
+
 static void a_variable_sets_the_limit(void **state) {
   expect_left_in_time(*state, BY_VARIABLE, 2);
 }
@@ -246,6 +253,7 @@ static void a_running_step_is_not_idle(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_flag_sets_the_limit),
+      cmocka_unit_test(the_heartbeat_ends_with_it),
       cmocka_unit_test(a_variable_sets_the_limit),
       cmocka_unit_test(the_flag_wins_over_the_variable),
       cmocka_unit_test(a_step_starts_the_count_again),

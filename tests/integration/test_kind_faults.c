@@ -28,6 +28,14 @@
 
 enum { ENTRIES = 1000000 };
 
+static struct hanging_mount hanging;
+
+/* It must go before the directory that it is in, also when the test has failed. */
+static int teardown(void **state) {
+  hanging_mount_release(&hanging);
+  return job_teardown(state);
+}
+
 /* What a server sees of the agent meanwhile. */
 static void agent_is_alive(struct job *job) {
   redisReply *reply = job_ask(job, "PTTL sandbox:%s:heartbeat", job->id);
@@ -37,10 +45,9 @@ static void agent_is_alive(struct job *job) {
 
 static void a_mount_that_hangs_ends_the_step_alone(void **state) {
   struct job *job = *state;
-  struct hanging_mount mount;
   const char *path = kind_rows_path(job, "mount");
   assert_int_equal(mkdir(path, 0777), 0);
-  hanging_mount_init(&mount, path);
+  hanging_mount_init(&hanging, path);
   job_start_agent(job, NULL);
   const cJSON *result = job_run_within(
       job, kind_rows_step(job, "\"kind\":\"readFile\",\"path\":\"mount/x\",\"timeoutSeconds\":1"),
@@ -60,7 +67,7 @@ static void a_mount_that_hangs_ends_the_step_alone(void **state) {
   job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
   agent_is_alive(job);
 
-  hanging_mount_release(&mount);
+  hanging_mount_release(&hanging);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
   job_shut_down(job);
 }
@@ -127,7 +134,7 @@ static void a_million_entries_are_cut_in_bounded_memory(void **state) {
   assert_int_equal(umount2(kind_rows_path(job, "huge"), MNT_DETACH), 0);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

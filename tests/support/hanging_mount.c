@@ -77,7 +77,10 @@ void hanging_mount_init(struct hanging_mount *self, const char *path) {
 }
 
 void hanging_mount_release(struct hanging_mount *self) {
+  if (self->server == 0)
+    return;
   assert_int_equal(kill(self->server, SIGKILL), 0);
   assert_int_equal(waitpid(self->server, NULL, 0), self->server);
   assert_int_equal(umount2(self->path, MNT_DETACH), 0);
+  *self = (struct hanging_mount){0};
 }

@@ -17,7 +17,7 @@ struct hanging_mount {
 /* At a directory that exists. */
 void hanging_mount_init(struct hanging_mount *self, const char *path);
 
-/* Those who wait get an error. */
+/* Those who wait get an error. Of one that is all zeros: nothing. */
 void hanging_mount_release(struct hanging_mount *self);
 
 #endif

@@ -47,7 +47,7 @@ static void cut(struct relay *self) {
   self->linger_ms = wait_now_ms() + LINGER_MS;
 }
 
-/* CLIENT SETNAME sandbox:<job>:in, or :out */
+/* CLIENT SETNAME sandbox:<job>:in, :out or :heartbeat, the first of them: what follows are keys. */
 static void recognise(struct relay *self, void (*named)(void *context, struct relay *relay),
                       void *context) {
   static const char command[] = "SETNAME\r\n";
@@ -55,13 +55,20 @@ static void recognise(struct relay *self, void (*named)(void *context, struct re
   const char *at = memmem(flow->bytes, flow->length, command, sizeof command - 1);
   if (at == NULL)
     return;
+  static const char *const ends[RELAY_ROLES] = {[RELAY_INTAKE] = ":in\r\n",
+                                                [RELAY_OUTBOX] = ":out\r\n",
+                                                [RELAY_HEARTBEAT] = ":heartbeat\r\n"};
   size_t left = flow->length - (size_t)(at - flow->bytes);
-  const char *in = memmem(at, left, ":in\r\n", 5);
-  const char *out = memmem(at, left, ":out\r\n", 6);
-  if (in == NULL && out == NULL)
-    return;
-  self->role = out == NULL || (in != NULL && in < out) ? RELAY_INTAKE : RELAY_OUTBOX;
-  named(context, self);
+  const char *first = NULL;
+  for (int i = 0; i < RELAY_ROLES; i++) {
+    const char *end = memmem(at, left, ends[i], strlen(ends[i]));
+    if (end == NULL || (first != NULL && first < end))
+      continue;
+    first = end;
+    self->role = (enum relay_role)i;
+  }
+  if (first != NULL)
+    named(context, self);
 }
 
 /* How many bytes may go on now. */

@@ -15,7 +15,14 @@
  *   relay_interest / poll / relay_move, again and again, until relay_is_over
  *   relay_release
  */
-enum relay_role { RELAY_INTAKE, RELAY_OUTBOX, RELAY_ROLES, RELAY_UNKNOWN = RELAY_ROLES };
+enum relay_role {
+  RELAY_INTAKE,
+  RELAY_OUTBOX,
+  RELAY_WORKERS, /* so many carry steps and what becomes of them */
+  RELAY_HEARTBEAT = RELAY_WORKERS,
+  RELAY_ROLES,
+  RELAY_UNKNOWN = RELAY_ROLES
+};
 enum relay_direction { RELAY_REQUEST, RELAY_REPLY, RELAY_DIRECTIONS };
 
 /* What shall happen to a connection. Bytes count from its first one, in this direction. */

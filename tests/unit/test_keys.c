@@ -17,9 +17,10 @@ static void the_names_are_the_contract_s(void **state) {
   assert_string_equal(keys.inflight, "sandbox:pipe-42:inflight");
   assert_string_equal(keys.started, "sandbox:pipe-42:started");
   assert_string_equal(keys.committed, "sandbox:pipe-42:committed");
+  assert_string_equal(keys.heartbeat, "sandbox:pipe-42:heartbeat");
   keys_release(&keys);
   assert_null(keys.in);
-  assert_null(keys.committed);
+  assert_null(keys.heartbeat);
 }
 
 static void the_job_id_is_taken_verbatim(void **state) {
@@ -32,6 +33,7 @@ static void the_job_id_is_taken_verbatim(void **state) {
   assert_string_equal(keys.inflight, "sandbox:{pipe:42} %s:inflight");
   assert_string_equal(keys.started, "sandbox:{pipe:42} %s:started");
   assert_string_equal(keys.committed, "sandbox:{pipe:42} %s:committed");
+  assert_string_equal(keys.heartbeat, "sandbox:{pipe:42} %s:heartbeat");
   keys_release(&keys);
   keys_init(&keys, "");
   assert_string_equal(keys.in, "sandbox::in");

@@ -16,6 +16,7 @@ static int clear_environment(void **state) {
   (void)state;
   assert_int_equal(unsetenv("REDIS_URL"), 0);
   assert_int_equal(unsetenv("JOB_ID"), 0);
+  assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
   assert_int_equal(unsetenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"), 0);
   return 0;
 }
@@ -131,6 +132,33 @@ static void an_empty_variable_is_none(void **state) {
   assert_int_equal(options.idle_cycles, 5);
   options_release(&options);
   assert_refused((const char *[]){"--job-id=j", NULL}, "--redis-url (or REDIS_URL) is required");
+}
+
+static void a_run_is_named_by_flag_or_variable(void **state) {
+  (void)state;
+  static const struct {
+    const char *variable;
+    const char *arguments[6];
+    const char *run_id;
+  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL},
+              {"", {"--redis-url=h", "--job-id=j"}, NULL},
+              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable"},
+              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7"},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7"},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct options options;
+    assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
+    if (rows[i].variable != NULL)
+      assert_int_equal(setenv("AGENTSMITH_RUN_ID", rows[i].variable, 1), 0);
+    assert_taken(&options, rows[i].arguments);
+    if (rows[i].run_id == NULL)
+      assert_null(options.run_id);
+    else
+      assert_string_equal(options.run_id, rows[i].run_id);
+    options_release(&options);
+    assert_null(options.run_id);
+  }
 }
 
 static void help_and_version_need_nothing(void **state) {
@@ -285,6 +313,7 @@ int main(void) {
       cmocka_unit_test_setup(the_last_of_two_flags_counts, clear_environment),
       cmocka_unit_test_setup(the_environment_stands_in, clear_environment),
       cmocka_unit_test_setup(an_empty_variable_is_none, clear_environment),
+      cmocka_unit_test_setup(a_run_is_named_by_flag_or_variable, clear_environment),
       cmocka_unit_test_setup(help_and_version_need_nothing, clear_environment),
       cmocka_unit_test_setup(help_names_every_flag_and_exit_code, clear_environment),
       cmocka_unit_test_setup(wrong_usage, clear_environment),

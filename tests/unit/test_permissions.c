@@ -14,7 +14,8 @@
 
 /* Their words, one space between them. */
 static const char *const expected[] = {
-    "WATCH " KEY "in " KEY "events " KEY "results " KEY "inflight " KEY "started " KEY "committed",
+    "WATCH " KEY "in " KEY "events " KEY "results " KEY "inflight " KEY "started " KEY
+    "committed " KEY "heartbeat",
     "LLEN " KEY "in",
     "XLEN " KEY "events",
     "LLEN " KEY "results",
@@ -31,6 +32,8 @@ static const char *const expected[] = {
     "SET " KEY "started ",
     "DEL " KEY "started",
     "SET " KEY "committed ",
+    "SET " KEY "heartbeat  EX 1",
+    "DEL " KEY "heartbeat",
     "EXPIRE " KEY "in 1",
     "EXPIRE " KEY "results 1",
     "PERSIST " KEY "in",
@@ -49,9 +52,9 @@ static void make(struct permissions *permissions) {
 }
 
 static void read_command(const struct login_probe *probe, const char **at, char out[256]) {
-  struct command_word words[7] = {{.text = NULL}};
-  assert_true(command_read(at, probe->text + probe->length, words, 7));
-  for (size_t k = 0; k < 7 && words[k].text != NULL; k++)
+  struct command_word words[8] = {{.text = NULL}};
+  assert_true(command_read(at, probe->text + probe->length, words, 8));
+  for (size_t k = 0; k < 8 && words[k].text != NULL; k++)
     out += sprintf(out, "%s%.*s", k > 0 ? " " : "", (int)words[k].length, words[k].text);
 }
 

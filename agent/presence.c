@@ -1,0 +1,111 @@
+#include "agent/presence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/loop_event.h"
+#include "agent/redis/heartbeat.h"
+#include "wire/memory.h"
+
+/* How long Redis may take to remove a key that ends by itself. */
+#define FAREWELL_MS 2000
+
+enum state { THERE, ENDING, SAYING_FAREWELL, OVER };
+
+struct presence {
+  const struct presence_handler *handler;
+  void *owner;
+  struct outbox *outbox;
+  struct heartbeat *heartbeat;
+  struct event *over; /* when nobody waits any longer */
+  enum state state;
+};
+
+static bool is_running(void *owner) {
+  const struct presence *self = owner;
+  return self->handler->is_running(self->owner);
+}
+
+static bool on_committed(void *owner, const char *value, size_t length) {
+  struct presence *self = owner;
+  return outbox_is_ours(self->outbox, value, length);
+}
+
+/* Perhaps the outbox's connection is dead, too. */
+static void on_silent(void *owner) {
+  struct presence *self = owner;
+  outbox_look(self->outbox);
+}
+
+static void on_ended(void *owner) {
+  struct presence *self = owner;
+  self->state = SAYING_FAREWELL;
+  outbox_farewell(self->outbox);
+  outbox_flush(self->outbox);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct presence *self = owner;
+  self->handler->failed(self->owner, error);
+}
+
+static void on_over(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct presence *self = context;
+  self->state = OVER;
+  self->handler->over(self->owner);
+}
+
+struct presence *presence_new(const struct presence_context *context,
+                              const struct presence_handler *handler, void *owner) {
+  static const struct heartbeat_handler heartbeat_handler = {.step_in_flight = is_running,
+                                                             .committed = on_committed,
+                                                             .silent = on_silent,
+                                                             .ended = on_ended,
+                                                             .failed = on_failed};
+  struct presence *self = memory_allocate(sizeof *self);
+  *self = (struct presence){.handler = handler, .owner = owner, .outbox = context->outbox};
+  char name[128];
+  (void)snprintf(name, sizeof name, "sandbox:%.100s:heartbeat", context->options->job_id);
+  self->heartbeat = heartbeat_new(context->base, context->log, &context->options->redis,
+                                  context->keys, name, &heartbeat_handler, self);
+  self->over = loop_timer_new(context->base, on_over, self);
+  return self;
+}
+
+void presence_free(struct presence *self) {
+  heartbeat_free(self->heartbeat);
+  event_free(self->over);
+  free(self);
+}
+
+char *presence_command(const struct presence *self) {
+  return heartbeat_command(self->heartbeat);
+}
+
+void presence_start(struct presence *self) {
+  heartbeat_start(self->heartbeat);
+}
+
+void presence_end(struct presence *self) {
+  if (self->state != THERE)
+    return;
+  self->state = ENDING;
+  loop_timer_start(self->over, FAREWELL_MS);
+  if (heartbeat_end(self->heartbeat))
+    on_ended(self);
+}
+
+bool presence_is_ending(const struct presence *self) {
+  return self->state != THERE;
+}
+
+void presence_delivered(struct presence *self) {
+  if (self->state == SAYING_FAREWELL)
+    loop_timer_start_now(self->over);
+}
+
+void presence_stop(struct presence *self) {
+  heartbeat_stop(self->heartbeat);
+}

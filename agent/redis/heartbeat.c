@@ -1,0 +1,263 @@
+/*
+ * A beat is two commands, SET heartbeat and GET committed. The second tells of a job that another
+ * agent has taken over, and of a Redis that has gone back to a time before, so that the outbox need
+ * not ask for it while it has nothing to say.
+ */
+#include "agent/redis/heartbeat.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/clock.h"
+#include "agent/loop_event.h"
+#include "agent/redis/command.h"
+#include "agent/redis/link.h"
+#include "wire/beat.h"
+#include "wire/memory.h"
+#include "wire/step.h"
+
+#define BEAT_COMMANDS 2
+
+#define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
+
+/* For the answers to a beat as a claim is. */
+#define KNOWN_SIZE 128
+
+/* After the claim: what the start still has to do goes first. */
+#define CONNECT_MS 100
+
+enum state { STOPPED, CLAIMED, BEATING, ENDING };
+
+struct heartbeat {
+  const struct heartbeat_handler *handler;
+  void *owner;
+  const struct keys *keys;
+  struct link *link;
+  struct event *tick;
+  char *look;      /* GET committed */
+  char *beat;      /* SET heartbeat and the look; NULL: to be encoded */
+  char *full_beat; /* EXPIRE heartbeat and the look, when Redis has no room */
+  bool in_flight;  /* what `beat` says */
+  enum state state;
+  char known[KNOWN_SIZE]; /* the answers to a beat while nothing happens; empty: none was taken */
+  const char *committed;  /* in there */
+  unsigned unanswered;    /* commands; of a beat, both or the second */
+  bool full;              /* Redis had no room for the last SET */
+};
+
+static char *encode(const struct heartbeat *self, bool with_look) {
+  char value[BEAT_JSON_SIZE];
+  (void)beat_json(clock_unix_ms(), (int)getpid(), self->handler->step_in_flight(self->owner),
+                  value);
+  const char *const commands[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
+      {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
+  return command_list_new(commands, with_look ? BEAT_COMMANDS : 1);
+}
+
+char *heartbeat_command(const struct heartbeat *self) {
+  return encode(self, false);
+}
+
+/* From beat to beat little but the time changes, which is written into the old one: thousands of
+   idle agents do nothing else. */
+static const char *next_beat(struct heartbeat *self) {
+  bool in_flight = self->handler->step_in_flight(self->owner);
+  if (self->beat != NULL && in_flight == self->in_flight) {
+    beat_set_time(self->beat, clock_unix_ms());
+    return self->beat;
+  }
+  free(self->beat);
+  self->in_flight = in_flight;
+  return self->beat = encode(self, true);
+}
+
+/* A Redis without room refuses a SET, but lets what is there live on. */
+static void beat(struct heartbeat *self) {
+  const char *text = self->full ? self->full_beat : next_beat(self);
+  struct iovec piece = {.iov_base = (char *)(uintptr_t)text, .iov_len = strlen(text)};
+  self->unanswered += BEAT_COMMANDS;
+  if (link_write(self->link, &piece, 1) < piece.iov_len)
+    link_drop(self->link, "the socket takes no more");
+}
+
+static void learn(struct heartbeat *self, const redisReply *committed) {
+  int before = snprintf(self->known, sizeof self->known, "+OK\r\n$%zu\r\n", committed->len);
+  self->committed = self->known + before;
+  size_t rest = sizeof self->known - (size_t)before;
+  if (committed->str == NULL || committed->len + sizeof "\r\n" > rest)
+    self->known[0] = '\0';
+  else
+    (void)snprintf(self->known + before, rest, "%s\r\n", committed->str);
+}
+
+/* Mostly it is the same as the last time, and need not be taken apart. */
+static void collect(struct heartbeat *self) {
+  size_t length = self->unanswered == BEAT_COMMANDS ? strlen(self->known) : 0;
+  if (!link_collect(self->link, self->known, length))
+    return;
+  self->unanswered = 0;
+  link_works(self->link);
+  size_t end = strlen("\r\n");
+  if (!self->handler->committed(self->owner, self->committed, strlen(self->committed) - end))
+    heartbeat_stop(self);
+}
+
+static void end(struct heartbeat *self) {
+  heartbeat_stop(self);
+  self->handler->ended(self->owner);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct heartbeat *self = context;
+  if (self->state == ENDING) {
+    end(self);
+    return;
+  }
+  loop_timer_start(self->tick, HEARTBEAT_MS);
+  if (self->state == CLAIMED) {
+    self->state = BEATING;
+    (void)link_start(self->link);
+    return;
+  }
+  collect(self);
+  if (self->state != BEATING || !link_is_up(self->link))
+    return;
+  if (self->unanswered > 0)
+    self->handler->silent(self->owner);
+  if (self->unanswered > BEAT_COMMANDS)
+    link_drop(self->link, "no answer in time");
+  else
+    beat(self);
+}
+
+static void take_committed(struct heartbeat *self, const redisReply *reply) {
+  learn(self, reply);
+  if (!self->handler->committed(self->owner, reply->str, reply->len))
+    heartbeat_stop(self);
+}
+
+/* Who was away asks before it says that it is there: the job may be another's by now. */
+static void on_up(void *owner, const redisReply *committed) {
+  struct heartbeat *self = owner;
+  take_committed(self, committed);
+  if (self->state != BEATING)
+    return;
+  loop_timer_start(self->tick, HEARTBEAT_MS);
+  beat(self);
+}
+
+static void take_refusal(struct heartbeat *self, const char *text) {
+  if (link_overcomes(self->link, text))
+    return;
+  struct error error;
+  (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat, text);
+  heartbeat_stop(self);
+  self->handler->failed(self->owner, &error);
+}
+
+static void take(struct heartbeat *self, const redisReply *reply, bool of_look) {
+  bool refused = reply->type == REDIS_REPLY_ERROR;
+  if (!of_look)
+    self->full = refused && strncmp(reply->str, "OOM ", 4) == 0;
+  if (refused && !(self->full && !of_look))
+    take_refusal(self, reply->str);
+  else if (of_look)
+    take_committed(self, reply);
+  else
+    link_works(self->link);
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct heartbeat *self = owner;
+  if (self->unanswered == 0) {
+    link_drop(self->link, "an answer nobody asked for");
+    return;
+  }
+  self->unanswered--;
+  if (self->state == BEATING)
+    take(self, reply, self->unanswered % BEAT_COMMANDS == 0);
+  else if (self->state == ENDING && self->unanswered == 0)
+    end(self);
+}
+
+static void on_down(void *owner) {
+  struct heartbeat *self = owner;
+  self->unanswered = 0;
+  if (self->state == ENDING)
+    end(self);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct heartbeat *self = owner;
+  bool ending = self->state == ENDING;
+  heartbeat_stop(self);
+  if (ending)
+    self->handler->ended(self->owner);
+  else
+    self->handler->failed(self->owner, error);
+}
+
+struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
+                                const struct redis_url *url, const struct keys *keys,
+                                const char *name, const struct heartbeat_handler *handler,
+                                void *owner) {
+  static const struct link_handler link_handler = {
+      .up = on_up, .reply = on_reply, .down = on_down, .failed = on_failed};
+  struct heartbeat *self = memory_allocate(sizeof *self);
+  *self = (struct heartbeat){.handler = handler, .owner = owner, .keys = keys};
+  const char *const full_beat[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
+      {"EXPIRE", keys->heartbeat, SECONDS_TEXT}, {"GET", keys->committed}};
+  self->full_beat = command_list_new(full_beat, BEAT_COMMANDS);
+  self->look = command_new((const char *[]){"GET", keys->committed}, 2);
+  struct link_options options = {
+      .url = url,
+      .role = "heartbeat",
+      .name = name,
+      .probe = {.text = self->look, .length = strlen(self->look), .count = 1},
+      .terse = true,
+      .lazy = true,
+      .patient = true,
+      .largest_string = STEP_PAYLOAD_MAX};
+  self->link = link_new(base, log, &options, &link_handler, self);
+  self->tick = loop_timer_new(base, on_tick, self);
+  return self;
+}
+
+void heartbeat_free(struct heartbeat *self) {
+  link_free(self->link);
+  event_free(self->tick);
+  free(self->look);
+  free(self->beat);
+  free(self->full_beat);
+  free(self);
+}
+
+void heartbeat_start(struct heartbeat *self) {
+  self->state = CLAIMED;
+  loop_timer_start(self->tick, CONNECT_MS);
+}
+
+/* What is on its way must not arrive behind the owner's DEL, which takes another connection. */
+bool heartbeat_end(struct heartbeat *self) {
+  if (self->state == ENDING)
+    return false;
+  if (self->state == BEATING && link_is_up(self->link) && self->unanswered > 0) {
+    self->state = ENDING;
+    link_be_eager(self->link);
+    loop_timer_start(self->tick, HEARTBEAT_END_MS);
+    return false;
+  }
+  heartbeat_stop(self);
+  return true;
+}
+
+void heartbeat_stop(struct heartbeat *self) {
+  self->state = STOPPED;
+  (void)evtimer_del(self->tick);
+  link_stop(self->link);
+}

@@ -1,0 +1,190 @@
+/* The idle limit of an agent that knows its run: 60 s a cycle, two of them where the run is alive,
+   which is why everything here goes on side by side. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/job.h"
+#include "tests/support/redis_cluster.h"
+#include "tests/support/wait.h"
+
+/* What a question that nobody answers may take, besides. */
+enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000, QUESTION_MS = 12000 };
+
+#define RUNS "agentsmith:runs:active"
+#define ALIVE "run run-7 is alive: waiting on"
+
+enum { GOES_ON, BY_VARIABLE, STEP_FOLLOWS, OTHER_TYPE, AWAY, IN_CLUSTER, CASES };
+
+struct agents {
+  struct job *jobs[CASES];
+  struct redis_cluster *cluster;
+  redisContext *runs; /* where the cluster has the set */
+  int64_t idle_since[CASES];
+  int64_t left_at[CASES];
+};
+
+static void start(struct agents *agents, int which, bool by_variable) {
+  struct job *job = agents->jobs[which];
+  const char *arguments[] = {"--redis-url", job->url, "--job-id", job->id, "--idle-cycles",
+                             "1",           NULL,     NULL,       NULL};
+  const char *const environment[] = {
+      by_variable ? "AGENTSMITH_RUN_ID=run-7" : "AGENTSMITH_RUN_ID=another", NULL};
+  if (!by_variable) {
+    arguments[6] = "--run-id";
+    arguments[7] = "run-7";
+  }
+  job->agent = agent_process_start(
+      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  agents->idle_since[which] = wait_now_ms();
+}
+
+/* The set is at another node than the job. */
+static void start_in_cluster(struct agents *agents) {
+  struct redis_cluster *cluster = agents->cluster = redis_cluster_start();
+  int of_runs = redis_cluster_owner(cluster, RUNS), of_job = of_runs;
+  char id[32];
+  for (int i = 0; of_job == of_runs; i++) {
+    snprintf(id, sizeof id, "{pipe-%d}", i);
+    of_job = redis_cluster_owner(cluster, id);
+  }
+  struct job *job = agents->jobs[IN_CLUSTER] = job_new(redis_cluster_node(cluster, of_job));
+  strcpy(job->id, id);
+  agents->runs = redis_server_connect(redis_cluster_node(cluster, of_runs));
+  freeReplyObject(redisCommand(agents->runs, "SADD " RUNS " run-7"));
+  start(agents, IN_CLUSTER, false);
+}
+
+static bool has_left(struct agents *agents, int which) {
+  if (agents->left_at[which] == 0 && !agent_process_is_running(agents->jobs[which]->agent))
+    agents->left_at[which] = wait_now_ms();
+  return agents->left_at[which] != 0;
+}
+
+static bool all_have_left(void *context) {
+  bool all = true;
+  for (int i = 0; i < CASES; i++)
+    all &= has_left(context, i);
+  return all;
+}
+
+static bool have_asked(void *context) {
+  struct agents *agents = context;
+  static const int alive[] = {GOES_ON, STEP_FOLLOWS, IN_CLUSTER};
+  bool all = true;
+  (void)all_have_left(agents);
+  for (size_t i = 0; i < sizeof alive / sizeof *alive; i++)
+    all &= strstr(agent_process_log(agents->jobs[alive[i]]->agent), ALIVE) != NULL;
+  return all;
+}
+
+static bool is_connected(void *context) {
+  struct job *job = context;
+  redisReply *reply = job_ask(job, "EXISTS sandbox:%s:heartbeat", job->id);
+  bool there = reply->integer == 1;
+  freeReplyObject(reply);
+  return there;
+}
+
+static int start_all(void **state) {
+  struct agents *agents = calloc(1, sizeof *agents);
+  assert_non_null(agents);
+  *state = agents;
+  for (int i = 0; i < CASES; i++)
+    if (i != IN_CLUSTER)
+      agents->jobs[i] = job_new(redis_server_start(NULL));
+  job_do(agents->jobs[GOES_ON], "SADD " RUNS " run-7");
+  job_do(agents->jobs[BY_VARIABLE], "SADD " RUNS " another");
+  job_do(agents->jobs[STEP_FOLLOWS], "SADD " RUNS " run-7");
+  job_do(agents->jobs[OTHER_TYPE], "SET " RUNS " run-7");
+  job_do(agents->jobs[AWAY], "SADD " RUNS " run-7");
+  for (int i = 0; i < CASES; i++)
+    if (i != IN_CLUSTER)
+      start(agents, i, i == BY_VARIABLE);
+  assert_true(wait_until(is_connected, agents->jobs[AWAY], WAIT_BOUND_MS));
+  start_in_cluster(agents);
+  redis_server_kill(agents->jobs[AWAY]->server);
+  (void)wait_until(have_asked, agents, CYCLE_MS + LATE_MS);
+  job_do(agents->jobs[GOES_ON], "SREM " RUNS " run-7");
+  freeReplyObject(redisCommand(agents->runs, "SREM " RUNS " run-7"));
+  struct job *job = agents->jobs[STEP_FOLLOWS];
+  if (agent_process_is_running(job->agent)) {
+    job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+    job_push_shutdown(job);
+  }
+  (void)wait_until(all_have_left, agents, CYCLE_MS + LATE_MS);
+  return 0;
+}
+
+static int stop_all(void **state) {
+  struct agents *agents = *state;
+  agents->jobs[IN_CLUSTER]->server = NULL; /* the cluster's */
+  for (int i = 0; i < CASES; i++)
+    job_free(agents->jobs[i]);
+  redisFree(agents->runs);
+  redis_cluster_stop(agents->cluster);
+  free(agents);
+  return 0;
+}
+
+static void expect_left(struct agents *agents, int which, int expected, int cycles, int more_ms,
+                        const char *word) {
+  struct job *job = agents->jobs[which];
+  if (agents->left_at[which] == 0)
+    job_fail(job, "it still runs");
+  int code = agent_process_wait(job->agent, 0);
+  if (code != expected)
+    job_fail(job, "exit code %d, not %d", code, expected);
+  if (strstr(agent_process_log(job->agent), word) == NULL)
+    job_fail(job, "no word of `%s`", word);
+  int64_t idle = agents->left_at[which] - agents->idle_since[which];
+  if (idle < cycles * CYCLE_MS - EARLY_MS || idle > cycles * CYCLE_MS + LATE_MS + more_ms)
+    job_fail(job, "it left after %lld ms", (long long)idle);
+}
+
+static void one_that_is_alive_is_waited_for(void **state) {
+  struct agents *agents = *state;
+  expect_left(agents, GOES_ON, 2, 2, 0, ALIVE);
+  expect_left(agents, GOES_ON, 2, 2, 0, "run run-7 is not in " RUNS);
+}
+
+static void one_that_is_not_there_is_not(void **state) {
+  expect_left(*state, BY_VARIABLE, 2, 1, 0, "run run-7 is not in " RUNS);
+}
+
+static void an_error_is_no_reason_to_wait(void **state) {
+  expect_left(*state, OTHER_TYPE, 2, 1, 0, "WRONGTYPE");
+}
+
+static void nor_is_a_redis_that_is_away(void **state) {
+  expect_left(*state, AWAY, 2, 1, QUESTION_MS, "is not known: ");
+}
+
+static void a_step_can_follow(void **state) {
+  struct agents *agents = *state;
+  expect_left(agents, STEP_FOLLOWS, 0, 1, 0, ALIVE);
+}
+
+static void the_set_may_be_at_another_node(void **state) {
+  struct agents *agents = *state;
+  expect_left(agents, IN_CLUSTER, 2, 2, 0, ALIVE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_that_is_alive_is_waited_for),
+      cmocka_unit_test(one_that_is_not_there_is_not),
+      cmocka_unit_test(an_error_is_no_reason_to_wait),
+      cmocka_unit_test(nor_is_a_redis_that_is_away),
+      cmocka_unit_test(a_step_can_follow),
+      cmocka_unit_test(the_set_may_be_at_another_node),
+  };
+  return cmocka_run_group_tests_name("run alive", tests, start_all, stop_all);
+}

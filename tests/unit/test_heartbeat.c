@@ -1,0 +1,489 @@
+/* The loop's time goes by TIMES as fast. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/loop_event.h"
+#include "agent/redis/heartbeat.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "tests/support/wait.h"
+
+#define TIMES 20
+
+#define TIMED_SET "SET sandbox:j:heartbeat {\"Ts\":%lld,"
+
+/* These stand before the program's own. */
+struct event_base *loop_event_base_new(void) {
+  return event_base_new();
+}
+
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner) {
+  return event_new(base, fd, what, callback, owner);
+}
+
+struct event *loop_event_new(struct event_base *base, int fd, short what,
+                             event_callback_fn callback, void *owner) {
+  struct event *event = event_new(base, fd, what, callback, owner);
+  assert_int_equal(event_add(event, NULL), 0);
+  return event;
+}
+
+struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  return evtimer_new(base, callback, owner);
+}
+
+struct timeval loop_milliseconds(int64_t milliseconds) {
+  int64_t us = milliseconds * 1000 / TIMES;
+  return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+void loop_timer_start(struct event *timer, int64_t milliseconds) {
+  struct timeval time = loop_milliseconds(milliseconds);
+  assert_int_equal(evtimer_add(timer, &time), 0);
+}
+
+void loop_timer_start_now(struct event *timer) {
+  event_active(timer, EV_TIMEOUT, 0);
+}
+
+struct scene {
+  struct loop loop;
+  struct log log;
+  struct fake_redis *server;
+  struct redis_url url;
+  struct keys keys;
+  struct heartbeat *heartbeat;
+  const char *to_set; /* the answer to SET; NULL: none, nor to what follows */
+  const char *to_get; /* to GET committed */
+  bool deaf;
+  bool in_flight;
+  bool is_ours;
+  int sets;
+  int expires;
+  int looked; /* committed() */
+  char committed[64];
+  int silent;
+  int ended;
+  int failed;
+  char error[256];
+};
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *scene = owner;
+  bool set = strncmp(command, "SET ", 4) == 0, get = strncmp(command, "GET ", 4) == 0;
+  scene->sets += set;
+  scene->expires += strncmp(command, "EXPIRE ", 7) == 0;
+  if (!set && !get) {
+    scene->deaf = false; /* a new connection */
+    return strncmp(command, "EXPIRE ", 7) == 0 ? ":1\r\n" : "+OK\r\n";
+  }
+  scene->deaf |= set && scene->to_set == NULL;
+  if (scene->deaf)
+    return NULL;
+  return set ? scene->to_set : scene->to_get;
+}
+
+static bool step_in_flight(void *owner) {
+  return ((struct scene *)owner)->in_flight;
+}
+
+static bool on_committed(void *owner, const char *value, size_t length) {
+  struct scene *scene = owner;
+  scene->looked++;
+  snprintf(scene->committed, sizeof scene->committed, "%.*s", (int)length,
+           value != NULL ? value : "none");
+  if (value == NULL)
+    strcpy(scene->committed, "none");
+  return scene->is_ours;
+}
+
+static void on_silent(void *owner) {
+  ((struct scene *)owner)->silent++;
+}
+
+static void on_ended(void *owner) {
+  ((struct scene *)owner)->ended++;
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct scene *scene = owner;
+  scene->failed++;
+  strcpy(scene->error, error->text);
+}
+
+static int set_up_at(void **state, bool tcp) {
+  static const struct heartbeat_handler handler = {.step_in_flight = step_in_flight,
+                                                   .committed = on_committed,
+                                                   .silent = on_silent,
+                                                   .ended = on_ended,
+                                                   .failed = on_failed};
+  struct scene *scene = calloc(1, sizeof *scene);
+  assert_non_null(scene);
+  loop_init(&scene->loop);
+  scene->log = (struct log){.least = LOG_DEBUG, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene->server = fake_redis_new(scene->loop.base, tcp);
+  fake_redis_answer_with(scene->server, answer, scene);
+  scene->url = fake_redis_url(scene->server);
+  scene->to_set = "+OK\r\n";
+  scene->to_get = "$5\r\n1:2:3\r\n";
+  scene->is_ours = true;
+  keys_init(&scene->keys, "j");
+  scene->heartbeat = heartbeat_new(scene->loop.base, &scene->log, &scene->url, &scene->keys,
+                                   "sandbox:j:heartbeat", &handler, scene);
+  *state = scene;
+  return 0;
+}
+
+static int set_up(void **state) {
+  return set_up_at(state, true);
+}
+
+/* Where answers wake it up. */
+static int set_up_at_socket(void **state) {
+  return set_up_at(state, false);
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  heartbeat_free(scene->heartbeat);
+  fake_redis_free(scene->server);
+  keys_release(&scene->keys);
+  close(scene->log.fd);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+struct number {
+  const int *number;
+  int value;
+};
+
+static bool is_reached(void *context) {
+  const struct number *number = context;
+  return *number->number >= number->value;
+}
+
+static void await(struct scene *scene, const int *number, int value) {
+  struct number awaited = {.number = number, .value = value};
+  assert_true(loop_until(&scene->loop, is_reached, &awaited));
+}
+
+static void start(struct scene *scene) {
+  heartbeat_start(scene->heartbeat);
+  await(scene, &scene->sets, 1);
+}
+
+static bool is_over(void *context) {
+  return wait_now_ms() >= *(const int64_t *)context;
+}
+
+/* So long as the agent counts. */
+static void let_pass(struct scene *scene, int64_t milliseconds) {
+  int64_t end = wait_now_ms() + milliseconds / TIMES;
+  assert_true(loop_until(&scene->loop, is_over, &end));
+}
+
+static const char *command_from_end(const struct scene *scene, size_t back) {
+  return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
+}
+
+static void it_beats(void **state) {
+  struct scene *scene = *state;
+  int64_t start_ms = wait_now_ms();
+  start(scene);
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:heartbeat");
+  assert_string_equal(fake_redis_command(scene->server, 1), "GET sandbox:j:committed");
+  await(scene, &scene->sets, 6);
+  int64_t ms = (wait_now_ms() - start_ms) * TIMES;
+  assert_true(ms >= 5 * HEARTBEAT_MS - 500);
+  loop_settle(&scene->loop);
+  assert_string_equal(command_from_end(scene, 0), "GET sandbox:j:committed");
+  long long ts;
+  int pid;
+  char rest[64];
+  assert_int_equal(sscanf(command_from_end(scene, 1),
+                          "SET sandbox:j:heartbeat {\"Ts\":%lld,\"Pid\":%d,%63[^\n]", &ts, &pid,
+                          rest),
+                   3);
+  assert_string_equal(rest, "\"StepInFlight\":false} EX 10");
+  assert_int_equal(pid, getpid());
+  assert_true(ts > 1700000000000);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  assert_int_equal(scene->failed + scene->ended + scene->silent, 0);
+  assert_string_equal(scene->committed, "1:2:3");
+}
+
+static void each_beat_has_its_time_and_tells_of_the_step(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
+  long long before, after;
+  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
+  await(scene, &scene->sets, 2);
+  loop_settle(&scene->loop);
+  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &after), 1);
+  assert_in_range(after - before, HEARTBEAT_MS / TIMES / 2, 10000);
+  scene->in_flight = true;
+  await(scene, &scene->sets, 3);
+  loop_settle(&scene->loop);
+  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
+}
+
+/* Before it has a connection, too: what goes with the claim. */
+static void the_command_is_whole(void **state) {
+  struct scene *scene = *state;
+  scene->in_flight = true;
+  char *command = heartbeat_command(scene->heartbeat);
+  static const char head[] = "*5\r\n$3\r\nSET\r\n$19\r\nsandbox:j:heartbeat\r\n$";
+  assert_memory_equal(command, head, sizeof head - 1);
+  assert_non_null(strstr(command, ",\"StepInFlight\":true}\r\n$2\r\nEX\r\n$2\r\n10\r\n"));
+  free(command);
+  assert_int_equal(fake_redis_connections(scene->server), 0);
+}
+
+static void an_answer_is_read_with_the_next_beat(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  int looked = scene->looked;
+  let_pass(scene, HEARTBEAT_MS / 2);
+  assert_int_equal(scene->sets, 1);
+  assert_int_equal(scene->looked, looked);
+  await(scene, &scene->sets, 2);
+  assert_int_equal(scene->looked, looked + 1);
+}
+
+/* Answers that are as ever are not taken apart, but these are others. */
+static void what_changes_is_told(void **state) {
+  struct scene *scene = *state;
+  static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
+  char text[32];
+  start(scene);
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(values[i]), values[i]);
+    scene->to_get = text;
+    await(scene, &scene->sets, scene->sets + 3);
+    assert_string_equal(scene->committed, values[i]);
+  }
+  scene->to_get = "$5\r\n1:2:3\r\n";
+  int looked = scene->looked;
+  await(scene, &scene->sets, scene->sets + 3);
+  assert_in_range(scene->looked, looked + 3, looked + 4);
+}
+
+static void a_value_that_is_no_claim_is_told(void **state) {
+  struct scene *scene = *state;
+  char value[300] = "", text[400];
+  memset(value, 'x', sizeof value - 1);
+  snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(value), value);
+  scene->to_get = text;
+  start(scene);
+  await(scene, &scene->sets, 4);
+  assert_string_equal(scene->committed, value + strlen(value) - sizeof scene->committed + 1);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  scene->to_get = "$0\r\n\r\n";
+  await(scene, &scene->sets, 7);
+  assert_string_equal(scene->committed, "");
+}
+
+static void a_key_that_is_gone_is_told(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->to_get = "$-1\r\n";
+  await(scene, &scene->sets, 4);
+  assert_string_equal(scene->committed, "none");
+}
+
+static void a_lost_connection_comes_back_and_beats_at_once(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  for (int i = 1; i <= 3; i++) {
+    int sets = scene->sets;
+    fake_redis_close_connection(scene->server);
+    await(scene, &scene->sets, sets + 1);
+    assert_int_equal(fake_redis_connections(scene->server), 1 + i);
+  }
+  assert_int_equal(scene->failed, 0);
+}
+
+/* However long that takes, also right after the start. */
+static void it_never_gives_up(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->server);
+  heartbeat_start(scene->heartbeat);
+  let_pass(scene, 40000);
+  assert_int_equal(scene->failed, 0);
+  fake_redis_accept(scene->server);
+  await(scene, &scene->sets, 2);
+}
+
+static void silence_is_told_and_ends_the_connection(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  await(scene, &scene->sets, 2);
+  scene->to_set = NULL;
+  int64_t start_ms = wait_now_ms();
+  await(scene, &scene->silent, 1);
+  assert_true((wait_now_ms() - start_ms) * TIMES <= 2 * HEARTBEAT_MS + 1000);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  await(scene, &scene->silent, 2);
+  scene->to_set = "+OK\r\n";
+  int sets = scene->sets;
+  await(scene, &scene->sets, sets + 1);
+  assert_int_equal(fake_redis_connections(scene->server), 2);
+  await(scene, &scene->sets, sets + 3);
+  assert_int_equal(scene->silent, 2);
+}
+
+static void it_stops_when_the_job_is_another_s(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  await(scene, &scene->sets, 2);
+  scene->is_ours = false;
+  int looked = scene->looked;
+  await(scene, &scene->looked, looked + 1);
+  int sets = scene->sets;
+  let_pass(scene, 5 * HEARTBEAT_MS);
+  assert_int_equal(scene->sets, sets);
+  assert_int_equal(scene->failed + scene->ended, 0);
+  assert_true(heartbeat_end(scene->heartbeat));
+}
+
+/* An agent that was away asks first. */
+static void after_an_outage_it_does_not_beat_for_another(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->is_ours = false;
+  int looked = scene->looked;
+  fake_redis_close_connection(scene->server);
+  await(scene, &scene->looked, looked + 1);
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->sets, 1);
+}
+
+static void the_end_waits_for_the_last_answer(void **state) {
+  struct scene *scene = *state;
+  scene->to_set = NULL;
+  start(scene);
+  assert_false(heartbeat_end(scene->heartbeat));
+  assert_false(heartbeat_end(scene->heartbeat));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->ended, 0);
+  fake_redis_send(scene->server, "+OK\r\n$5\r\n1:2:3\r\n");
+  await(scene, &scene->ended, 1);
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->ended, 1);
+  assert_int_equal(scene->sets, 1);
+  assert_true(heartbeat_end(scene->heartbeat));
+}
+
+static void the_end_takes_no_time_when_nothing_is_due(void **state) {
+  struct scene *scene = *state;
+  assert_true(heartbeat_end(scene->heartbeat));
+  heartbeat_start(scene->heartbeat);
+  assert_true(heartbeat_end(scene->heartbeat));
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->sets, 0);
+  assert_int_equal(scene->ended, 0);
+}
+
+static void the_end_does_not_wait_for_ever(void **state) {
+  struct scene *scene = *state;
+  scene->to_set = NULL;
+  start(scene);
+  int64_t start_ms = wait_now_ms();
+  assert_false(heartbeat_end(scene->heartbeat));
+  await(scene, &scene->ended, 1);
+  assert_true((wait_now_ms() - start_ms) * TIMES <= 2 * HEARTBEAT_END_MS);
+}
+
+static void the_end_does_not_outlive_the_connection(void **state) {
+  struct scene *scene = *state;
+  scene->to_set = NULL;
+  start(scene);
+  assert_false(heartbeat_end(scene->heartbeat));
+  fake_redis_close_connection(scene->server);
+  await(scene, &scene->ended, 1);
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->sets, 1);
+}
+
+/* What is there needs no room. */
+static void a_full_redis_lets_it_live_on(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  await(scene, &scene->expires, 3);
+  assert_string_equal(command_from_end(scene, command_from_end(scene, 0)[0] == 'E' ? 0 : 1),
+                      "EXPIRE sandbox:j:heartbeat 10");
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+  scene->to_set = "+OK\r\n";
+  int sets = scene->sets;
+  await(scene, &scene->sets, sets + 3);
+  int expires = scene->expires;
+  await(scene, &scene->sets, sets + 6);
+  assert_int_equal(scene->expires, expires);
+  assert_int_equal(scene->failed, 0);
+}
+
+static void an_error_that_passes_is_waited_out(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
+  await(scene, &scene->sets, 4);
+  assert_true(fake_redis_connections(scene->server) > 1);
+  scene->to_set = "+OK\r\n";
+  int sets = scene->sets;
+  await(scene, &scene->sets, sets + 3);
+  assert_int_equal(scene->failed, 0);
+}
+
+static void an_error_that_does_not_pass_is_told(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->to_set = "-NOPERM this user has no permissions\r\n";
+  await(scene, &scene->failed, 1);
+  assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));
+  int sets = scene->sets;
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->sets, sets);
+  assert_int_equal(scene->failed, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(it_beats),
+      cmocka_unit_test_setup_teardown(it_beats, set_up_at_socket, tear_down),
+      TEST(each_beat_has_its_time_and_tells_of_the_step),
+      TEST(the_command_is_whole),
+      TEST(an_answer_is_read_with_the_next_beat),
+      TEST(what_changes_is_told),
+      TEST(a_value_that_is_no_claim_is_told),
+      TEST(a_key_that_is_gone_is_told),
+      TEST(a_lost_connection_comes_back_and_beats_at_once),
+      TEST(it_never_gives_up),
+      TEST(silence_is_told_and_ends_the_connection),
+      TEST(it_stops_when_the_job_is_another_s),
+      TEST(after_an_outage_it_does_not_beat_for_another),
+      TEST(the_end_waits_for_the_last_answer),
+      TEST(the_end_takes_no_time_when_nothing_is_due),
+      TEST(the_end_does_not_wait_for_ever),
+      TEST(the_end_does_not_outlive_the_connection),
+      TEST(a_full_redis_lets_it_live_on),
+      TEST(an_error_that_passes_is_waited_out),
+      TEST(an_error_that_does_not_pass_is_told),
+  };
+  return cmocka_run_group_tests_name("heartbeat", tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+/* The loop's time goes by TIMES as fast: an idle limit is 300 ms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/idle.h"
+#include "agent/loop_event.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "tests/support/wait.h"
+
+#define TIMES 200
+#define LIMIT_MS (IDLE_CYCLE_SECONDS * 1000 / TIMES)
+
+/* These stand before the program's own. */
+struct event_base *loop_event_base_new(void) {
+  return event_base_new();
+}
+
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner) {
+  return event_new(base, fd, what, callback, owner);
+}
+
+struct event *loop_event_new(struct event_base *base, int fd, short what,
+                             event_callback_fn callback, void *owner) {
+  struct event *event = event_new(base, fd, what, callback, owner);
+  assert_int_equal(event_add(event, NULL), 0);
+  return event;
+}
+
+struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  return evtimer_new(base, callback, owner);
+}
+
+struct timeval loop_milliseconds(int64_t milliseconds) {
+  int64_t us = milliseconds * 1000 / TIMES;
+  return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+void loop_timer_start(struct event *timer, int64_t milliseconds) {
+  struct timeval time = loop_milliseconds(milliseconds);
+  assert_int_equal(evtimer_add(timer, &time), 0);
+}
+
+void loop_timer_start_now(struct event *timer) {
+  event_active(timer, EV_TIMEOUT, 0);
+}
+
+struct scene {
+  struct loop loop;
+  struct log log;
+  struct fake_redis *server;
+  struct options options;
+  struct idle *idle;
+  const char *answer; /* to SISMEMBER; NULL: none */
+  int asked;
+  bool stuck;
+  int over;
+  int64_t began_ms;
+};
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *scene = owner;
+  if (strncmp(command, "SISMEMBER ", 10) != 0)
+    return "+OK\r\n";
+  scene->asked++;
+  return scene->answer;
+}
+
+static bool is_stuck(void *owner) {
+  return ((struct scene *)owner)->stuck;
+}
+
+static void on_over(void *owner) {
+  ((struct scene *)owner)->over++;
+}
+
+static int set_up(void **state) {
+  static const struct idle_handler handler = {.is_stuck = is_stuck, .over = on_over};
+  struct scene *scene = calloc(1, sizeof *scene);
+  assert_non_null(scene);
+  loop_init(&scene->loop);
+  scene->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene->server = fake_redis_new(scene->loop.base, false);
+  fake_redis_answer_with(scene->server, answer, scene);
+  scene->options = (struct options){
+      .redis = fake_redis_url(scene->server), .job_id = "j", .run_id = "run-7", .idle_cycles = 1};
+  scene->answer = ":0\r\n";
+  scene->idle = idle_new(scene->loop.base, &scene->log, &scene->options, &handler, scene);
+  scene->began_ms = wait_now_ms();
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  idle_free(scene->idle);
+  fake_redis_free(scene->server);
+  close(scene->log.fd);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+/* Timers of the loop may be some milliseconds early: its clock is a coarse one. */
+static void expect_over_after(struct scene *scene, int limits) {
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->over));
+  assert_true(wait_now_ms() - scene->began_ms >= limits * (LIMIT_MS - 10));
+}
+
+static bool is_past(void *context) {
+  return wait_now_ms() >= *(const int64_t *)context;
+}
+
+static void let_pass(struct scene *scene, int64_t milliseconds) {
+  int64_t end = wait_now_ms() + milliseconds;
+  assert_true(loop_until(&scene->loop, is_past, &end));
+}
+
+static void without_a_run_the_limit_is_the_limit(void **state) {
+  struct scene *scene = *state;
+  scene->options.run_id = NULL;
+  idle_begin(scene->idle);
+  expect_over_after(scene, 1);
+  assert_int_equal(fake_redis_connections(scene->server), 0);
+}
+
+static void cycles_add_up(void **state) {
+  struct scene *scene = *state;
+  scene->options.idle_cycles = 3;
+  scene->options.run_id = NULL;
+  assert_int_equal(idle_limit_ms(&scene->options), 180000);
+  idle_begin(scene->idle);
+  expect_over_after(scene, 3);
+}
+
+static void the_time_goes_on(void **state) {
+  struct scene *scene = *state;
+  idle_begin(scene->idle);
+  let_pass(scene, LIMIT_MS / 2);
+  idle_begin(scene->idle);
+  let_pass(scene, LIMIT_MS / 2 + 100);
+  assert_int_equal(scene->over, 1);
+}
+
+static void a_step_ends_it(void **state) {
+  struct scene *scene = *state;
+  idle_begin(scene->idle);
+  let_pass(scene, LIMIT_MS / 2);
+  idle_end(scene->idle);
+  let_pass(scene, LIMIT_MS);
+  assert_int_equal(scene->over + scene->asked, 0);
+}
+
+static void a_run_that_is_over_is_not_waited_for(void **state) {
+  struct scene *scene = *state;
+  idle_begin(scene->idle);
+  expect_over_after(scene, 1);
+  assert_int_equal(scene->asked, 1);
+}
+
+static void one_that_is_alive_is_asked_for_again(void **state) {
+  struct scene *scene = *state;
+  scene->answer = ":1\r\n";
+  idle_begin(scene->idle);
+  let_pass(scene, 2 * LIMIT_MS + LIMIT_MS / 2);
+  assert_int_equal(scene->asked, 2);
+  assert_int_equal(scene->over, 0);
+  scene->answer = ":0\r\n";
+  expect_over_after(scene, 3);
+}
+
+/* What waits for Redis does not come to an end by the run's being alive. */
+static void who_is_stuck_asks_nobody(void **state) {
+  struct scene *scene = *state;
+  scene->stuck = true;
+  scene->answer = ":1\r\n";
+  idle_begin(scene->idle);
+  expect_over_after(scene, 1);
+  assert_int_equal(scene->asked, 0);
+}
+
+static void a_step_wins_over_an_open_question(void **state) {
+  struct scene *scene = *state;
+  scene->answer = NULL;
+  idle_begin(scene->idle);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->asked));
+  idle_begin(scene->idle); /* there is one already */
+  idle_end(scene->idle);
+  let_pass(scene, LIMIT_MS);
+  assert_int_equal(scene->over, 0);
+  assert_int_equal(scene->asked, 1);
+  assert_false(fake_redis_is_connected(scene->server));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(without_a_run_the_limit_is_the_limit),
+      TEST(cycles_add_up),
+      TEST(the_time_goes_on),
+      TEST(a_step_ends_it),
+      TEST(a_run_that_is_over_is_not_waited_for),
+      TEST(one_that_is_alive_is_asked_for_again),
+      TEST(who_is_stuck_asks_nobody),
+      TEST(a_step_wins_over_an_open_question),
+  };
+  return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* The loop's time goes by TIMES as fast. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/loop_event.h"
+#include "agent/redis/run_guard.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+#include "tests/support/wait.h"
+
+#define TIMES 20
+
+/* These stand before the program's own. */
+struct event_base *loop_event_base_new(void) {
+  return event_base_new();
+}
+
+struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
+                                  event_callback_fn callback, void *owner) {
+  return event_new(base, fd, what, callback, owner);
+}
+
+struct event *loop_event_new(struct event_base *base, int fd, short what,
+                             event_callback_fn callback, void *owner) {
+  struct event *event = event_new(base, fd, what, callback, owner);
+  assert_int_equal(event_add(event, NULL), 0);
+  return event;
+}
+
+struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
+  return evtimer_new(base, callback, owner);
+}
+
+struct timeval loop_milliseconds(int64_t milliseconds) {
+  int64_t us = milliseconds * 1000 / TIMES;
+  return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+}
+
+void loop_timer_start(struct event *timer, int64_t milliseconds) {
+  struct timeval time = loop_milliseconds(milliseconds);
+  assert_int_equal(evtimer_add(timer, &time), 0);
+}
+
+void loop_timer_start_now(struct event *timer) {
+  event_active(timer, EV_TIMEOUT, 0);
+}
+
+struct scene {
+  struct loop loop;
+  struct log log;
+  struct fake_redis *server, *other;
+  struct redis_url url;
+  struct run_guard *guard; /* NULL: it is done */
+  const char *to_question; /* of `server`; NULL: none */
+  int done;
+  enum run_guard_answer answer;
+  char why[256];
+};
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *scene = owner;
+  if (strncmp(command, "SISMEMBER ", 10) != 0)
+    return "+OK\r\n";
+  assert_string_equal(command, "SISMEMBER agentsmith:runs:active run-7");
+  return scene->to_question;
+}
+
+static const char *answer_of_other(void *owner, const char *command) {
+  (void)owner;
+  return strncmp(command, "SISMEMBER ", 10) == 0 ? ":1\r\n" : "+OK\r\n";
+}
+
+static void on_done(void *owner, enum run_guard_answer answer, const char *why) {
+  struct scene *scene = owner;
+  scene->done++;
+  scene->answer = answer;
+  scene->guard = NULL;
+  snprintf(scene->why, sizeof scene->why, "%s", why);
+}
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  assert_non_null(scene);
+  loop_init(&scene->loop);
+  scene->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene->server = fake_redis_new(scene->loop.base, true);
+  scene->other = fake_redis_new(scene->loop.base, true);
+  fake_redis_answer_with(scene->server, answer, scene);
+  fake_redis_answer_with(scene->other, answer_of_other, scene);
+  scene->url = fake_redis_url(scene->server);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  if (scene->guard != NULL)
+    run_guard_cancel(scene->guard);
+  fake_redis_free(scene->server);
+  fake_redis_free(scene->other);
+  close(scene->log.fd);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void ask(struct scene *scene) {
+  scene->guard = run_guard_ask(scene->loop.base, &scene->log, &scene->url, "sandbox:j:guard",
+                               "run-7", on_done, scene);
+  assert_int_equal(scene->done, 0);
+}
+
+static void expect(struct scene *scene, enum run_guard_answer expected, const char *why) {
+  ask(scene);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 1);
+  assert_int_equal(scene->answer, expected);
+  if (strstr(scene->why, why) == NULL || (why[0] == '\0' && scene->why[0] != '\0'))
+    fail_msg("`%s`, not `%s`", scene->why, why);
+}
+
+static void one_that_is_there_is_alive(void **state) {
+  struct scene *scene = *state;
+  scene->to_question = ":1\r\n";
+  expect(scene, RUN_GUARD_ALIVE, "");
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:guard");
+  assert_false(fake_redis_is_connected(scene->server));
+}
+
+static void one_that_is_not_there_is_over(void **state) {
+  struct scene *scene = *state;
+  scene->to_question = ":0\r\n";
+  expect(scene, RUN_GUARD_OVER, "");
+}
+
+static void an_error_is_no_answer(void **state) {
+  struct scene *scene = *state;
+  scene->to_question = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+  expect(scene, RUN_GUARD_UNKNOWN, "WRONGTYPE");
+}
+
+/* Nobody waits for what passes either. */
+static void nor_is_one_that_passes(void **state) {
+  struct scene *scene = *state;
+  scene->to_question = "-LOADING Redis is loading the dataset in memory\r\n";
+  expect(scene, RUN_GUARD_UNKNOWN, "LOADING");
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+static void another_node_is_asked(void **state) {
+  struct scene *scene = *state;
+  char moved[64];
+  struct redis_url other = fake_redis_url(scene->other);
+  snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.host, other.port);
+  scene->to_question = moved;
+  expect(scene, RUN_GUARD_ALIVE, "");
+  assert_int_equal(fake_redis_connections(scene->other), 1);
+}
+
+static void who_says_nothing_is_not_waited_for(void **state) {
+  struct scene *scene = *state;
+  int64_t start_ms = wait_now_ms();
+  expect(scene, RUN_GUARD_UNKNOWN, "no answer within 10 s");
+  assert_in_range((wait_now_ms() - start_ms) * TIMES, RUN_GUARD_MS - 500, RUN_GUARD_MS + 5000);
+}
+
+static void who_is_away_is_not_waited_for(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->server);
+  int64_t start_ms = wait_now_ms();
+  expect(scene, RUN_GUARD_UNKNOWN, "cannot connect");
+  assert_true((wait_now_ms() - start_ms) * TIMES < RUN_GUARD_MS + 5000);
+}
+
+static bool is_asked(void *context) {
+  return fake_redis_commands(context) > 1;
+}
+
+static void a_lost_connection_is_made_again(void **state) {
+  struct scene *scene = *state;
+  ask(scene);
+  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  scene->to_question = ":1\r\n";
+  fake_redis_close_connection(scene->server);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  assert_int_equal(scene->answer, RUN_GUARD_ALIVE);
+}
+
+static void who_cancels_hears_nothing(void **state) {
+  struct scene *scene = *state;
+  ask(scene);
+  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  fake_redis_send(scene->server, ":1\r\n");
+  run_guard_cancel(scene->guard);
+  scene->guard = NULL;
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(one_that_is_there_is_alive),    TEST(one_that_is_not_there_is_over),
+      TEST(an_error_is_no_answer),         TEST(nor_is_one_that_passes),
+      TEST(another_node_is_asked),         TEST(who_says_nothing_is_not_waited_for),
+      TEST(who_is_away_is_not_waited_for), TEST(a_lost_connection_is_made_again),
+      TEST(who_cancels_hears_nothing),
+  };
+  return cmocka_run_group_tests_name("run guard", tests, NULL, NULL);
+}
