@@ -84,6 +84,9 @@ link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dyna
   $(musl_lib)/rcrt1.o $(musl_lib)/crti.o $(crt_begin)
 link_tail = -Wl,--start-group -lc -lgcc -lgcc_eh -Wl,--end-group $(crt_end) $(musl_lib)/crtn.o
 optimize := -O2
+# Nobody unwinds the stack of a stripped C program; the tables for it would be an eighth of it. The
+# unstripped one has them among what is for debuggers.
+hardening += -fno-asynchronous-unwind-tables -fno-unwind-tables
 else
 libc_includes :=
 link_head = $(target) -pie -Wl,-z,relro,-z,now

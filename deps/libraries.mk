@@ -32,10 +32,11 @@ cjson_flags :=
 # Its own generic configuration, for bytes, Unicode properties and the just-in-time compiler.
 pcre2_flags = -DHAVE_CONFIG_H -DPCRE2_CODE_UNIT_WIDTH=8 -DPCRE2_STATIC -DSUPPORT_PCRE2_8 \
   -DSUPPORT_UNICODE -DSUPPORT_JIT -DHAVE_MEMMOVE -DHAVE_BUILTIN_MUL_OVERFLOW \
-  -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src $(if $(filter $(pcre2_hot),$*),,$(smaller))
-# What runs per byte of a searched text; the rest runs per pattern and is compiled for size, where
-# the program is compiled for speed. -Oz of clang is what comes near -Os of gcc.
-pcre2_hot := $(addprefix src/pcre2_,match valid_utf xclass)
+  -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src
+
+# What runs per byte or per turn of the loop; the rest is compiled for size, where the program is
+# compiled for speed. -Oz of clang is what comes near -Os of gcc.
+hot := read sds epoll event evmap evutil_time cJSON $(addprefix src/pcre2_,match valid_utf xclass)
 smaller := $(if $(filter -O2,$(optimize)),$(if $(is_clang),-Oz,-Os))
 
 $(sources_ready): deps/fetch | tools
@@ -67,7 +68,7 @@ define library
 $(out)/deps/$(1)/%.o: $(out)/deps/flags $(sources_ready) $(event_config)/event2/event-config.h
 	@mkdir -p $$(@D)
 	@echo "  CC      $(1)/$$*.c"
-	$$(Q)$$(CC) $$(dep_flags) $$($(1)_flags) -c -o $$@ $(sources_dir)/$(1)/$$*.c
+	$$(Q)$$(CC) $$(dep_flags) $$($(1)_flags) $$(if $$(filter $$(hot),$$*),,$$(smaller)) -c -o $$@ $(sources_dir)/$(1)/$$*.c
 
 $(out)/deps/lib$(1).a: $(patsubst %,$(out)/deps/$(1)/%.o,$($(1)_files))
 	@rm -f $$@
@@ -76,5 +77,5 @@ endef
 $(foreach name,$(libraries),$(eval $(call library,$(name))))
 
 $(out)/deps/flags: deps/libraries.mk | tools
-	$(call write_if_changed,$(compiler_version) $(dep_flags) $(foreach name,$(libraries),$($(name)_flags)) $(pcre2_hot))
+	$(call write_if_changed,$(compiler_version) $(dep_flags) $(foreach name,$(libraries),$($(name)_flags)) $(hot))
 $(out)/deps/flags: FORCE
