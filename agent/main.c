@@ -1,7 +1,11 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+
 #include <cjson/cJSON.h>
 #include <event2/event.h>
 #include <limits.h>
+#include <pcre2.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -45,6 +49,14 @@ static int run(const struct options *options) {
   return exit_code;
 }
 
+static void print_version(void) {
+  char pcre2[64]; /* with its date */
+  (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
+  pcre2[strcspn(pcre2, " ")] = '\0';
+  (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s)\n", AGENT_VERSION,
+               redis_client_version(), event_get_version(), cJSON_Version(), pcre2);
+}
+
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
@@ -58,8 +70,7 @@ int main(int argc, char **argv) {
   if (options.action == OPTIONS_HELP)
     (void)fputs(options_help, stdout);
   else if (options.action == OPTIONS_VERSION)
-    (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s)\n", AGENT_VERSION,
-                 redis_client_version(), event_get_version(), cJSON_Version());
+    print_version();
   else if (options.action == OPTIONS_INJECT)
     exit_code = inject(options.inject_target);
   else
