@@ -11,48 +11,13 @@
 #include <cmocka.h>
 
 #include "agent/idle.h"
-#include "agent/loop_event.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
 
 #define TIMES 200
+#include "tests/support/fast_loop.h"
 #define LIMIT_MS (IDLE_CYCLE_SECONDS * 1000 / TIMES)
-
-/* These stand before the program's own. */
-struct event_base *loop_event_base_new(void) {
-  return event_base_new();
-}
-
-struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
-                                  event_callback_fn callback, void *owner) {
-  return event_new(base, fd, what, callback, owner);
-}
-
-struct event *loop_event_new(struct event_base *base, int fd, short what,
-                             event_callback_fn callback, void *owner) {
-  struct event *event = event_new(base, fd, what, callback, owner);
-  assert_int_equal(event_add(event, NULL), 0);
-  return event;
-}
-
-struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner) {
-  return evtimer_new(base, callback, owner);
-}
-
-struct timeval loop_milliseconds(int64_t milliseconds) {
-  int64_t us = milliseconds * 1000 / TIMES;
-  return (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-}
-
-void loop_timer_start(struct event *timer, int64_t milliseconds) {
-  struct timeval time = loop_milliseconds(milliseconds);
-  assert_int_equal(evtimer_add(timer, &time), 0);
-}
-
-void loop_timer_start_now(struct event *timer) {
-  event_active(timer, EV_TIMEOUT, 0);
-}
 
 struct scene {
   struct loop loop;
