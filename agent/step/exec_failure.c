@@ -2,12 +2,11 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 /* The machines that toolchain images are made for, by the beginnings of their names in uname(2). */
 static const char *machine_name(unsigned machine) {
@@ -35,49 +34,30 @@ static bool is_elf(const unsigned char *head, size_t length) {
   return length >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0;
 }
 
-/* The interpreter a 64-bit ELF program or a script names, cut to `size`; false when it names none.
+/* The interpreter that the first line of a script names, cut to `size`; false when it names none.
  */
-static bool find_interpreter(int fd, const unsigned char *head, size_t length, char *out,
-                             size_t size) {
-  if (length >= 2 && memcmp(head, "#!", 2) == 0) {
-    size_t at = 2 + strspn((const char *)head + 2, " \t");
-    size_t n = strcspn((const char *)head + at, " \t\r\n");
-    n = n < size ? n : size - 1;
-    memcpy(out, head + at, n);
-    out[n] = '\0';
-    return n > 0;
-  }
-  Elf64_Ehdr elf;
-  if (!is_elf(head, length) || length < sizeof elf || head[EI_CLASS] != ELFCLASS64)
+static bool find_interpreter(const struct exec_facts *facts, char *out, size_t size) {
+  const char *head = (const char *)facts->head;
+  if (strncmp(head, "#!", 2) != 0)
     return false;
-  memcpy(&elf, head, sizeof elf);
-  for (unsigned i = 0; i < elf.e_phnum; i++) {
-    Elf64_Phdr segment;
-    off_t at = (off_t)(elf.e_phoff + (Elf64_Off)i * sizeof segment);
-    if (pread(fd, &segment, sizeof segment, at) != (ssize_t)sizeof segment)
-      return false;
-    if (segment.p_type != PT_INTERP)
-      continue;
-    size_t wanted = segment.p_filesz < size ? (size_t)segment.p_filesz : size - 1;
-    ssize_t got = pread(fd, out, wanted, (off_t)segment.p_offset);
-    out[got > 0 ? got : 0] = '\0';
-    return got > 0;
-  }
-  return false;
+  const char *name = head + 2 + strspn(head + 2, " \t");
+  (void)snprintf(out, size, "%.*s", (int)strcspn(name, " \t\r\n"), name);
+  return out[0] != '\0';
 }
 
-static int missing_interpreter(struct error *error, const char *path, int fd,
-                               const unsigned char *head, size_t length) {
-  char interpreter[128];
-  if (!find_interpreter(fd, head, length, interpreter, sizeof interpreter))
-    return error_set(error, "cannot run %.150s: it exists, but its interpreter or loader does not",
-                     path);
-  if (is_elf(head, length))
+static int missing_interpreter(struct error *error, const char *path,
+                               const struct exec_facts *facts) {
+  if (facts->loader[0] != '\0')
     return error_set(error,
                      "cannot run %.80s: it exists, but its loader %.80s does not"
                      " (built for another libc?)",
-                     path, interpreter);
-  if (head[strcspn((const char *)head, "\r\n")] == '\r')
+                     path, facts->loader);
+  char interpreter[128];
+  if (!find_interpreter(facts, interpreter, sizeof interpreter))
+    return error_set(error, "cannot run %.150s: it exists, but its interpreter or loader does not",
+                     path);
+  const char *head = (const char *)facts->head;
+  if (head[strcspn(head, "\r\n")] == '\r')
     return error_set(error,
                      "cannot run %.80s: its first line ends in a carriage return, which"
                      " belongs to the interpreter's name (Windows line endings)",
@@ -117,25 +97,15 @@ static const char *why_not_permitted(mode_t mode) {
                             : "permission denied";
 }
 
-int exec_failure(struct error *error, const char *path, int exec_errno) {
-  struct stat stat_buffer;
-  if (exec_errno == EACCES && stat(path, &stat_buffer) == 0)
-    return error_set(error, "cannot run %.150s: %s", path, why_not_permitted(stat_buffer.st_mode));
-  if (exec_errno == ENOENT && access(path, F_OK) != 0)
-    return error_set(error, "cannot run %.150s: no such file", path);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  unsigned char head[257] = {0}; /* one more than is read: a script's first line ends */
-  ssize_t length = fd < 0 ? -1 : pread(fd, head, sizeof head - 1, 0);
-  int result;
-  if (exec_errno == ENOENT)
-    result = missing_interpreter(error, path, fd, head, length > 0 ? (size_t)length : 0);
-  else if (exec_errno == ENOEXEC && length >= 0)
-    result = bad_format(error, path, head, (size_t)length);
-  else if (exec_errno == E2BIG)
-    result = error_set(error, "cannot run %.100s: arguments and environment are too long", path);
-  else
-    result = error_set(error, "cannot run %.150s: %s", path, strerror(exec_errno));
-  if (fd >= 0)
-    close(fd);
-  return result;
+int exec_failure(struct error *error, const char *path, const struct exec_facts *facts) {
+  if (facts->error == EACCES && facts->there)
+    return error_set(error, "cannot run %.150s: %s", path, why_not_permitted(facts->mode));
+  if (facts->error == ENOENT)
+    return facts->there ? missing_interpreter(error, path, facts)
+                        : error_set(error, "cannot run %.150s: no such file", path);
+  if (facts->error == ENOEXEC && facts->head_length >= 0)
+    return bad_format(error, path, facts->head, (size_t)facts->head_length);
+  if (facts->error == E2BIG)
+    return error_set(error, "cannot run %.100s: arguments and environment are too long", path);
+  return error_set(error, "cannot run %.150s: %s", path, strerror(facts->error));
 }

@@ -19,6 +19,9 @@
 #include "agent/step/process_tree.h"
 #include "wire/memory.h"
 
+/* How long a child that was killed on its way to the program may take to obey. */
+#define APART_MS 100
+
 struct stream {
   struct process *process;
   struct event *readable;
@@ -37,6 +40,7 @@ struct process {
   struct event *end; /* calls handler->ended from the loop, never from inside a call of the owner */
   struct kill_sequence kill;
   struct process_tree tree;
+  struct spawn *spawn; /* of a command; NULL: of work */
   char *tag;
   struct process_outcome outcome;
   int64_t started_ms;
@@ -45,11 +49,18 @@ struct process {
   bool over;
 };
 
+static bool was_reaped(const struct process *self) {
+  return self->outcome.status != -1;
+}
+
 static void maybe_end(struct process *self) {
   if (self->over || !self->reaped || self->killing || self->streams[PROCESS_STDOUT].fd >= 0 ||
       self->streams[PROCESS_STDERR].fd >= 0)
     return;
   self->over = true;
+  if (self->outcome.end == PROCESS_EXITED && self->spawn != NULL && was_reaped(self) &&
+      spawn_failed(self->spawn, &self->outcome.reason))
+    self->outcome.end = PROCESS_NOT_STARTED;
   self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
   (void)event_del(self->drain);
@@ -176,15 +187,22 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
   return 0;
 }
 
-static pid_t spawn_child(const struct spawn_defaults *defaults, const struct process_spec *spec,
-                         int stdout_fd, int stderr_fd, struct error *error) {
+/* The pid, or -1; `*command` is set when it is one. */
+static pid_t start_child(const struct spawn_defaults *defaults, const struct process_spec *spec,
+                         int stdout_fd, int stderr_fd, struct spawn **command,
+                         struct error *error) {
   struct spawn_request request = {.argv = spec->argv,
                                   .envp = spec->envp,
+                                  .memory = spec->memory,
                                   .directory = spec->directory,
+                                  .directory_may_be_missing = spec->directory_may_be_missing,
                                   .stdout_fd = stdout_fd,
                                   .stderr_fd = stderr_fd};
-  return spec->work != NULL ? spawn_work(defaults, &request, spec->work, spec->work_context, error)
-                            : spawn(defaults, &request, error);
+  *command = NULL;
+  if (spec->work != NULL)
+    return spawn_work(defaults, &request, spec->work, spec->work_context, error);
+  *command = spawn_new(defaults, &request, error);
+  return *command != NULL ? spawn_pid(*command) : -1;
 }
 
 struct process *process_start(const struct process_context *context,
@@ -193,11 +211,14 @@ struct process *process_start(const struct process_context *context,
                               struct error *error) {
   int out[2];
   int err[2];
-  if (make_pipes(out, err, error) != 0)
+  if (make_pipes(out, err, error) != 0) {
+    free(spec->memory);
     return NULL;
+  }
   uint64_t since_ticks = process_tree_now();
   int64_t started_ms = clock_monotonic_ms();
-  pid_t pid = spawn_child(&context->spawn, spec, out[1], err[1], error);
+  struct spawn *command;
+  pid_t pid = start_child(&context->spawn, spec, out[1], err[1], &command, error);
   close(out[1]);
   close(err[1]);
   if (pid < 0) {
@@ -206,6 +227,7 @@ struct process *process_start(const struct process_context *context,
     return NULL;
   }
   struct process *self = process_new(context, spec, handler, owner);
+  self->spawn = command;
   self->tree.leader = pid;
   self->tree.since_ticks = since_ticks;
   self->started_ms = started_ms;
@@ -213,6 +235,14 @@ struct process *process_start(const struct process_context *context,
   stream_open(self, context->base, PROCESS_STDERR, err[0]);
   loop_timer_start(self->deadline, (int64_t)spec->timeout_seconds * 1000);
   return self;
+}
+
+/* A child that is stuck in the kernel on its way to the program keeps its memory, on purpose: it
+   writes there when it gets free, to die. */
+static void free_spawn(struct process *self) {
+  if (self->spawn != NULL &&
+      (was_reaped(self) || spawn_is_apart(self->spawn, self->over ? 0 : APART_MS)))
+    spawn_free(self->spawn);
 }
 
 void process_free(struct process *self) {
@@ -223,6 +253,7 @@ void process_free(struct process *self) {
       event_free(self->streams[i].readable);
       close(self->streams[i].fd);
     }
+  free_spawn(self);
   kill_sequence_release(&self->kill);
   event_free(self->deadline);
   event_free(self->drain);
@@ -266,7 +297,7 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 bool process_reaped(struct process *self, pid_t pid, int status) {
-  if (pid != self->tree.leader || self->outcome.status != -1) {
+  if (pid != self->tree.leader || was_reaped(self)) {
     kill_sequence_orphan_reaped(&self->kill);
     return false;
   }

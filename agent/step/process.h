@@ -31,7 +31,12 @@
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
 
-enum process_end { PROCESS_EXITED, PROCESS_TIMED_OUT, PROCESS_STOPPED };
+enum process_end {
+  PROCESS_EXITED,
+  PROCESS_NOT_STARTED, /* the command could not be executed: `reason` says why */
+  PROCESS_TIMED_OUT,
+  PROCESS_STOPPED
+};
 
 struct process_outcome {
   enum process_end end;
@@ -39,6 +44,7 @@ struct process_outcome {
   int64_t duration_ms;
   size_t survivors; /* processes that SIGKILL did not end */
   char holder[64];  /* who still holds a stream, like "pid 42 (sleep)"; else "" */
+  struct error reason;
 };
 
 struct process_handler {
@@ -59,7 +65,9 @@ struct process_context {
 struct process_spec {
   char *const *argv;
   char *const *envp;     /* holds PROCESS_TREE_TAG=tag */
+  void *memory;          /* freed when the two are used no more, also when there is no process */
   const char *directory; /* NULL: the agent's own */
+  bool directory_may_be_missing; /* the agent's own then */
   /* Instead of a command, which these three are about: see spawn_work. */
   int (*work)(const void *context);
   const void *work_context;
@@ -69,8 +77,10 @@ struct process_spec {
 
 struct process;
 
-/* Returns NULL when it could not be started, with the reason. The spec is only read during the
-   call. `handler` and `owner` must outlive the process; it calls them from the event loop only. */
+/* Never waits for a file system: that there is no such command, say, is in the outcome. Returns
+   NULL, with the reason, when not even a process could be made. The spec is only read during the
+   call, but a command's argv, envp and directory must stay until process_free. `handler` and
+   `owner` must outlive the process; it calls them from the event loop only. */
 struct process *process_start(const struct process_context *context,
                               const struct process_spec *spec,
                               const struct process_handler *handler, void *owner,

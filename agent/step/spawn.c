@@ -1,11 +1,14 @@
 /*
- * The child runs on the parent's memory until it executes the program (CLONE_VM | CLONE_VFORK, as
- * posix_spawn does): no page tables are copied, so that starting a command costs the same however
- * much the agent holds. It may therefore do nothing but system calls; everything that needs memory
- * is made before. What goes wrong in it comes back through the shared memory: when clone(2)
- * returns, the program is being executed, or it has failed. Where vfork is emulated by fork
- * (qemu-user, valgrind) memory is not shared, which shows; there it comes back over a close-on-exec
- * pipe.
+ * The child runs on the agent's memory until it executes the program (CLONE_VM): no page tables are
+ * copied, so that starting a command costs the same however much the agent holds. posix_spawn stops
+ * the parent meanwhile (CLONE_VFORK); here it goes on, because the child may have to wait for a
+ * disk, or without end for a network mount. What both need lies in struct spawn, the child's stack
+ * too; the kernel clears `in_use` when the child is off this memory (CLONE_CHILD_CLEARTID). What
+ * the child may do is said in launch.h.
+ *
+ * An emulator knows no such child (qemu-user) and refuses it. There it is a vfork as in
+ * posix_spawn, which may be emulated by a fork: then nothing comes back through memory, but over a
+ * close-on-exec pipe.
  */
 #include "agent/step/spawn.h"
 
@@ -14,42 +17,31 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdalign.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/step/exec_failure.h"
+#include "agent/step/launch.h"
 #include "wire/memory.h"
 
-#define CHILD_STACK_SIZE 16384
+#define CHILD_STACK_SIZE 4096
 
-#define NO_CANDIDATE SIZE_MAX
+#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
 
 /* The kernel's fs.nr_open, unless somebody raised it. */
 #define DESCRIPTORS_MAX (1024 * 1024)
 
-enum stage { STAGE_SETUP, STAGE_DIRECTORY, STAGE_EXEC };
-
-struct failure {
-  enum stage stage;
-  int error;
-  size_t candidate; /* the one that is there and cannot be run; NO_CANDIDATE: none is there */
-};
-
-struct plan {
-  const struct spawn_defaults *defaults;
-  const struct spawn_request *request;
-  char **candidates; /* NULL-terminated: the paths to try, in order */
-  int report_fd;
-  bool shared; /* set by the child: it runs on this memory */
-  bool failed;
-  struct failure failure;
+struct spawn {
+  struct launch launch;
+  pid_t pid;
+  int in_use; /* not 0: the child runs on this memory */
+  alignas(16) char stack[CHILD_STACK_SIZE];
 };
 
 static const char *find_path(char *const *envp) {
@@ -86,89 +78,37 @@ static char **make_candidates(const char *command, char *const *envp) {
   return candidates;
 }
 
-/* As execvp(3) does: a candidate that is not there is passed over; one that is there but may not be
-   executed is remembered while the search goes on. What runs in the child is kept from
-   AddressSanitizer: its frames lie in the parent's memory and are never left, so that their marks
-   would stay. */
-__attribute__((no_sanitize("address"))) static struct failure
-exec_candidates(const struct plan *plan) {
-  struct failure failure = {.stage = STAGE_EXEC, .error = ENOENT, .candidate = NO_CANDIDATE};
-  for (size_t i = 0; plan->candidates[i] != NULL; i++) {
-    execve(plan->candidates[i], plan->request->argv, plan->request->envp);
-    if (errno == ENOENT && access(plan->candidates[i], F_OK) != 0)
-      continue;
-    if (errno == ENOTDIR || errno == ENAMETOOLONG)
-      continue;
-    if (failure.candidate == NO_CANDIDATE)
-      failure = (struct failure){.stage = STAGE_EXEC, .error = errno, .candidate = i};
-    if (errno != EACCES)
-      break;
-  }
-  return failure;
-}
-
-/* What every child begins with; false: errno says why not. */
-__attribute__((no_sanitize("address"))) static bool set_up(const struct spawn_defaults *defaults,
-                                                           const struct spawn_request *request) {
-  return setsid() >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
-         setrlimit(RLIMIT_NOFILE, &defaults->open_files) == 0 &&
-         dup2(defaults->stdin_fd, STDIN_FILENO) >= 0 &&
-         dup2(request->stdout_fd, STDOUT_FILENO) >= 0 &&
-         dup2(request->stderr_fd, STDERR_FILENO) >= 0;
-}
-
-__attribute__((no_sanitize("address"))) static int child_main(void *context) {
-  struct plan *plan = context;
-  const struct spawn_request *request = plan->request;
-  plan->shared = true;
-  struct failure failure = {.stage = STAGE_SETUP};
-  sigset_t none;
-  sigemptyset(&none);
-  if (!set_up(plan->defaults, request)) {
-    failure.error = errno;
-  } else if (request->directory != NULL && chdir(request->directory) != 0) {
-    failure = (struct failure){.stage = STAGE_DIRECTORY, .error = errno};
-  } else {
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    failure = exec_candidates(plan);
-  }
-  plan->failed = true;
-  plan->failure = failure;
-  (void)!write(plan->report_fd, &failure, sizeof failure);
-  _exit(127);
-}
-
-/* Explains a failed exec from where the command would have run: its path may be relative. */
-static void explain_exec(const struct plan *plan, const struct failure *failure,
-                         struct error *error) {
-  const char *command = plan->request->argv[0];
-  bool there = failure->candidate != NO_CANDIDATE;
-  if (!there && strchr(command, '/') == NULL) {
+/* A relative path is shown from where the command would have run. */
+static void explain_exec(const struct launch *launch, struct error *error) {
+  const struct launch_failure *failure = &launch->failure;
+  const char *command = launch->request.argv[0];
+  if (failure->error == ENOENT && !failure->facts.there && strchr(command, '/') == NULL) {
     (void)error_set(error, "%.150s: command not found on PATH", command);
     return;
   }
-  const char *candidate = plan->candidates[there ? failure->candidate : 0];
+  const char *candidate = launch->candidates[failure->candidate];
   char *path = NULL;
-  if (candidate[0] != '/' && plan->request->directory != NULL &&
-      asprintf(&path, "%s/%s", plan->request->directory, candidate) < 0)
+  if (candidate[0] != '/' && failure->in_directory &&
+      asprintf(&path, "%s/%s", launch->request.directory, candidate) < 0)
     memory_exhausted("a buffer");
-  (void)exec_failure(error, path != NULL ? path : candidate, failure->error);
+  (void)exec_failure(error, path != NULL ? path : candidate, &failure->facts);
   free(path);
 }
 
-static void explain(const struct plan *plan, const struct failure *failure, struct error *error) {
-  if (failure->stage == STAGE_EXEC)
-    explain_exec(plan, failure, error);
-  else if (failure->stage == STAGE_DIRECTORY)
-    (void)error_set(error, "working directory %.180s: %s", plan->request->directory,
+static void explain(const struct launch *launch, struct error *error) {
+  const struct launch_failure *failure = &launch->failure;
+  if (failure->stage == LAUNCH_EXEC)
+    explain_exec(launch, error);
+  else if (failure->stage == LAUNCH_DIRECTORY)
+    (void)error_set(error, "working directory %.180s: %s", launch->request.directory,
                     strerror(failure->error));
   else
-    (void)error_set(error, "cannot start %.100s: %s", plan->request->argv[0],
+    (void)error_set(error, "cannot start %.100s: %s", launch->request.argv[0],
                     strerror(failure->error));
 }
 
 /* Waits until the program is being executed, which closes the other end, or has failed. */
-static bool read_failure(int fd, struct failure *failure) {
+static bool read_failure(int fd, struct launch_failure *failure) {
   ssize_t length;
   do
     length = read(fd, failure, sizeof *failure);
@@ -176,31 +116,73 @@ static bool read_failure(int fd, struct failure *failure) {
   return length > 0;
 }
 
-pid_t spawn(const struct spawn_defaults *defaults, const struct spawn_request *request,
-            struct error *error) {
+static int start_child(struct spawn *self, int flags) {
+  self->in_use = 1;
+  self->pid = clone(launch_main, self->stack + sizeof self->stack,
+                    CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD | flags, &self->launch, NULL, NULL,
+                    &self->in_use);
+  return self->pid < 0 ? -1 : 0;
+}
+
+/* Where the child cannot run beside this process: errno when there is none. */
+static int start_child_and_wait(struct spawn *self) {
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0)
-    return error_set(error, "cannot make a pipe: %s", strerror(errno));
-  struct plan plan = {.defaults = defaults,
-                      .request = request,
-                      .candidates = make_candidates(request->argv[0], request->envp),
-                      .report_fd = report[1]};
-  alignas(16) char stack[CHILD_STACK_SIZE];
-  pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+    return -1;
+  self->launch.report_fd = report[1];
+  int result = start_child(self, CLONE_VFORK);
   int clone_errno = errno;
   close(report[1]);
-  bool failed = pid < 0 || (plan.shared ? plan.failed : read_failure(report[0], &plan.failure));
+  if (result == 0 && !self->launch.shared)
+    self->launch.failed = read_failure(report[0], &self->launch.failure);
   close(report[0]);
-  if (pid < 0)
-    plan.failure = (struct failure){.stage = STAGE_SETUP, .error = clone_errno};
-  if (failed) {
-    explain(&plan, &plan.failure, error);
-    if (pid >= 0)
-      (void)waitpid(pid, NULL, 0);
-    pid = -1;
+  self->in_use = 0;
+  errno = clone_errno;
+  return result;
+}
+
+struct spawn *spawn_new(const struct spawn_defaults *defaults, const struct spawn_request *request,
+                        struct error *error) {
+  struct spawn *self = memory_allocate(sizeof *self);
+  self->launch = (struct launch){.defaults = *defaults,
+                                 .request = *request,
+                                 .candidates = make_candidates(request->argv[0], request->envp),
+                                 .agent = getpid(),
+                                 .report_fd = -1};
+  if (start_child(self, 0) == 0 || (errno == EINVAL && start_child_and_wait(self) == 0))
+    return self;
+  self->launch.failure.error = errno;
+  explain(&self->launch, error);
+  spawn_free(self);
+  return NULL;
+}
+
+pid_t spawn_pid(const struct spawn *self) {
+  return self->pid;
+}
+
+bool spawn_failed(const struct spawn *self, struct error *error) {
+  if (self->launch.failed)
+    explain(&self->launch, error);
+  return self->launch.failed;
+}
+
+bool spawn_is_apart(const struct spawn *self, int wait_ms) {
+  int64_t end_ms = clock_monotonic_ms() + wait_ms;
+  while (__atomic_load_n(&self->in_use, __ATOMIC_ACQUIRE) != 0) {
+    int64_t left_ms = end_ms - clock_monotonic_ms();
+    if (left_ms <= 0)
+      return false;
+    struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
+    (void)syscall(SYS_futex, &self->in_use, FUTEX_WAIT, 1, &left, NULL, 0);
   }
-  free(plan.candidates);
-  return pid;
+  return true;
+}
+
+void spawn_free(struct spawn *self) {
+  free(self->launch.candidates);
+  free(self->launch.request.memory);
+  free(self);
 }
 
 /* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
@@ -215,12 +197,12 @@ static void close_all_but_stdio(void) {
 }
 
 __attribute__((noreturn)) static void work_main(const struct spawn_defaults *defaults,
-                                                const struct spawn_request *request,
+                                                const struct spawn_request *request, pid_t agent,
                                                 int (*work)(const void *context),
                                                 const void *context) {
   sigset_t none;
   sigemptyset(&none);
-  if (!set_up(defaults, request))
+  if (launch_set_up(defaults, request, agent) != 0)
     _exit(127);
   close_all_but_stdio();
   (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
@@ -230,10 +212,11 @@ __attribute__((noreturn)) static void work_main(const struct spawn_defaults *def
 
 pid_t spawn_work(const struct spawn_defaults *defaults, const struct spawn_request *request,
                  int (*work)(const void *context), const void *context, struct error *error) {
+  pid_t agent = getpid();
   pid_t pid = fork();
   if (pid < 0)
     return error_set(error, "cannot start a process: %s", strerror(errno));
   if (pid == 0)
-    work_main(defaults, request, work, context);
+    work_main(defaults, request, agent, work, context);
   return pid;
 }

@@ -35,6 +35,10 @@ static bool tell_code(struct step_result *result, const struct step *step,
   result->exit_code = -1;
   if (outcome == NULL || outcome->end == PROCESS_STOPPED)
     return false;
+  if (outcome->end == PROCESS_NOT_STARTED) {
+    *reason = outcome->reason;
+    return false;
+  }
   int status = outcome->status;
   if (outcome->end == PROCESS_TIMED_OUT) {
     result->timed_out = true;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/step/process_tree.h"
+#include "tests/support/spawned.h"
 
 static void on_readable(void *owner, enum process_stream stream) {
   struct process_owner *self = owner;
@@ -39,8 +40,7 @@ static void start_another(const struct process_owner *self) {
   char *argv[] = {"sleep", "3999", NULL};
   char *envp[] = {tag, "PATH=/usr/bin:/bin", NULL};
   struct spawn_request request = {.argv = argv, .envp = envp, .stdout_fd = 1, .stderr_fd = 2};
-  struct error error;
-  assert_true(spawn(&self->context.spawn, &request, &error) > 0);
+  (void)spawned(&self->context.spawn, &request);
 }
 
 static void on_reaped(void *owner, pid_t pid, int status) {
@@ -86,19 +86,20 @@ int process_owner_tear_down(void **state) {
   return 0;
 }
 
-void process_owner_start(struct process_owner *self, const char *script) {
-  char text[1024];
-  char tag[64];
-  char directory[64];
-  snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
-  snprintf(text, sizeof text, "%s", script);
-  snprintf(tag, sizeof tag, PROCESS_TREE_TAG "=%s", self->tag);
-  snprintf(directory, sizeof directory, "D=%s", self->directory.path);
-  char *argv[] = {"sh", "-c", text, NULL};
-  char *envp[] = {tag, directory, "PATH=/usr/bin:/bin", NULL};
+void process_owner_start_argv(struct process_owner *self, char *const *argv,
+                              const char *directory) {
   static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
-  struct process_spec spec = {
-      .argv = argv, .envp = envp, .tag = self->tag, .timeout_seconds = self->timeout_seconds};
+  snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
+  snprintf(self->variables[0], sizeof self->variables[0], PROCESS_TREE_TAG "=%s", self->tag);
+  snprintf(self->variables[1], sizeof self->variables[1], "D=%s", self->directory.path);
+  snprintf(self->variables[2], sizeof self->variables[2], "PATH=/usr/bin:/bin");
+  for (size_t i = 0; i < 3; i++)
+    self->envp[i] = self->variables[i];
+  struct process_spec spec = {.argv = argv,
+                              .envp = self->envp,
+                              .directory = directory,
+                              .tag = self->tag,
+                              .timeout_seconds = self->timeout_seconds};
   struct error error;
   memset(self->length, 0, sizeof self->length);
   self->output[0][0] = self->output[1][0] = '\0';
@@ -106,6 +107,16 @@ void process_owner_start(struct process_owner *self, const char *script) {
   self->process = process_start(&self->context, &spec, &handler, self, &error);
   assert_non_null(self->process);
   assert_int_equal(self->ended, 0);
+}
+
+void process_owner_start(struct process_owner *self, const char *script) {
+  static char shell[] = "sh";
+  static char option[] = "-c";
+  snprintf(self->script, sizeof self->script, "%s", script);
+  self->argv[0] = shell;
+  self->argv[1] = option;
+  self->argv[2] = self->script;
+  process_owner_start_argv(self, self->argv, NULL);
 }
 
 void process_owner_wait(struct process_owner *self) {

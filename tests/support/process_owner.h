@@ -19,6 +19,10 @@ struct process_owner {
   struct directory directory;
   int step;     /* the number in its tag; 2, unless the test changes it */
   char tag[32]; /* nobody else on this machine has it */
+  char script[1024];
+  char *argv[4]; /* of the script */
+  char variables[3][64];
+  char *envp[4];
   unsigned timeout_seconds;
   char output[2][1 << 19]; /* texts, by stream */
   size_t length[2];
@@ -40,6 +44,10 @@ int process_owner_tear_down(void **state);
 
 /* Starts it; fails the test when it does not start. */
 void process_owner_start(struct process_owner *self, const char *script);
+
+/* The same for any command, in a directory (NULL: this process's); both must stay until it is
+   freed. */
+void process_owner_start_argv(struct process_owner *self, char *const *argv, const char *directory);
 
 /* Runs the loop until it has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);

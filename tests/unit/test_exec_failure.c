@@ -45,9 +45,15 @@ static void make_file(const void *content, size_t length, mode_t mode) {
   assert_int_equal(close(fd), 0);
 }
 
+static int explain(struct error *error, const char *path, int exec_errno) {
+  struct exec_facts facts = {0};
+  exec_facts_look(&facts, path, exec_errno);
+  return exec_failure(error, path, &facts);
+}
+
 static void assert_says(const char *path, int exec_errno, const char *expected) {
   struct error error = {""};
-  assert_int_equal(exec_failure(&error, path, exec_errno), -1);
+  assert_int_equal(explain(&error, path, exec_errno), -1);
   assert_string_equal(error.text, expected);
 }
 
@@ -112,7 +118,7 @@ static void long_names_are_cut(void **state) {
   memset(script + 2, 'i', sizeof script - 2);
   make_file(script, sizeof script, 0755);
   struct error error;
-  assert_int_equal(exec_failure(&error, "file", ENOENT), -1);
+  assert_int_equal(explain(&error, "file", ENOENT), -1);
   assert_non_null(strstr(error.text, " iiiiiiii"));
   assert_non_null(strstr(error.text, "i does not"));
 
@@ -122,7 +128,7 @@ static void long_names_are_cut(void **state) {
   path[0] = '.';
   static const int reasons[] = {ENOENT, EACCES, ENOEXEC, E2BIG, ENOMEM};
   for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-    assert_int_equal(exec_failure(&error, path, reasons[i]), -1);
+    assert_int_equal(explain(&error, path, reasons[i]), -1);
     assert_memory_equal(error.text, "cannot run .///", 15);
     assert_true(strlen(error.text) < sizeof error.text - 1); /* the reason is whole */
   }
@@ -190,7 +196,7 @@ static void broken_programs(void **state) {
   memset(endless.interpreter, 'l', sizeof endless.interpreter);
   make_file(&endless, sizeof endless, 0755);
   struct error error;
-  assert_int_equal(exec_failure(&error, "file", ENOENT), -1);
+  assert_int_equal(explain(&error, "file", ENOENT), -1);
   assert_non_null(strstr(error.text, "its loader llll"));
 }
 

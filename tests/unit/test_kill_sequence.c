@@ -16,6 +16,7 @@
 #include "agent/step/spawn.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
+#include "tests/support/spawned.h"
 #include "tests/support/wait.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
@@ -46,9 +47,7 @@ static void start(struct scene *self, char *script) {
   char *argv[] = {"sh", "-c", script, NULL};
   struct spawn_request request = {
       .argv = argv, .envp = environ, .stdout_fd = out[1], .stderr_fd = out[1]};
-  struct error error;
-  self->leader = spawn(&self->defaults, &request, &error);
-  assert_true(self->leader > 0);
+  self->leader = spawned(&self->defaults, &request);
   close(out[1]);
   if (self->output >= 0)
     close(self->output);

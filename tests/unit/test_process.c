@@ -44,13 +44,35 @@ static void a_signal_is_in_the_status(void **state) {
 
 static void what_cannot_start_is_told(void **state) {
   struct process_owner *owner = *state;
-  char *argv[] = {"/no/such/command", NULL};
-  char *envp[] = {NULL};
-  static const struct process_handler handler = {0};
-  struct process_spec spec = {.argv = argv, .envp = envp, .tag = "1-1-1", .timeout_seconds = 1};
-  struct error error;
-  assert_null(process_start(&owner->context, &spec, &handler, NULL, &error));
-  assert_non_null(strstr(error.text, "/no/such/command"));
+  static const struct {
+    const char *command;
+    const char *directory;
+    const char *reason;
+  } rows[] = {
+      {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
+      {"no-such-command", NULL, "no-such-command: command not found on PATH"},
+      {"true", "/no/such/place", "working directory /no/such/place: No such file or directory"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char command[32];
+    snprintf(command, sizeof command, "%s", rows[i].command);
+    char *argv[] = {command, NULL};
+    process_owner_start_argv(owner, argv, rows[i].directory);
+    process_owner_wait(owner);
+    assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+    assert_string_equal(owner->outcome.reason.text, rows[i].reason);
+    assert_int_equal(owner->readable[PROCESS_STDERR], (int)i + 1); /* its end, and nothing else */
+    assert_int_equal(owner->length[PROCESS_STDERR], 0);
+  }
+}
+
+/* The code that a child leaves with which does not become its program. */
+static void a_command_may_exit_with_127(void **state) {
+  struct process_owner *owner = *state;
+  process_owner_start(owner, "exit 127");
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 127);
 }
 
 /* One more descriptor at a time, until it can start: on the way nothing is lost. */
@@ -79,7 +101,7 @@ static void without_descriptors_it_says_so(void **state) {
     assert_string_equal(error.text, "cannot make a pipe: Too many open files");
     assert_int_equal(proc_fd_count(getpid()), descriptors);
   }
-  assert_true(failures >= 6); /* three pipes */
+  assert_true(failures >= 4); /* two pipes */
 }
 
 static void much_output_arrives_whole(void **state) {
@@ -242,6 +264,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_signal_is_in_the_status, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(what_cannot_start_is_told, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_command_may_exit_with_127, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(without_descriptors_it_says_so, process_owner_set_up,
                                       process_owner_tear_down),

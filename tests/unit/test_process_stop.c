@@ -77,6 +77,19 @@ static void a_stop_without_grace_kills(void **state) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\n");
 }
 
+/* On its way to the program it has all signals blocked: they come when it opens for them. */
+static void a_stop_may_come_before_the_command_runs(void **state) {
+  struct process_owner *owner = *state;
+  for (int i = 0; i < 40; i++) {
+    process_owner_start(owner, "exec sleep 3114");
+    process_stop(owner->process, i % 2 == 0 ? FOREVER_MS : 0);
+    process_owner_wait(owner);
+    assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+    assert_int_equal(WTERMSIG(owner->outcome.status), i % 2 == 0 ? SIGTERM : SIGKILL);
+    assert_int_equal(owner->outcome.survivors, 0);
+  }
+}
+
 static void a_second_stop_can_be_harder(void **state) {
   struct process_owner *owner = *state;
   process_owner_start(owner, STUBBORN);
@@ -199,6 +212,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_stop_is_polite_first, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_stop_without_grace_kills, process_owner_set_up,
+                                      process_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_may_come_before_the_command_runs, process_owner_set_up,
                                       process_owner_tear_down),
       cmocka_unit_test_setup_teardown(a_second_stop_can_be_harder, process_owner_set_up,
                                       process_owner_tear_down),

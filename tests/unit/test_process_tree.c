@@ -16,6 +16,7 @@
 #include "agent/step/spawn.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
+#include "tests/support/spawned.h"
 #include "tests/support/wait.h"
 
 /* The agent, with one step running in it. */
@@ -60,9 +61,7 @@ static pid_t start(struct scene *self, const char *tag, char *script) {
   char *envp[] = {variable, "PATH=/usr/bin:/bin", NULL};
   struct spawn_request request = {
       .argv = argv, .envp = envp, .stdout_fd = out[1], .stderr_fd = out[1]};
-  struct error error;
-  pid_t pid = spawn(&self->defaults, &request, &error);
-  assert_true(pid > 0);
+  pid_t pid = spawned(&self->defaults, &request);
   close(out[1]);
   if (self->output >= 0)
     close(self->output);

@@ -17,12 +17,16 @@
 #include "agent/step/spawn.h"
 #include "tests/support/directory.h"
 #include "tests/support/proc.h"
+#include "tests/support/spawned.h"
 #include "tests/support/wait.h"
+
+enum { STARTS = 10000 };
 
 /* What a test starts, and what came of it. */
 struct trial {
   struct spawn_defaults defaults;
   struct directory directory; /* for scripts */
+  bool may_be_missing;        /* the directory that a test names */
   char output[4096];          /* of both streams */
   int status;
   struct error error;
@@ -49,22 +53,33 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* Starts it and collects what it writes; the pid, or -1 when it did not start. */
+/* Starts it and collects what it writes; the pid, or -1 when it did not become the program. */
 static pid_t run_in(struct trial *self, const char *directory, char *const *argv,
                     char *const *envp) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  struct spawn_request request = {
-      .argv = argv, .envp = envp, .directory = directory, .stdout_fd = out[1], .stderr_fd = out[1]};
-  pid_t pid = spawn(&self->defaults, &request, &self->error);
+  struct spawn_request request = {.argv = argv,
+                                  .envp = envp,
+                                  .directory = directory,
+                                  .directory_may_be_missing = self->may_be_missing,
+                                  .stdout_fd = out[1],
+                                  .stderr_fd = out[1]};
+  struct spawn *spawn = spawn_new(&self->defaults, &request, &self->error);
+  assert_non_null(spawn);
   close(out[1]);
   size_t length = 0;
   for (ssize_t n; (n = read(out[0], self->output + length, sizeof self->output - 1 - length)) > 0;)
     length += (size_t)n;
   self->output[length] = '\0';
   close(out[0]);
-  if (pid > 0)
-    assert_int_equal(waitpid(pid, &self->status, 0), pid);
+  pid_t pid = spawn_pid(spawn);
+  assert_int_equal(waitpid(pid, &self->status, 0), pid);
+  assert_true(spawn_is_apart(spawn, 0));
+  if (spawn_failed(spawn, &self->error)) {
+    assert_int_equal(WEXITSTATUS(self->status), 127);
+    pid = -1;
+  }
+  spawn_free(spawn);
   return pid;
 }
 
@@ -248,6 +263,62 @@ static void what_cannot_start_says_why(void **state) {
   free(huge);
 }
 
+static void a_directory_that_may_be_missing_is_passed_over(void **state) {
+  struct trial *trial = *state;
+  char *argv[] = {"pwd", NULL};
+  char *own = getcwd(NULL, 0);
+  trial->may_be_missing = true;
+  assert_true(run_in(trial, "/no/such/place", argv, environ) > 0);
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  assert_true(run_in(trial, "/bin/true", argv, environ) > 0);
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  assert_true(run_in(trial, "/usr", argv, environ) > 0);
+  assert_string_equal(trial->output, "/usr\n");
+  /* What is relative is then not shown below a directory that is not there. */
+  refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
+  refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
+  free(own);
+}
+
+/* The sanitizers look for what they left in memory. */
+static void many_leave_nothing_behind(void **state) {
+  struct trial *trial = *state;
+  int descriptors = proc_fd_count(getpid());
+  char *argv[] = {"/bin/true", NULL};
+  char *envp[] = {NULL};
+  struct spawn_request request = {
+      .argv = argv, .envp = envp, .directory = "/", .stdout_fd = 1, .stderr_fd = 2};
+  for (int i = 0; i < STARTS; i++) {
+    request.memory = malloc(16);
+    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
+    assert_non_null(spawn);
+    assert_int_equal(waitpid(spawn_pid(spawn), &trial->status, 0), spawn_pid(spawn));
+    assert_int_equal(trial->status, 0);
+    assert_false(spawn_failed(spawn, &trial->error));
+    spawn_free(spawn);
+  }
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void without_a_process_it_says_so(void **state) {
+  struct trial *trial = *state;
+  pid_t user = fork();
+  if (user == 0) {
+    char *argv[] = {"true", NULL};
+    struct spawn_request request = {
+        .argv = argv, .envp = environ, .memory = malloc(16), .stdout_fd = 1, .stderr_fd = 2};
+    const struct rlimit none = {0};
+    assert_int_equal(setrlimit(RLIMIT_NPROC, &none), 0);
+    assert_int_equal(setuid(65534), 0);
+    assert_null(spawn_new(&trial->defaults, &request, &trial->error));
+    assert_string_equal(trial->error.text, "cannot start true: Resource temporarily unavailable");
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(user, &status, 0), user);
+  assert_int_equal(status, 0);
+}
+
 static void it_dies_with_the_agent(void **state) {
   struct trial *trial = *state;
   int ends[2];
@@ -257,7 +328,7 @@ static void it_dies_with_the_agent(void **state) {
     char *argv[] = {"sleep", "1000", NULL};
     struct spawn_request request = {
         .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1]};
-    pid_t pid = spawn(&trial->defaults, &request, &trial->error);
+    pid_t pid = spawned(&trial->defaults, &request);
     _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
   }
   close(ends[1]);
@@ -287,6 +358,10 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(slash_means_no_search, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_cannot_start_says_why, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_directory_that_may_be_missing_is_passed_over, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(many_leave_nothing_behind, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_process_it_says_so, set_up, tear_down),
       cmocka_unit_test_setup_teardown(it_dies_with_the_agent, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("spawn", tests, NULL, NULL);

@@ -102,7 +102,7 @@ static void what_cannot_start_is_reported_like_the_rest(void **state) {
   struct step_owner *owner = *state;
   owner->full = true;
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
-  loop_settle(&owner->loop);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->waits));
   step_run_stop(owner->run, 0, "too late");
   owner->full = false;
   step_run_resume(owner->run);

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/step/launch.h"
 #include "wire/memory.h"
-
-#define DEFAULT_DIRECTORY "/work"
 
 const struct kind *kind_of(const struct step *step) {
   return (const struct kind *)step->kind; /* its first member */
@@ -33,21 +31,14 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->subject);
 }
 
-const char *kind_directory(const struct step *step) {
-  if (step->working_directory != NULL)
-    return step->working_directory;
-  struct stat stat_buffer;
-  bool there = stat(DEFAULT_DIRECTORY, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
-  return there ? DEFAULT_DIRECTORY : NULL;
-}
-
 static int enter_directory(const struct step *step, struct error *error) {
   if (step->subject[0] == '/')
     return 0;
-  const char *directory = kind_directory(step);
-  if (directory != NULL && chdir(directory) != 0)
-    return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
-  return 0;
+  const char *own = step->working_directory;
+  const char *directory = own != NULL ? own : KIND_DIRECTORY;
+  if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
+    return 0;
+  return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
 }
 
 static bool put(int fd, const char *bytes, size_t length) {

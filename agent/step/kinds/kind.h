@@ -56,7 +56,7 @@ struct process *kind_fork(const struct step_run_context *context, const struct s
                           const char *tag, const struct process_handler *handler, void *owner,
                           struct error *error);
 
-/* Where a step is at home: its own directory, else /work, else (NULL) where the agent is. */
-const char *kind_directory(const struct step *step);
+/* Where a step that names no directory is at home, if it is there; else where the agent is. */
+#define KIND_DIRECTORY "/work"
 
 #endif

@@ -1,7 +1,5 @@
 #include "agent/step/kinds/run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/step/command_text.h"
@@ -10,12 +8,19 @@
 #include "wire/memory.h"
 
 /* What the agent sets itself. */
-enum own_variable { OWN_TAG, OWN_JOB_ID, OWN_STEP_ID, OWN_VARIABLES };
+enum { OWN_VARIABLES = 3 };
 
-struct environment {
-  char *own[OWN_VARIABLES + 1]; /* owned, NULL-terminated */
-  char **entries;               /* NULL-terminated; the texts are borrowed */
-  size_t count;
+static const char *const own_names[OWN_VARIABLES] = {PROCESS_TREE_TAG, "SANDBOX_JOB_ID",
+                                                     "SANDBOX_STEP_ID"};
+
+/*
+ * What the command is started with. One allocation that the process takes over; the texts that are
+ * the step's or the agent's are borrowed.
+ */
+struct command {
+  char *own[OWN_VARIABLES + 1]; /* NULL-terminated */
+  char **argv;
+  char **envp;
 };
 
 static bool has_name(char *const *entries, const char *entry) {
@@ -33,60 +38,70 @@ static size_t count(char *const *entries) {
   return n;
 }
 
-static char *variable(const char *name, const char *value) {
-  char *text;
-  if (asprintf(&text, "%s=%s", name, value) < 0)
-    memory_exhausted("a buffer");
-  return text;
+/* Writes "name=value"; returns where the next text may begin. */
+static char *put_variable(char *out, const char *name, const char *value) {
+  out = stpcpy(out, name);
+  *out++ = '=';
+  return stpcpy(out, value) + 1;
+}
+
+static void put_own(struct command *self, char *text, const char *const values[OWN_VARIABLES]) {
+  for (size_t i = 0; i < OWN_VARIABLES; i++) {
+    self->own[i] = text;
+    text = put_variable(text, own_names[i], values[i]);
+  }
+  self->own[OWN_VARIABLES] = NULL;
 }
 
 /* A step's variable wins over an inherited one, and the agent's own ones over both. */
-static void environment_init(struct environment *self, const struct step_run_context *context,
-                             const struct step *step, const char *tag) {
-  const struct run *run = step->fields;
-  *self = (struct environment){.own = {variable(PROCESS_TREE_TAG, tag),
-                                       variable("SANDBOX_JOB_ID", context->job_id),
-                                       variable("SANDBOX_STEP_ID", step->step_id)}};
-  size_t most = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
-  self->entries = memory_allocate(most * sizeof *self->entries);
-  memcpy(self->entries, self->own, sizeof self->own);
-  self->count = OWN_VARIABLES;
-  for (char *const *entry = run->env; *entry != NULL; entry++)
+static void put_environment(struct command *self, char *const *env, char *const *inherited) {
+  char **next = self->envp;
+  for (size_t i = 0; i < OWN_VARIABLES; i++)
+    *next++ = self->own[i];
+  for (char *const *entry = env; *entry != NULL; entry++)
     if (!has_name(self->own, *entry))
-      self->entries[self->count++] = *entry;
-  for (char *const *entry = context->environment; *entry != NULL; entry++)
-    if (!has_name(self->own, *entry) && !has_name(run->env, *entry))
-      self->entries[self->count++] = *entry;
-  self->entries[self->count] = NULL;
+      *next++ = *entry;
+  for (char *const *entry = inherited; *entry != NULL; entry++)
+    if (!has_name(self->own, *entry) && !has_name(env, *entry))
+      *next++ = *entry;
+  *next = NULL;
 }
 
-static void environment_release(struct environment *self) {
+static struct command *command_new(const struct step_run_context *context, const struct step *step,
+                                   const char *tag) {
+  const struct run *run = step->fields;
+  const char *const values[OWN_VARIABLES] = {tag, context->job_id, step->step_id};
+  size_t texts = 0;
   for (size_t i = 0; i < OWN_VARIABLES; i++)
-    free(self->own[i]);
-  free(self->entries);
+    texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
+  size_t arguments = count(run->args) + 2;
+  size_t variables = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
+  struct command *self =
+      memory_allocate(sizeof *self + (arguments + variables) * sizeof(char *) + texts);
+  self->argv = (char **)(self + 1);
+  self->envp = self->argv + arguments;
+  self->argv[0] = step->subject;
+  memcpy(self->argv + 1, run->args, (arguments - 1) * sizeof(char *));
+  put_own(self, (char *)(self->envp + variables), values);
+  put_environment(self, run->env, context->environment);
+  return self;
 }
 
 static struct process *start(const struct step_run_context *context, const struct step *step,
                              const char *tag, const struct process_handler *handler, void *owner,
                              struct error *error) {
-  const struct run *run = step->fields;
-  size_t arguments = count(run->args);
-  char **argv = memory_allocate((arguments + 2) * sizeof *argv);
-  argv[0] = step->subject;
-  memcpy(argv + 1, run->args, (arguments + 1) * sizeof *argv);
-  struct environment environment;
-  environment_init(&environment, context, step, tag);
+  const char *directory = step->working_directory;
+  struct command *command = command_new(context, step, tag);
   struct process_spec spec = {
-      .argv = argv,
-      .envp = environment.entries,
-      .directory = kind_directory(step),
+      .argv = command->argv,
+      .envp = command->envp,
+      .memory = command,
+      .directory = directory != NULL ? directory : KIND_DIRECTORY,
+      .directory_may_be_missing = directory == NULL,
       .tag = tag,
       .timeout_seconds = step->timeout_seconds,
   };
-  struct process *process = process_start(&context->process, &spec, handler, owner, error);
-  environment_release(&environment);
-  free(argv);
-  return process;
+  return process_start(&context->process, &spec, handler, owner, error);
 }
 
 static void describe(const struct step *step, char *out, size_t size) {

@@ -1,0 +1,106 @@
+#include "agent/step/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/step/raw_syscall.h"
+
+/* AddressSanitizer would mark frames on the child's stack, which are never left, and calls
+   functions of its own. */
+#define NO_SANITIZER __attribute__((no_sanitize("address")))
+
+NO_SANITIZER __attribute__((noreturn)) static void leave(void) {
+  for (;;)
+    (void)raw_syscall(SYS_exit_group, 127, 0, 0, 0);
+}
+
+/* dup2(2), which not every machine has; a descriptor that is in its place stays open, too. */
+NO_SANITIZER static long put(int fd, int place) {
+  return fd == place ? raw_syscall(SYS_fcntl, fd, F_SETFD, 0, 0)
+                     : raw_syscall(SYS_dup3, fd, place, 0, 0);
+}
+
+NO_SANITIZER int launch_set_up(const struct spawn_defaults *defaults,
+                               const struct spawn_request *request, pid_t agent) {
+  long result = raw_syscall(SYS_setsid, 0, 0, 0, 0);
+  if (result >= 0)
+    result = raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+  if (raw_syscall(SYS_getppid, 0, 0, 0, 0) != agent)
+    leave(); /* it died before it was asked to tell */
+  if (result >= 0)
+    result = raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&defaults->open_files, 0);
+  if (result >= 0)
+    result = put(defaults->stdin_fd, STDIN_FILENO);
+  if (result >= 0)
+    result = put(request->stdout_fd, STDOUT_FILENO);
+  if (result >= 0)
+    result = put(request->stderr_fd, STDERR_FILENO);
+  return result >= 0 ? 0 : (int)-result;
+}
+
+NO_SANITIZER bool launch_is_missing(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
+/* As execvp(3) does: a candidate that is not there is passed over; one that is there but may not be
+   executed is remembered while the search goes on. */
+NO_SANITIZER static void exec_candidates(struct launch *self) {
+  struct launch_failure *failure = &self->failure;
+  failure->error = ENOENT;
+  bool found = false;
+  for (size_t i = 0; self->candidates[i] != NULL; i++) {
+    const char *path = self->candidates[i];
+    int error = (int)-raw_syscall(SYS_execve, (long)path, (long)self->request.argv,
+                                  (long)self->request.envp, 0);
+    if (error == ENOENT && raw_syscall(SYS_faccessat, AT_FDCWD, (long)path, F_OK, 0) != 0)
+      continue;
+    if (error == ENOTDIR || error == ENAMETOOLONG)
+      continue;
+    if (!found) {
+      failure->error = error;
+      failure->candidate = i;
+      found = true;
+    }
+    if (error != EACCES)
+      break;
+  }
+  exec_facts_look(&failure->facts, self->candidates[failure->candidate], failure->error);
+}
+
+NO_SANITIZER static void execute(struct launch *self) {
+  const struct spawn_request *request = &self->request;
+  struct launch_failure *failure = &self->failure;
+  failure->error = launch_set_up(&self->defaults, request, self->agent);
+  if (failure->error != 0)
+    return;
+  /* What would be closed by execve(2) in any case: while this child waits for a file system, the
+     agent's connections are to end when the agent ends them. Before Linux 5.9 they wait with it. */
+  if (self->report_fd < 0)
+    (void)raw_syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0, 0);
+  if (request->directory != NULL) {
+    failure->stage = LAUNCH_DIRECTORY;
+    failure->error = (int)-raw_syscall(SYS_chdir, (long)request->directory, 0, 0, 0);
+    failure->in_directory = failure->error == 0;
+    if (!failure->in_directory &&
+        !(request->directory_may_be_missing && launch_is_missing(failure->error)))
+      return;
+  }
+  uint64_t none = 0; /* the kernel's sigset_t */
+  (void)raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, sizeof none);
+  failure->stage = LAUNCH_EXEC;
+  exec_candidates(self);
+}
+
+NO_SANITIZER int launch_main(void *context) {
+  struct launch *self = context;
+  self->shared = true;
+  execute(self);
+  self->failed = true;
+  if (self->report_fd >= 0)
+    (void)raw_syscall(SYS_write, self->report_fd, (long)&self->failure, sizeof self->failure, 0);
+  leave();
+}

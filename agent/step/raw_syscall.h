@@ -1,0 +1,34 @@
+#ifndef AGENT_STEP_RAW_SYSCALL_H
+#define AGENT_STEP_RAW_SYSCALL_H
+
+#include <sys/syscall.h>
+
+/*
+ * A system call past the C library: what it returns is the kernel's answer, -errno for an error,
+ * and nothing else in memory changes. For code that runs on another program's memory while that
+ * goes on: errno is the other's. Pointers are passed as (long).
+ */
+__attribute__((no_sanitize("address"))) static inline long raw_syscall(long number, long a, long b,
+                                                                       long c, long d) {
+#if defined(__x86_64__)
+  long result = number;
+  register long r10 __asm__("r10") = d;
+  __asm__ volatile("syscall"
+                   : "+a"(result)
+                   : "D"(a), "S"(b), "d"(c), "r"(r10)
+                   : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+  return x0;
+#else
+#error "a system call of this machine has yet to be written"
+#endif
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* Commands behind a mount that answers nothing: the step fails, the agent goes on. */
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/events.h"
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/wait.h"
+
+/* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
+   deadline. */
+#define HANG_BOUND_MS 31000
+
+/* An orchestrator's patience. */
+#define LEAVE_BOUND_MS 10000
+
+struct scene {
+  struct job *job;
+  struct hanging_mount mount;
+  char *inside; /* a name in it */
+};
+
+static void begin(struct scene *self, void **state) {
+  self->job = *state;
+  const char *path = kind_rows_path(self->job, "mount");
+  assert_int_equal(mkdir(path, 0777), 0);
+  hanging_mount_init(&self->mount, path);
+  self->inside = job_format(self->job, "%s/below", path);
+  job_start_agent(self->job, NULL);
+}
+
+static cJSON *step_in(struct scene *self, const char *directory, const char *command) {
+  cJSON *step = job_step(self->job, command, NULL);
+  cJSON_AddStringToObject(step, "workingDirectory", directory);
+  return step;
+}
+
+static void a_directory_that_hangs_is_over_at_the_deadline(void **state) {
+  struct scene scene;
+  begin(&scene, state);
+  struct job *job = scene.job;
+  cJSON *step = step_in(&scene, scene.inside, "true");
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
+  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  hanging_mount_release(&scene.mount);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "still", NULL)), 0, NULL, "still\n");
+  job_shut_down(job);
+}
+
+static void a_program_that_hangs_can_be_cancelled(void **state) {
+  struct scene scene;
+  begin(&scene, state);
+  struct job *job = scene.job;
+  cJSON *step = step_in(&scene, "/", scene.inside);
+  job_push(job, step);
+  events_wait(job, step, "started", scene.inside);
+  job_push_cancel(job, step);
+  const cJSON *result = job_result_within(job, HANG_BOUND_MS);
+  job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  hanging_mount_release(&scene.mount);
+  job_shut_down(job);
+}
+
+static void a_signal_is_obeyed_while_a_step_hangs(void **state) {
+  struct scene scene;
+  begin(&scene, state);
+  struct job *job = scene.job;
+  cJSON *step = step_in(&scene, scene.inside, "true");
+  job_push(job, step);
+  events_wait(job, step, "started", "true");
+  int64_t ordered_ms = wait_now_ms();
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
+  job_expect_exit(job, 128 + SIGTERM);
+  assert_true(wait_now_ms() - ordered_ms < LEAVE_BOUND_MS);
+  hanging_mount_release(&scene.mount);
+}
+
+/* A step that names no directory is to be there; the agent itself does not look whether it is. */
+static void the_usual_directory_may_hang(void **state) {
+  static const char work[] = "/work";
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_expect_result(job, job_run(job, job_step(job, "echo", "before", NULL)), 0, NULL, "before\n");
+  bool made = mkdir(work, 0755) == 0;
+  struct hanging_mount mount;
+  hanging_mount_init(&mount, work);
+  cJSON *step = job_step(job, "true", NULL);
+  job_push(job, step);
+  events_wait(job, step, "started", "true");
+  job_push_cancel(job, step);
+  job_expect_result(job, job_result_within(job, HANG_BOUND_MS), -1, "cancelled: by a cancel step",
+                    NULL);
+  hanging_mount_release(&mount);
+  if (made)
+    assert_int_equal(rmdir(work), 0);
+  job_shut_down(job);
+}
+
+/* What a failed test leaves mounted would hang whoever cleans up. */
+static int tear_down(void **state) {
+  (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
+  return job_teardown(state);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_directory_that_hangs_is_over_at_the_deadline),
+      TEST(a_program_that_hangs_can_be_cancelled),
+      TEST(a_signal_is_obeyed_while_a_step_hangs),
+      TEST(the_usual_directory_may_hang),
+  };
+  return cmocka_run_group_tests(tests, injection_begin_group, NULL);
+}

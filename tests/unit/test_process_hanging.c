@@ -1,0 +1,193 @@
+/* A command behind a mount that answers nothing: it waits, nobody else does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/step/process_tree.h"
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/proc.h"
+#include "tests/support/process_owner.h"
+#include "tests/support/wait.h"
+
+/* A child that is stuck when its process is freed keeps its memory. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+  return "leak:spawn_new";
+}
+
+#define TRUE_PATH "/bin/true"
+
+struct hang {
+  struct process_owner *owner;
+  struct hanging_mount mount;
+  char inside[160]; /* a name in the mount */
+};
+
+static bool clock_passed(void *ticks) {
+  return process_tree_now() > *(const uint64_t *)ticks;
+}
+
+static void hang_begin(struct hang *self, void **state) {
+  self->owner = *state;
+  snprintf(self->inside, sizeof self->inside, "%s/mount", self->owner->directory.path);
+  assert_int_equal(mkdir(self->inside, 0755), 0);
+  hanging_mount_init(&self->mount, self->inside);
+  snprintf(self->inside, sizeof self->inside, "%s/mount/below", self->owner->directory.path);
+  /* The server is a child, too: a later one than the step would be the step's. */
+  uint64_t now = process_tree_now();
+  assert_true(wait_until(clock_passed, &now, WAIT_BOUND_MS));
+}
+
+static void hang_end(struct hang *self) {
+  hanging_mount_release(&self->mount);
+  self->inside[strlen(self->inside) - strlen("/below")] = '\0';
+  assert_int_equal(rmdir(self->inside), 0);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  ++*(int *)context;
+}
+
+/* The loop goes on. */
+static void a_timer_fires(struct process_owner *owner) {
+  int fired = 0;
+  struct event *timer = evtimer_new(owner->loop.base, on_timer, &fired);
+  const struct timeval soon = {.tv_usec = 1000};
+  assert_int_equal(evtimer_add(timer, &soon), 0);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &fired));
+  event_free(timer);
+}
+
+/* On its way to the program, waiting for the mount, with its own three descriptors left: no
+   connection of the agent's stays open for its sake. */
+static bool is_stuck(void *context) {
+  pid_t pid = *(const pid_t *)context;
+  size_t length;
+  char *text = proc_read(pid, "stat", &length);
+  const char *state = text != NULL ? strrchr(text, ')') : NULL;
+  bool waits = state != NULL && (state[2] == 'S' || state[2] == 'D');
+  free(text);
+  return waits && proc_fd_count(pid) == 3;
+}
+
+static pid_t only_child_but(pid_t server) {
+  size_t length;
+  pid_t found = 0;
+  char path[32];
+  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
+  char *list = proc_read(getpid(), path, &length);
+  assert_non_null(list);
+  for (char *at = list, *end; *at != '\0'; at = end) {
+    long pid = strtol(at, &end, 10);
+    if (end == at)
+      break;
+    if (pid != server) {
+      assert_int_equal(found, 0);
+      found = (pid_t)pid;
+    }
+  }
+  free(list);
+  return found;
+}
+
+static void another_one_runs(struct process_owner *owner) {
+  char *argv[] = {TRUE_PATH, NULL};
+  process_owner_start_argv(owner, argv, NULL);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(owner->outcome.status, 0);
+}
+
+/* Starts, hangs, is stopped, is given up; then another one runs, and the mount goes away. */
+static void hangs(struct hang *hang, char *const *argv, const char *directory) {
+  struct process_owner *owner = hang->owner;
+  int64_t started_ms = wait_now_ms();
+  process_owner_start_argv(owner, argv, directory);
+  assert_true(wait_now_ms() - started_ms < 1000);
+  pid_t child = only_child_but(hang->mount.server);
+  assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
+  a_timer_fires(owner);
+  assert_int_equal(owner->ended, 0);
+  process_stop(owner->process, 1);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(owner->outcome.survivors, 1);
+  another_one_runs(owner);
+  assert_true(is_stuck(&child));
+  hang_end(hang);
+  assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
+  another_one_runs(owner);
+}
+
+static void a_directory_that_hangs(void **state) {
+  struct hang hang;
+  hang_begin(&hang, state);
+  char *argv[] = {TRUE_PATH, NULL};
+  hangs(&hang, argv, hang.inside);
+}
+
+static void a_program_that_hangs(void **state) {
+  struct hang hang;
+  hang_begin(&hang, state);
+  char *argv[] = {hang.inside, NULL};
+  hangs(&hang, argv, NULL);
+}
+
+static void what_is_freed_while_it_hangs_waits_for_nobody(void **state) {
+  struct hang hang;
+  hang_begin(&hang, state);
+  struct process_owner *owner = hang.owner;
+  char *argv[] = {TRUE_PATH, NULL};
+  process_owner_start_argv(owner, argv, hang.inside);
+  pid_t child = only_child_but(hang.mount.server);
+  assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
+  int64_t now_ms = wait_now_ms();
+  process_free(owner->process);
+  owner->process = NULL;
+  assert_true(wait_now_ms() - now_ms < 1000);
+  hang_end(&hang);
+  assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
+  another_one_runs(owner);
+}
+
+/* The mount comes to an end, and the child with a reason. */
+static void an_error_that_comes_late_is_told(void **state) {
+  struct hang hang;
+  hang_begin(&hang, state);
+  struct process_owner *owner = hang.owner;
+  char name[160];
+  snprintf(name, sizeof name, "%s", hang.inside);
+  char *argv[] = {name, NULL};
+  process_owner_start_argv(owner, argv, NULL);
+  pid_t child = only_child_but(hang.mount.server);
+  assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
+  hang_end(&hang);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  assert_int_equal(strncmp(owner->outcome.reason.text, "cannot run /", 12), 0);
+  assert_non_null(strstr(owner->outcome.reason.text, "/mount/below: "));
+}
+
+#define TEST(function)                                                                             \
+  cmocka_unit_test_setup_teardown(function, process_owner_set_up, process_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_directory_that_hangs),
+      TEST(a_program_that_hangs),
+      TEST(what_is_freed_while_it_hangs_waits_for_nobody),
+      TEST(an_error_that_comes_late_is_told),
+  };
+  return cmocka_run_group_tests_name("process_hanging", tests, injection_begin_group, NULL);
+}
