@@ -212,13 +212,8 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
 
 const struct step_field_type step_field_env = {.read = read_env, .release = release_texts};
 
-static int read_number(const struct step_field *self, cJSON *value, double minimum, double maximum,
-                       double *number, struct error *error) {
-  char expected[64];
-  if (minimum == maximum)
-    (void)snprintf(expected, sizeof expected, "%.0f", minimum);
-  else
-    (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
+static int read_number(const struct step_field *self, const char *expected, cJSON *value,
+                       double minimum, double maximum, double *number, struct error *error) {
   if (!cJSON_IsNumber(value))
     return refuse(self->name, expected, value, error);
   *number = value->valuedouble;
@@ -229,8 +224,15 @@ static int read_number(const struct step_field *self, cJSON *value, double minim
 
 static int read_integer(const struct step_field *self, cJSON *value, void *place,
                         struct error *error) {
+  char expected[64];
+  if (self->minimum == self->maximum)
+    (void)snprintf(expected, sizeof expected, "%u", self->minimum);
+  else
+    (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
+                   self->maximum);
   double number = self->fallback;
-  if (value != NULL && read_number(self, value, self->minimum, self->maximum, &number, error) != 0)
+  if (value != NULL &&
+      read_number(self, expected, value, self->minimum, self->maximum, &number, error) != 0)
     return -1;
   *(unsigned *)place = (unsigned)number;
   return 0;
@@ -241,7 +243,8 @@ const struct step_field_type step_field_integer = {.read = read_integer};
 static int read_count(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   double number = 0;
-  if (value != NULL && read_number(self, value, INT32_MIN, INT32_MAX, &number, error) != 0)
+  if (value != NULL && read_number(self, "a whole number up to 2147483647", value, INT32_MIN,
+                                   INT32_MAX, &number, error) != 0)
     return -1;
   *(unsigned *)place = number < 1 ? self->fallback : (unsigned)number;
   return 0;

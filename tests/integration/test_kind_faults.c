@@ -78,7 +78,7 @@ static void fill(struct job *job) {
   assert_int_equal(mkdir(path, 0777), 0);
   assert_int_equal(mount("huge", path, "tmpfs", 0, "nr_inodes=1100000"), 0);
   const char *first = kind_rows_path(job, "huge/file");
-  kind_rows_file(job, "huge/file", "x");
+  kind_rows_file(job, "huge/file", job_format(job, "%020000d", 0));
   char name[160];
   for (int i = 1; i < ENTRIES; i++) {
     (void)snprintf(name, sizeof name, "%s/name-%07d", path, i);

@@ -278,11 +278,11 @@ static void a_relative_path_begins_where_the_step_is(void **state) {
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, owner->directory.path);
 
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\","
+  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"x\","
               "\"workingDirectory\":\"/nowhere/at/all\"}");
   step_run_start(owner->run);
   step_owner_wait(owner);
-  ended_with(owner, 1, "working directory /nowhere/at/all: No such file or directory", NULL);
+  ended_with(owner, 0, NULL, "/nowhere/at/all/x");
 
   /* An absolute one does not need it. */
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/x\","
@@ -354,12 +354,11 @@ static void a_bad_field_is_named(void **state) {
       {",\"bytes\":1", "bytes: expected a string, got a number"},
       {",\"bytes\":\"\",\"text\":\"\\u0000\"",
        "text: expected a string without NUL, got one with it"},
-      {",\"bytes\":\"\",\"count\":1.5",
-       "count: expected a whole number from -2147483648 to 2147483647, got 1.5"},
+      {",\"bytes\":\"\",\"count\":1.5", "count: expected a whole number up to 2147483647, got 1.5"},
       {",\"bytes\":\"\",\"count\":2147483648",
-       "count: expected a whole number from -2147483648 to 2147483647, got 2147483648"},
+       "count: expected a whole number up to 2147483647, got 2147483648"},
       {",\"bytes\":\"\",\"count\":1e300",
-       "count: expected a whole number from -2147483648 to 2147483647, got 1e+300"},
+       "count: expected a whole number up to 2147483647, got 1e+300"},
       {",\"bytes\":\"\",\"flag\":1", "flag: expected true or false, got a number"},
       {",\"bytes\":\"\",\"choice\":\"third\"",
        "choice: expected one of first, secondOne, got \"third\""},

@@ -31,14 +31,20 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->subject);
 }
 
-static int enter_directory(const struct step *step, struct error *error) {
+/* Where the step's own directory is missing, what the kind says of a path below it is the answer:
+   that there is no such file, or that it has made it. */
+static int enter_directory(struct step *step, struct error *error) {
   if (step->subject[0] == '/')
     return 0;
   const char *own = step->working_directory;
   const char *directory = own != NULL ? own : KIND_DIRECTORY;
   if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
     return 0;
-  return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
+  if (!launch_is_missing(errno))
+    return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
+  if (asprintf(&step->subject, "%s/%s", own, step->subject) < 0)
+    memory_exhausted("a buffer");
+  return 0;
 }
 
 static bool put(int fd, const char *bytes, size_t length) {
@@ -60,11 +66,11 @@ static bool put_line(const struct error *line) {
 }
 
 static int child_main(const void *context) {
-  const struct step *step = context;
-  (void)prctl(PR_SET_NAME, step->kind->name); /* for ps */
+  struct step step = *(const struct step *)context;
+  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
   struct answer answer = {0};
   struct error error;
-  if (enter_directory(step, &error) != 0 || kind_of(step)->work(step, &answer, &error) != 0) {
+  if (enter_directory(&step, &error) != 0 || kind_of(&step)->work(&step, &answer, &error) != 0) {
     (void)put_line(&error);
     return 1;
   }
