@@ -177,8 +177,12 @@ static void on_redis_failed(void *owner, const struct error *error) {
     on_outbox_gone(self);
 }
 
+/* Nobody brings what a shutdown would wait for any more. */
 static void on_outbox_failed(void *owner, const struct error *error) {
   struct agent *self = owner;
+  bool shutting_down = self->state >= STOPPING && self->exit_code == AGENT_EXIT_SHUTDOWN;
+  if (shutting_down && !presence_is_ending(self->presence))
+    self->exit_code = AGENT_EXIT_ERROR;
   presence_stop(self->presence);
   on_redis_failed(self, error);
 }

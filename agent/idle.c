@@ -26,14 +26,14 @@ static void on_answer(void *owner, enum run_guard_answer answer, const char *why
   const char *run = self->options->run_id;
   self->question = NULL;
   if (answer == RUN_GUARD_ALIVE) {
-    log_line(self->log, LOG_INFO, NULL, "run %s is alive: waiting on", run);
+    log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: waiting on", run);
     idle_begin(self);
     return;
   }
   if (answer == RUN_GUARD_OVER)
-    log_line(self->log, LOG_INFO, NULL, "run %s is not in %s", run, RUN_GUARD_KEY);
+    log_line(self->log, LOG_INFO, NULL, "run %.200s is not in %s", run, RUN_GUARD_KEY);
   else
-    log_line(self->log, LOG_WARN, NULL, "whether run %s is in %s is not known: %s", run,
+    log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %s is not known: %s", run,
              RUN_GUARD_KEY, why);
   self->handler->over(self->owner);
 }

@@ -19,6 +19,8 @@ struct presence {
   struct heartbeat *heartbeat;
   struct event *over; /* when nobody waits any longer */
   enum state state;
+  bool detoured; /* a beat has gone by the outbox */
+  bool refused;  /* Redis does not take the heartbeat */
 };
 
 static bool is_running(void *owner) {
@@ -29,6 +31,17 @@ static bool is_running(void *owner) {
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct presence *self = owner;
   return outbox_is_ours(self->outbox, value, length);
+}
+
+/* Where Redis is away altogether the beat would only be late. */
+static bool on_detour(void *owner, const char *value, const char *seconds) {
+  struct presence *self = owner;
+  if (outbox_is_gone(self->outbox) || !outbox_beat(self->outbox, value, seconds))
+    return false;
+  outbox_flush(self->outbox);
+  bool arrived = self->detoured;
+  self->detoured = true;
+  return arrived;
 }
 
 /* Perhaps the outbox's connection is dead, too. */
@@ -46,6 +59,7 @@ static void on_ended(void *owner) {
 
 static void on_failed(void *owner, const struct error *error) {
   struct presence *self = owner;
+  self->refused = true;
   self->handler->failed(self->owner, error);
 }
 
@@ -61,6 +75,7 @@ struct presence *presence_new(const struct presence_context *context,
                               const struct presence_handler *handler, void *owner) {
   static const struct heartbeat_handler heartbeat_handler = {.step_in_flight = is_running,
                                                              .committed = on_committed,
+                                                             .detour = on_detour,
                                                              .silent = on_silent,
                                                              .ended = on_ended,
                                                              .failed = on_failed};
@@ -92,6 +107,10 @@ void presence_end(struct presence *self) {
   if (self->state != THERE)
     return;
   self->state = ENDING;
+  if (self->refused) {
+    loop_timer_start_now(self->over);
+    return;
+  }
   loop_timer_start(self->over, FAREWELL_MS);
   if (heartbeat_end(self->heartbeat))
     on_ended(self);

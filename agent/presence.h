@@ -12,7 +12,8 @@
 /*
  * Joins the heartbeat and the outbox: the first beat goes with the claim, what a beat learns of the
  * claim goes to the outbox, and the outbox removes the key in the end, in a window, which arrives
- * only as long as the job is this agent's.
+ * only as long as the job is this agent's. Where the heartbeat has no connection the outbox brings
+ * its beats, too. A key that Redis refuses to set it is not asked to remove either.
  *
  *   presence_command     what goes with the claim
  *   presence_start       the job is claimed

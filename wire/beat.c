@@ -11,8 +11,12 @@ size_t beat_json(int64_t unix_ms, int pid, bool step_in_flight, char out[BEAT_JS
                           before_time, unix_ms, pid, step_in_flight ? "true" : "false");
 }
 
-void beat_set_time(char *json, int64_t unix_ms) {
-  char *first = strstr(json, before_time) + sizeof before_time - 1;
-  for (char *at = strchr(first, ','); at-- > first; unix_ms /= 10)
-    *at = (char)('0' + unix_ms % 10);
+bool beat_set_time(char *json, int64_t unix_ms) {
+  char digits[24];
+  size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRId64, unix_ms);
+  char *first = json + sizeof before_time - 1;
+  if (strcspn(first, ",") != length)
+    return false;
+  memcpy(first, digits, length);
+  return true;
 }

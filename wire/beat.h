@@ -15,7 +15,8 @@
 /* With a NUL; returns the length. */
 size_t beat_json(int64_t unix_ms, int pid, bool step_in_flight, char out[BEAT_JSON_SIZE]);
 
-/* Gives one, which may stand in other text, another time of as many digits. */
-void beat_set_time(char *json, int64_t unix_ms);
+/* Gives one, behind which there may be other text, another time. False when that does not take as
+   many digits: then nothing was done. */
+bool beat_set_time(char *json, int64_t unix_ms);
 
 #endif

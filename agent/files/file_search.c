@@ -1,11 +1,14 @@
 #include "agent/files/file_search.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/files/text_slice.h"
 
 /* A text on its way into the answer, from the start to the end. */
 struct page {
+  const char *path;
+  size_t path_length;
   const char *text;
   size_t length;
   size_t shown;   /* up to here it was shown, or is not going to be */
@@ -21,7 +24,7 @@ void file_search_init(struct file_search *self, const struct search *asked, stru
 
 void file_search_finish(struct file_search *self, struct search_result *result) {
   match_list_end(&self->list);
-  *result = (struct search_result){.matches = self->matches, .is_cut = self->is_cut};
+  *result = self->result;
 }
 
 static size_t number_of(struct page *self, size_t start) {
@@ -32,23 +35,23 @@ static size_t number_of(struct page *self, size_t start) {
 
 /* Whether one more may be shown; else the answer ends in front of it. */
 static bool has_room(struct file_search *self) {
-  self->is_cut |= self->matches == self->asked->head_limit;
-  return !self->is_cut;
+  self->result.is_cut |= self->result.matches == self->asked->head_limit;
+  return !self->result.is_cut;
 }
 
 static void show(struct file_search *self, struct page *page, const struct line *line,
                  bool is_match) {
   if (match_list_line(&self->list, number_of(page, line->start), page->text + line->start,
                       line->end - line->start, is_match))
-    self->matches += is_match;
+    self->result.matches += is_match;
   else
-    self->is_cut = true;
+    self->result.is_cut = true;
   page->shown = line->next;
 }
 
 /* Lines of context up to this offset. */
 static void show_context(struct file_search *self, struct page *page, size_t lines, size_t limit) {
-  for (; lines > 0 && page->shown < limit && !self->is_cut; lines--) {
+  for (; lines > 0 && page->shown < limit && !self->result.is_cut; lines--) {
     struct line line;
     line_from(&line, page->text, page->length, page->shown);
     show(self, page, &line, false);
@@ -64,44 +67,70 @@ static size_t start_before(const struct page *page, size_t start, size_t lines) 
   return start;
 }
 
-static int add_lines(struct file_search *self, const char *text, size_t length, struct line *line,
+static size_t number_at(const struct page *page, const struct line *line) {
+  return 1 + byte_scan_count(page->text, line->start, '\n');
+}
+
+static void pass_over(struct file_search *self, const struct page *page, const struct line *line) {
+  struct search_result *result = &self->result;
+  if (result->passed_over++ > 0)
+    return;
+  int most = (int)sizeof result->first - 16; /* for the number */
+  int length = page->path_length < (size_t)most ? (int)page->path_length : most;
+  (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, page->path,
+                 number_at(page, line));
+}
+
+static int next_line(struct file_search *self, const struct page *page, size_t from,
+                     struct line *line, struct error *error) {
+  for (;;) {
+    int found = pattern_next(self->pattern, from, line, error);
+    if (found >= 0 || line->end - line->start <= SEARCH_LINE_MAX ||
+        self->result.passed_over == SEARCH_PASSED_MAX)
+      return found;
+    pass_over(self, page, line);
+    from = line->next;
+  }
+}
+
+static int add_lines(struct file_search *self, struct page *page, struct line *line,
                      struct error *error) {
-  struct page page = {.text = text, .length = length, .number = 1};
   size_t after = 0; /* a match */
   for (size_t at = 0;; at = line->next) {
-    int found = pattern_next(self->pattern, at, line, error);
+    int found = next_line(self, page, at, line, error);
     if (found < 0)
       return -1;
-    show_context(self, &page, after, found ? line->start : length);
+    show_context(self, page, after, found ? line->start : page->length);
     if (found == 0 || !has_room(self))
       return 0;
-    page.shown = start_before(&page, line->start, self->asked->context_before);
-    show_context(self, &page, self->asked->context_before, line->start);
-    if (!self->is_cut)
-      show(self, &page, line, true);
-    if (self->is_cut)
+    page->shown = start_before(page, line->start, self->asked->context_before);
+    show_context(self, page, self->asked->context_before, line->start);
+    if (!self->result.is_cut)
+      show(self, page, line, true);
+    if (self->result.is_cut)
       return 0;
     after = self->asked->context_after;
   }
 }
 
 /* The file itself, once. */
-static int add_file(struct file_search *self, struct line *line, struct error *error) {
-  int found = pattern_next(self->pattern, 0, line, error);
+static int add_file(struct file_search *self, const struct page *page, struct line *line,
+                    struct error *error) {
+  int found = next_line(self, page, 0, line, error);
   if (found <= 0 || !has_room(self))
     return found < 0 ? -1 : 0;
   size_t count = 0;
   if (self->asked->output == SEARCH_COUNTS) {
     for (; found > 0; count++)
-      found = pattern_next(self->pattern, line->next, line, error);
+      found = next_line(self, page, line->next, line, error);
     if (found < 0)
       return -1;
   }
   if (self->asked->output == SEARCH_COUNTS ? match_list_count(&self->list, count)
                                            : match_list_path(&self->list))
-    self->matches++;
+    self->result.matches++;
   else
-    self->is_cut = true;
+    self->result.is_cut = true;
   return 0;
 }
 
@@ -111,14 +140,16 @@ int file_search_run(struct file_search *self, const char *path, size_t path_leng
     text += TEXT_SLICE_MARK_LENGTH;
     length -= TEXT_SLICE_MARK_LENGTH;
   }
+  struct page page = {
+      .path = path, .path_length = path_length, .text = text, .length = length, .number = 1};
   struct line line = {.start = 0};
   struct error reason;
   pattern_begin(self->pattern, text, length);
   match_list_file(&self->list, path, path_length);
-  int result = self->asked->output == SEARCH_CONTENT ? add_lines(self, text, length, &line, &reason)
-                                                     : add_file(self, &line, &reason);
+  int result = self->asked->output == SEARCH_CONTENT ? add_lines(self, &page, &line, &reason)
+                                                     : add_file(self, &page, &line, &reason);
   if (result == 0)
     return 0;
-  size_t number = 1 + byte_scan_count(text, line.start, '\n');
-  return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path, number);
+  return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path,
+                   number_at(&page, &line));
 }

@@ -13,7 +13,7 @@
  * the answer. Pure.
  *
  *   file_search_init(&search, asked, pattern, &content);
- *   while (!search.is_cut)
+ *   while (!search.result.is_cut)
  *     … file_search_run(&search, path, path_length, text, length, &error), for each file
  *   file_search_finish(&search, &result);
  */
@@ -21,15 +21,15 @@ struct file_search {
   const struct search *asked;
   struct pattern *pattern; /* the caller's */
   struct match_list list;
-  size_t matches;
-  bool is_cut; /* there is no more to be found */
+  /* So far. When it is cut, there is no more to be found; `missed` is for who finds the files. */
+  struct search_result result;
 };
 
 void file_search_init(struct file_search *self, const struct search *asked, struct pattern *pattern,
                       struct text *content);
 
 /* Behind the text there must be BYTE_SCAN_SLACK bytes that may be read. -1 with an error when it
-   cannot be told whether a line matches. */
+   cannot be told whether a line matches that may not be passed over. */
 int file_search_run(struct file_search *self, const char *path, size_t path_length,
                     const char *text, size_t length, struct error *error);
 

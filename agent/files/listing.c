@@ -148,7 +148,7 @@ static void add_items(struct text *content, const struct heap *items, const char
 }
 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct text *content, bool *cut, struct error *error) {
+                  struct text *content, struct listing_result *found, struct error *error) {
   int fd = directory_open(path, error);
   if (fd < 0)
     return -1;
@@ -160,7 +160,8 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
     if (walk == NULL) {
       (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
     } else {
-      *cut = gather(walk, max_depth, order, &items);
+      found->is_cut = gather(walk, max_depth, order, &items);
+      found->missed = walk_missed(walk);
       heap_sort(&items);
       add_items(content, &items, root, with_sizes);
       walk_free(walk);

@@ -2,6 +2,7 @@
 #define AGENT_FILES_LISTING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "wire/error.h"
 #include "wire/text.h"
@@ -33,10 +34,15 @@ enum listing_order {
   LISTING_BY_MTIME, /* the newest first, by nanoseconds */
 };
 
+struct listing_result {
+  bool is_cut;   /* there are more */
+  size_t missed; /* directories that could not be looked into (walk_missed) */
+};
+
 /* Adds to `content`. `max_depth` is at least 1, which stands for the directory's own entries;
-   deeper than WALK_DEPTH_MAX is not gone. *cut: there are more. Without sizes, no entry has
+   deeper than WALK_DEPTH_MAX is not gone. Without sizes, no entry has
    `size_bytes`. After an error, nothing was added. */
 int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct text *content, bool *cut, struct error *error);
+                  struct text *content, struct listing_result *found, struct error *error);
 
 #endif

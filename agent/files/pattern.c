@@ -150,8 +150,8 @@ static int next_by_block(struct pattern *self, size_t from, struct line *line,
     const char *text = self->text + from;
     enum regex_text kind = kind_of(self, text, end - from);
     size_t start = 0;
-    int found =
-        kind == REGEX_BROKEN ? -1 : regex_match(self->regex, kind, text, end - from, &start);
+    bool is_good = kind != REGEX_BROKEN && end - from <= 2 * BLOCK; /* else there is a long line */
+    int found = is_good ? regex_try(self->regex, kind, text, end - from, &start) : -1;
     if (found < 0) {
       found = next_by_line(self, from, end, line, error);
       if (found != 0)

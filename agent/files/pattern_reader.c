@@ -110,7 +110,7 @@ static struct atom read_class(struct pattern_reader *self) {
     }
     if (at[0] == '[' && at[1] == ':') {
       at = skip_posix(at + 2);
-      names_ends = true;
+      names_ends |= !negated; /* it may have an end, and a negated class may be without it */
       if (at == NULL) {
         pattern_reader_lose(self);
         return atom;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/directory.h"
 #include "agent/files/file_search.h"
 #include "agent/files/glob.h"
 #include "agent/files/left_out.h"
@@ -47,7 +48,7 @@ static int search_open(struct file_search *self, int fd, char *buffer, const cha
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
                         char *buffer, struct error *error) {
   struct walk_entry entry;
-  while (!self->is_cut && walk_next(walk, &entry)) {
+  while (!self->result.is_cut && walk_next(walk, &entry)) {
     if (entry.kind != WALK_FILE ||
         (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
       continue;
@@ -58,10 +59,28 @@ static int search_below(struct file_search *self, struct walk *walk, const struc
   return 0;
 }
 
+static int search_directory(struct file_search *self, const char *path, const struct glob *glob,
+                            char *buffer, struct error *error) {
+  int fd = directory_open(path, error);
+  if (fd < 0)
+    return -1;
+  int result;
+  struct walk *walk = walk_new(fd, left_out_directories, true);
+  if (walk == NULL) {
+    result = error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+  } else {
+    result = search_below(self, walk, glob, buffer, error);
+    self->result.missed = walk_missed(walk);
+  }
+  walk_free(walk);
+  (void)close(fd);
+  return result;
+}
+
 static int search_root(struct file_search *self, const char *path, const struct glob *glob,
                        char *buffer, struct error *error) {
-  struct error unused;
-  int fd = regular_file_open(AT_FDCWD, path, &unused);
+  struct error reason;
+  int fd = regular_file_open(AT_FDCWD, path, &reason);
   if (fd >= 0) {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
@@ -70,14 +89,14 @@ static int search_root(struct file_search *self, const char *path, const struct 
     (void)close(fd);
     return 0;
   }
-  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  struct walk *walk = walk_new(fd, left_out_directories, true);
-  int result = walk == NULL ? 0 : search_below(self, walk, glob, buffer, error);
-  walk_free(walk);
-  (void)close(fd);
-  return result;
+  struct stat file;
+  if (stat(path, &file) != 0) {
+    bool is_absent = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    return is_absent ? 0 : error_set(error, "cannot search (%s): %s", strerror(errno), path);
+  }
+  if (S_ISDIR(file.st_mode))
+    return search_directory(self, path, glob, buffer, error);
+  return S_ISREG(file.st_mode) ? error_set(error, "%s", reason.text) : 0;
 }
 
 int search_run(const struct search *self, struct text *content, struct search_result *result,

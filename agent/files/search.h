@@ -15,9 +15,14 @@
  *     … content is a JSON array (agent/files/match_list.h)
  *
  * Passed over are directories of agent/files/left_out.h, binary files (a NUL anywhere), files of
- * more than SEARCH_FILE_MAX bytes, everything that is no regular file, and what cannot be read or
- * has vanished. Hidden files are searched. Below the root no symbolic link is followed; the root
- * may be one. A root that does not exist, or is no regular file and no directory, has no matches.
+ * more than SEARCH_FILE_MAX bytes, everything that is no regular file, and below the root what
+ * cannot be read or has vanished. Hidden files are searched. Below the root no symbolic link is
+ * followed; the root may be one. A root that does not exist, or is no regular file and no
+ * directory, has no matches.
+ *
+ * A line for which it cannot be told in bounded time whether it matches (agent/files/regex.h) makes
+ * the search fail, unless it has more than SEARCH_LINE_MAX bytes: such lines say more of the file
+ * than of the pattern, and up to SEARCH_PASSED_MAX of them are passed over and counted.
  *
  * Files come in the order of a sorted walk: by the bytes of their names, directory by directory,
  * what is in a directory in its place. Paths are relative to the root; a root that is a file is
@@ -32,6 +37,8 @@
  * expression takes (agent/files/regex.h).
  */
 #define SEARCH_FILE_MAX 1000000
+#define SEARCH_LINE_MAX 10000
+#define SEARCH_PASSED_MAX 20
 
 enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 
@@ -48,10 +55,13 @@ struct search {
 struct search_result {
   size_t matches; /* that are in the answer, as the head limit counts them */
   bool is_cut;
+  size_t passed_over; /* lines */
+  char first[96];     /* of them, as `path:number`; a long path is cut */
+  size_t missed;      /* directories that could not be looked into */
 };
 
-/* Adds to the content. -1 for a pattern or a glob that does not compile, and where it cannot be
-   told in bounded time whether a line matches; the content is then of no use. */
+/* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that may not be
+   read, and where a search fails for a line; the content is then of no use. */
 int search_run(const struct search *self, struct text *content, struct search_result *result,
                struct error *error);
 

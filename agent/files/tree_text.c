@@ -137,6 +137,7 @@ static void read_lines(struct drawing *self, struct level *level) {
     if (!is_excluded(self, &line))
       keep_line(self, level, &line);
   }
+  self->result->missed += errno != 0 && errno != ENOENT; /* half a listing */
   heap_sort(&level->lines);
 }
 
@@ -208,7 +209,13 @@ static void draw(struct drawing *self) {
     if (!line->is_directory || self->depth >= self->max_depth)
       continue;
     DIR *below = directory_open_below(dirfd(level->directory), line->name);
-    if (below != NULL) { /* a link is not opened */
+    if (below == NULL) {
+      /* The others: a link is not opened, or it is there no more. */
+      self->result->missed += errno != ELOOP && errno != ENOTDIR && errno != ENOENT;
+    } else if (self->depth == WALK_DEPTH_MAX) {
+      closedir(below);
+      self->result->missed++;
+    } else {
       text_add_string(&self->indentation, is_last ? "    " : "│   ");
       push(self, below);
     }
@@ -253,9 +260,7 @@ int tree_text_write(struct tree_text *self, const char *path, unsigned max_depth
                     const char *const *exclude_globs, struct text *content, struct error *error) {
   *self = (struct tree_text){0};
   struct drawing *drawing = memory_allocate(sizeof *drawing);
-  *drawing = (struct drawing){.max_depth = max_depth < WALK_DEPTH_MAX ? max_depth : WALK_DEPTH_MAX,
-                              .result = self,
-                              .content = content};
+  *drawing = (struct drawing){.max_depth = max_depth, .result = self, .content = content};
   int result = take_globs(drawing, exclude_globs, error);
   if (result == 0)
     result = draw_root(drawing, path, error);

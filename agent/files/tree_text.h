@@ -32,6 +32,7 @@
 
 struct tree_text {
   size_t entries; /* lines below the root's */
+  size_t missed;  /* directories that could not be looked into, or not to their end */
   bool cut;       /* there are more; the text ends with a whole line */
 };
 

@@ -39,6 +39,15 @@ enum claim_verdict claim_judge(const struct claim *self, const char *value, size
   return self->delivered == 0 ? CLAIM_PENDING : CLAIM_FORGOTTEN;
 }
 
+bool claim_is_unchanged(const struct claim *self, struct claim_memory *memory, const char *value,
+                        size_t length) {
+  if (memory->text[0] == '\0' || memory->delivered != self->delivered)
+    (void)claim_text(self, self->delivered, memory->text);
+  memory->delivered = self->delivered;
+  return value != NULL && strlen(memory->text) == length &&
+         memcmp(value, memory->text, length) == 0;
+}
+
 size_t claim_text(const struct claim *self, uint64_t number, char out[CLAIM_TEXT_SIZE]) {
   return (size_t)snprintf(out, CLAIM_TEXT_SIZE, "%" PRIu64 ":%016" PRIx64 ":%" PRIu64,
                           self->generation, self->nonce, number);

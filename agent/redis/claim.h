@@ -31,6 +31,17 @@ void claim_init(struct claim *self, uint64_t nonce, const char *value, size_t le
 /* What the value of the key says of the window that was sent last, number `delivered` + 1. */
 enum claim_verdict claim_judge(const struct claim *self, const char *value, size_t length);
 
+/* The value that the key has while nothing happens, so that it need not be written each time. All
+   zero: none yet. */
+struct claim_memory {
+  char text[CLAIM_TEXT_SIZE];
+  uint64_t delivered;
+};
+
+/* The value is the one that the last delivered window left behind: there is nothing to judge. */
+bool claim_is_unchanged(const struct claim *self, struct claim_memory *memory, const char *value,
+                        size_t length);
+
 /* The value that this window leaves behind, with a NUL; returns its length. */
 size_t claim_text(const struct claim *self, uint64_t number, char out[CLAIM_TEXT_SIZE]);
 

@@ -56,8 +56,7 @@ struct delivery {
   struct transaction now;   /* what is waited for */
   struct transaction ahead; /* the window behind it, without its EXEC; empty: there is none */
   struct question question;
-  char expected[CLAIM_TEXT_SIZE]; /* what `committed` holds while nothing happens */
-  uint64_t expected_number;
+  struct claim_memory expected;
   char *with_claim; /* what the owner does with the claim; NULL: nothing */
 };
 
@@ -309,17 +308,8 @@ void delivery_look(struct delivery *self) {
   next_request(self);
 }
 
-/* Mostly nothing has happened, and nobody need take it apart. */
-static bool is_expected(struct delivery *self, const char *committed, size_t length) {
-  if (self->expected_number != self->claim.delivered)
-    (void)claim_text(&self->claim, self->claim.delivered, self->expected);
-  self->expected_number = self->claim.delivered;
-  return committed != NULL && strlen(self->expected) == length &&
-         memcmp(committed, self->expected, length) == 0;
-}
-
 bool delivery_is_ours(struct delivery *self, const char *committed, size_t length) {
-  if (is_expected(self, committed, length))
+  if (claim_is_unchanged(&self->claim, &self->expected, committed, length))
     return true;
   enum claim_verdict verdict = claim_judge(&self->claim, committed, length);
   if (verdict != CLAIM_PENDING)

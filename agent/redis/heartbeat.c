@@ -15,6 +15,7 @@
 #include "agent/loop_event.h"
 #include "agent/redis/command.h"
 #include "agent/redis/link.h"
+#include "agent/redis/visibility.h"
 #include "wire/beat.h"
 #include "wire/memory.h"
 #include "wire/step.h"
@@ -34,24 +35,31 @@ enum state { STOPPED, CLAIMED, BEATING, ENDING };
 struct heartbeat {
   const struct heartbeat_handler *handler;
   void *owner;
+  const struct log *log;
   const struct keys *keys;
   struct link *link;
   struct event *tick;
   char *look;      /* GET committed */
   char *beat;      /* SET heartbeat and the look; NULL: to be encoded */
+  char *value;     /* in there */
   char *full_beat; /* EXPIRE heartbeat and the look, when Redis has no room */
   bool in_flight;  /* what `beat` says */
   enum state state;
   char known[KNOWN_SIZE]; /* the answers to a beat while nothing happens; empty: none was taken */
   const char *committed;  /* in there */
   unsigned unanswered;    /* commands; of a beat, both or the second */
-  bool full;              /* Redis had no room for the last SET */
+  bool full;              /* Redis had no room for what was sent last */
+  bool no_room;           /* it had none for the last SET */
+  struct visibility visibility;
 };
+
+static void make_value(const struct heartbeat *self, char out[BEAT_JSON_SIZE]) {
+  (void)beat_json(clock_unix_ms(), (int)getpid(), self->handler->step_in_flight(self->owner), out);
+}
 
 static char *encode(const struct heartbeat *self, bool with_look) {
   char value[BEAT_JSON_SIZE];
-  (void)beat_json(clock_unix_ms(), (int)getpid(), self->handler->step_in_flight(self->owner),
-                  value);
+  make_value(self, value);
   const char *const commands[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
       {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
   return command_list_new(commands, with_look ? BEAT_COMMANDS : 1);
@@ -65,13 +73,16 @@ char *heartbeat_command(const struct heartbeat *self) {
    idle agents do nothing else. */
 static const char *next_beat(struct heartbeat *self) {
   bool in_flight = self->handler->step_in_flight(self->owner);
-  if (self->beat != NULL && in_flight == self->in_flight) {
-    beat_set_time(self->beat, clock_unix_ms());
+  if (self->beat != NULL && in_flight == self->in_flight &&
+      beat_set_time(self->value, clock_unix_ms()))
     return self->beat;
-  }
   free(self->beat);
   self->in_flight = in_flight;
-  return self->beat = encode(self, true);
+  self->beat = encode(self, true);
+  /* Behind the key: a job id may hold anything. */
+  char *key = strstr(self->beat, self->keys->heartbeat);
+  self->value = strchr(key + strlen(self->keys->heartbeat), '{');
+  return self->beat;
 }
 
 /* A Redis without room refuses a SET, but lets what is there live on. */
@@ -100,6 +111,8 @@ static void collect(struct heartbeat *self) {
     return;
   self->unanswered = 0;
   link_works(self->link);
+  self->no_room = false;
+  visibility_confirm(&self->visibility);
   size_t end = strlen("\r\n");
   if (!self->handler->committed(self->owner, self->committed, strlen(self->committed) - end))
     heartbeat_stop(self);
@@ -108,6 +121,23 @@ static void collect(struct heartbeat *self) {
 static void end(struct heartbeat *self) {
   heartbeat_stop(self);
   self->handler->ended(self->owner);
+}
+
+/* Redis may be there, and only the way to it closed: no name server, no room for a client more. */
+static void take_detour(struct heartbeat *self) {
+  char value[BEAT_JSON_SIZE];
+  make_value(self, value);
+  if (self->handler->detour(self->owner, value, SECONDS_TEXT))
+    visibility_confirm(&self->visibility);
+}
+
+static void beat_again(struct heartbeat *self) {
+  if (self->unanswered > 0)
+    self->handler->silent(self->owner);
+  if (self->unanswered > BEAT_COMMANDS)
+    link_drop(self->link, "no answer in time");
+  else
+    beat(self);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *context) {
@@ -125,14 +155,13 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
     return;
   }
   collect(self);
-  if (self->state != BEATING || !link_is_up(self->link))
+  if (self->state != BEATING)
     return;
-  if (self->unanswered > 0)
-    self->handler->silent(self->owner);
-  if (self->unanswered > BEAT_COMMANDS)
-    link_drop(self->link, "no answer in time");
+  if (link_is_up(self->link))
+    beat_again(self);
   else
-    beat(self);
+    take_detour(self);
+  visibility_check(&self->visibility, self->no_room);
 }
 
 static void take_committed(struct heartbeat *self, const redisReply *reply) {
@@ -160,16 +189,27 @@ static void take_refusal(struct heartbeat *self, const char *text) {
   self->handler->failed(self->owner, &error);
 }
 
+/* Without a key EXPIRE does nothing. */
+static void take_beat(struct heartbeat *self, const redisReply *reply) {
+  bool set = reply->type != REDIS_REPLY_INTEGER;
+  link_works(self->link);
+  self->no_room &= !set;
+  if (set || reply->integer == 1)
+    visibility_confirm(&self->visibility);
+}
+
 static void take(struct heartbeat *self, const redisReply *reply, bool of_look) {
   bool refused = reply->type == REDIS_REPLY_ERROR;
   if (!of_look)
     self->full = refused && strncmp(reply->str, "OOM ", 4) == 0;
-  if (refused && !(self->full && !of_look))
+  if (self->full && !of_look)
+    self->no_room = true;
+  else if (refused)
     take_refusal(self, reply->str);
   else if (of_look)
     take_committed(self, reply);
   else
-    link_works(self->link);
+    take_beat(self, reply);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -188,6 +228,7 @@ static void on_reply(void *owner, const redisReply *reply) {
 static void on_down(void *owner) {
   struct heartbeat *self = owner;
   self->unanswered = 0;
+  self->no_room = false;
   if (self->state == ENDING)
     end(self);
 }
@@ -209,7 +250,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
   static const struct link_handler link_handler = {
       .up = on_up, .reply = on_reply, .down = on_down, .failed = on_failed};
   struct heartbeat *self = memory_allocate(sizeof *self);
-  *self = (struct heartbeat){.handler = handler, .owner = owner, .keys = keys};
+  *self = (struct heartbeat){.handler = handler, .owner = owner, .log = log, .keys = keys};
   const char *const full_beat[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
       {"EXPIRE", keys->heartbeat, SECONDS_TEXT}, {"GET", keys->committed}};
   self->full_beat = command_list_new(full_beat, BEAT_COMMANDS);
@@ -239,6 +280,7 @@ void heartbeat_free(struct heartbeat *self) {
 
 void heartbeat_start(struct heartbeat *self) {
   self->state = CLAIMED;
+  visibility_init(&self->visibility, self->log);
   loop_timer_start(self->tick, CONNECT_MS);
 }
 

@@ -20,6 +20,8 @@
  *   heartbeat_start     the job is claimed
  *     committed()       what the key `committed` held at a beat, or before the first one on a new
  *                       connection; false: the job is another agent's, and the heartbeat stops
+ *     detour()          there is no connection: this beat is the owner's to bring, if it can; true:
+ *                       the one that it brought before has arrived
  *     silent()          Redis has not answered the beat before this one
  *     failed()          an error that does not pass: the heartbeat has stopped
  *   heartbeat_end       nobody is there any more
@@ -28,7 +30,8 @@
  *   heartbeat_stop      whose the key is now is not known: it is left alone
  *
  * A beat is one wake-up: its answer is read when the next one is due. So an idle agent costs next
- * to nothing, and committed() is told what was HEARTBEAT_MS ago.
+ * to nothing, and committed() is told what was HEARTBEAT_MS ago. The log says when nobody can see
+ * the key (visibility.h).
  */
 #define HEARTBEAT_MS 2000
 #define HEARTBEAT_SECONDS 10
@@ -38,6 +41,7 @@ struct heartbeat;
 struct heartbeat_handler {
   bool (*step_in_flight)(void *owner);
   bool (*committed)(void *owner, const char *value, size_t length); /* NULL: there is none */
+  bool (*detour)(void *owner, const char *value, const char *seconds);
   void (*silent)(void *owner);
   void (*ended)(void *owner);
   void (*failed)(void *owner, const struct error *error);

@@ -131,6 +131,7 @@ void hold_delivered(struct hold *self) {
       drop_first(self);
   }
   self->bytes -= self->window.length;
+  self->gone += self->window.length;
   self->window = self->behind;
   self->behind = (struct hold_window){0};
 }

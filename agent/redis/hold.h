@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 /*
@@ -42,6 +43,7 @@ struct hold {
   struct hold_chunk *spares; /* emptied; at most a window's */
   int spare_count;
   size_t bytes;    /* not delivered */
+  uint64_t gone;   /* bytes that were delivered, ever */
   size_t reserved; /* what hold_reserve gave room for */
   struct hold_window window;
   struct hold_window behind;

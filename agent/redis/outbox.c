@@ -22,7 +22,13 @@ struct outbox {
   size_t hold_bytes;
   size_t room_bytes; /* there is room again when no more is held */
   bool waited_for;
+  uint64_t beat_start; /* of the last beat, in all that was ever held */
+  size_t beat_length;  /* 0: there was none */
 };
+
+static bool holds_beat(const struct outbox *self) {
+  return self->beat_length > 0 && self->hold.gone <= self->beat_start;
+}
 
 void outbox_event(struct outbox *self, const struct step_event *event) {
   records_event(&self->records, event);
@@ -49,6 +55,16 @@ void outbox_return(struct outbox *self, const struct taken *taken) {
   records_return(&self->records, taken);
 }
 
+bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
+  if (holds_beat(self))
+    return false;
+  size_t before = self->hold.bytes;
+  records_beat(&self->records, value, seconds);
+  self->beat_start = self->hold.gone + before;
+  self->beat_length = self->hold.bytes - before;
+  return true;
+}
+
 void outbox_farewell(struct outbox *self) {
   records_farewell(&self->records);
 }
@@ -64,7 +80,7 @@ bool outbox_is_full(struct outbox *self, size_t more) {
 }
 
 bool outbox_is_empty(const struct outbox *self) {
-  return self->hold.bytes == 0;
+  return self->hold.bytes == (holds_beat(self) ? self->beat_length : 0);
 }
 
 bool outbox_had_owner(const struct outbox *self) {
@@ -138,7 +154,7 @@ static void on_claimed(void *owner) {
 
 static void on_delivered(void *owner) {
   struct outbox *self = owner;
-  if (self->hold.bytes == 0)
+  if (outbox_is_empty(self))
     self->handler->empty(self->owner);
   if (self->waited_for && self->hold.bytes <= self->room_bytes) {
     self->waited_for = false;

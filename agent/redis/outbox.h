@@ -25,7 +25,7 @@
  *   outbox_event …, outbox_flush       a batch leaves together
  *   outbox_result, outbox_flush
  *     room()              after outbox_is_full: it no longer is
- *     empty()             everything is delivered
+ *     empty()             everything is delivered, but perhaps for a beat
  *     forgotten()         Redis came back without what it had acknowledged
  *     gone()              Redis was lost, and one more attempt to come back to it has failed
  *     failed()            an error that does not pass: nothing more will be sent
@@ -71,12 +71,18 @@ void outbox_removal_of_copy(struct outbox *self, const struct taken *taken);
 void outbox_return(struct outbox *self, const struct taken *taken);
 void outbox_farewell(struct outbox *self);
 
+/* The agent is there. At most one such record is held: false, and nothing is done, as long as the
+   one before is not delivered. */
+bool outbox_beat(struct outbox *self, const char *value, const char *seconds);
+
 /* Everything so far is to leave: at once, or with what follows the window that is on its way. */
 void outbox_flush(struct outbox *self);
 
 /* There is no room for so many bytes more; an empty one has room for everything. Whoever is told so
    waits for room(), and asks again. */
 bool outbox_is_full(struct outbox *self, size_t more);
+
+/* Also when it holds a beat and nothing else, which nobody waits for. */
 bool outbox_is_empty(const struct outbox *self);
 
 /* See delivery_had_owner, delivery_look and delivery_is_ours. */

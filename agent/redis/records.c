@@ -183,6 +183,15 @@ void records_refresh(struct records *self) {
   put(self, &piece);
 }
 
+void records_beat(struct records *self, const char *value, const char *seconds) {
+  struct piece piece = {0};
+  add(&piece,
+      (struct command_word[]){command_word("SET"), command_word(self->keys->heartbeat),
+                              command_word(value), command_word("EX"), command_word(seconds)},
+      5);
+  put(self, &piece);
+}
+
 void records_farewell(struct records *self) {
   struct piece piece = {0};
   add(&piece, (struct command_word[]){command_word("DEL"), command_word(self->keys->heartbeat)}, 2);

@@ -60,6 +60,9 @@ void records_return(struct records *self, const struct taken *taken);
    earlier agent gave a time. */
 void records_refresh(struct records *self);
 
+/* The agent is there: what the heartbeat says where it has no connection. */
+void records_beat(struct records *self, const char *value, const char *seconds);
+
 /* The agent is not there any more: its heartbeat ends. */
 void records_farewell(struct records *self);
 

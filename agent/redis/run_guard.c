@@ -14,6 +14,7 @@
 struct run_guard {
   void (*done)(void *owner, enum run_guard_answer answer, const char *why);
   void *owner;
+  struct log log; /* the link's: what is wrong the owner hears, once */
   struct link *link;
   struct event *finish; /* when the time is up, or as soon as the link no longer is on the stack */
   char *question;
@@ -79,9 +80,15 @@ struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
   self->question = command_new((const char *[]){"SISMEMBER", RUN_GUARD_KEY, run_id}, 3);
   self->finish = loop_timer_new(base, on_finish, self);
   loop_timer_start(self->finish, RUN_GUARD_MS);
-  struct link_options options = {
-      .url = url, .role = "run guard", .name = name, .largest_string = STEP_PAYLOAD_MAX};
-  self->link = link_new(base, log, &options, &link_handler, self);
+  struct link_options options = {.url = url,
+                                 .role = "run guard",
+                                 .name = name,
+                                 .patient = true,
+                                 .largest_string = STEP_PAYLOAD_MAX};
+  self->log = *log;
+  if (self->log.least > LOG_DEBUG)
+    self->log.least = LOG_ERROR;
+  self->link = link_new(base, &self->log, &options, &link_handler, self);
   (void)link_start(self->link);
   return self;
 }

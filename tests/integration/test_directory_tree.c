@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/events.h"
 #include "tests/support/kind_rows.h"
 
 #define TREE "\"kind\":\"directoryTree\",\"path\":"
@@ -57,12 +58,29 @@ static void what_cannot_be_done_is_said(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
+/* Deeper than a walk goes; nothing else is closed to root. */
+static void what_is_missing_is_told(void **state) {
+  struct job *job = *state;
+  char path[2 * 260 + 8] = "";
+  for (size_t i = 0; i < 260; i++)
+    memcpy(path + 2 * i, "d/", 3);
+  memcpy(path + 2 * 260, "file", 5);
+  kind_rows_file(job, path, "x");
+  job_start_agent(job, NULL);
+  const cJSON *step = kind_rows_step(job, TREE "\".\",\"maxDepth\":1000");
+  const cJSON *result = job_run(job, step);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  assert_string_equal(events_lines(job, step, "stderr"),
+                      "1 directories could not be looked into\n");
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_tree_is_as_in_the_contract),
       TEST(what_cannot_be_done_is_said),
+      TEST(what_is_missing_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,6 +277,24 @@ static void a_permission_that_is_taken_away_is_said(void **state) {
   }
 }
 
+/* Nor does it try to remove it, and tell of that too. */
+static void a_heartbeat_that_is_refused_ends_by_itself(void **state) {
+  struct job *job = *state;
+  job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
+  start_as_clerk(job);
+  job_run(job, job_step(job, "true", NULL));
+  job_do(job, "ACL SETUSER clerk resetkeys ~sandbox:*:in ~sandbox:*:inflight ~sandbox:*:committed "
+              "~sandbox:*:events ~sandbox:*:results ~sandbox:*:started");
+  job_expect_exit(job, 3);
+  const char *log = agent_process_log(job->agent);
+  const char *refused =
+      job_format(job, "redis refuses the heartbeat sandbox:%s:heartbeat", job->id);
+  const char *error = strstr(log, " ERROR ");
+  if (error == NULL || strstr(error, refused) == NULL || strstr(error + 1, " ERROR ") != NULL)
+    job_fail(job, "not one error `%s`", refused);
+  job_expect_keys(job, "committed", "events", "heartbeat", NULL);
+}
+
 static int no_setup(void **state) {
   *state = NULL;
   return 0;
@@ -301,6 +319,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_permission_that_is_missing_is_said_at_boot,
                                       job_setup_server, job_teardown),
       cmocka_unit_test_setup_teardown(a_permission_that_is_taken_away_is_said, job_setup_server,
+                                      job_teardown),
+      cmocka_unit_test_setup_teardown(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server,
                                       job_teardown),
   };
   return cmocka_run_group_tests_name("errors", tests, NULL, NULL);

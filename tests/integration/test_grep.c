@@ -98,6 +98,39 @@ static void a_cut_is_clear(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
+/* Deeper than a walk goes; nothing else is closed to root. */
+static void make_deep(struct job *job) {
+  char path[2 * 260 + 8] = "";
+  for (size_t i = 0; i < 260; i++)
+    memcpy(path + 2 * i, "d/", 3);
+  memcpy(path + 2 * 260, "file", 5);
+  kind_rows_file(job, path, "x");
+}
+
+static void what_is_missing_is_told(void **state) {
+  struct job *job = *state;
+  enum { LENGTH = 10001 };
+  make_deep(job);
+  char *text = malloc(LENGTH + 32);
+  assert_non_null(text);
+  memset(text, 'a', LENGTH);
+  memcpy(text + LENGTH, "\nyes\nyes\n", 10);
+  kind_rows_file(job, "f", text);
+  free(text);
+  static const struct kind_row rows[] = {
+      {GREP "\".\",\"pattern\":\"x\"", 0, "[]", "1 directories could not be looked into"},
+      {GREP "\"f\",\"pattern\":\"(a|aa)+b?$$(?<=!)|s\"", 0,
+       "[" MATCH("f", 2, "yes") "," MATCH("f", 3, "yes") "]",
+       "grep passed over 1 lines that are too long for the pattern, the first in f:1"},
+      {GREP "\".\",\"pattern\":\"(a|aa)+b?$$(?<=!)|s\",\"headLimit\":1", 0,
+       "[" MATCH("f", 2, "yes") "]",
+       "grep truncated at 1 matches; "
+       "grep passed over 1 lines that are too long for the pattern, the first in f:1; "
+       "1 directories could not be looked into"},
+  };
+  run(job, rows, sizeof rows / sizeof *rows);
+}
+
 static void what_cannot_be_done_is_said(void **state) {
   struct job *job = *state;
   kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
@@ -127,6 +160,7 @@ int main(void) {
       TEST(modes_are_as_in_the_contract),
       TEST(patterns_are_those_that_models_write),
       TEST(a_cut_is_clear),
+      TEST(what_is_missing_is_told),
       TEST(what_cannot_be_done_is_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

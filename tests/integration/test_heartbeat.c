@@ -200,6 +200,44 @@ static void a_dead_connection_does_not_end_it(void **state) {
   proxy_stop(proxy);
 }
 
+static long long of_connection(struct job *job) {
+  redisReply *clients = job_ask(job, "CLIENT LIST");
+  const char *name = strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat", job->id));
+  long long id = 0;
+  for (const char *line = clients->str; name != NULL && line < name; line = strchr(line, '\n') + 1)
+    assert_int_equal(sscanf(line, "id=%lld", &id), 1);
+  freeReplyObject(clients);
+  return name != NULL ? id : 0;
+}
+
+static bool has_connection(void *context) {
+  return of_connection(context) != 0;
+}
+
+/* Its other connections are there, and no new one is let in. */
+static void without_a_connection_it_goes_with_what_the_agent_says(void **state) {
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
+  long long id = of_connection(job);
+  job_do(job, "CONFIG SET maxclients 1");
+  job_do(job, "CLIENT KILL ID %lld", id);
+  int64_t end = wait_now_ms() + LIFE_MS + PERIOD_MS;
+  while (wait_now_ms() < end) {
+    if (time_left(job) < LIFE_MS - 3 * PERIOD_MS)
+      job_fail(job, "the heartbeat has %lld ms to live", time_left(job));
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  }
+  assert_false(has_connection(job));
+  job_do(job, "CONFIG SET maxclients 1000");
+  assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
+  expect_steady(job, 3000);
+  assert_null(strstr(agent_process_log(job->agent), "not visible"));
+  job_shut_down(job);
+  expect_gone_for_good(job);
+}
+
 static void it_ends_with_a_shutdown(void **state) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
@@ -291,6 +329,7 @@ int main(void) {
       TEST(commands_that_burn_do_not_delay_it),
       TEST_SERVER(output_that_nobody_takes_does_not_delay_it),
       TEST_SERVER(a_dead_connection_does_not_end_it),
+      TEST_SERVER(without_a_connection_it_goes_with_what_the_agent_says),
       TEST(it_ends_with_a_shutdown),
       TEST(it_ends_with_a_signal),
       TEST(it_outlives_a_kill_by_its_time),

@@ -117,14 +117,35 @@ static void at_most_a_thousand(void **state) {
   }
 }
 
+/* Deeper than a walk goes; nothing else is closed to root. */
+static void what_is_missing_is_told(void **state) {
+  struct job *job = *state;
+  char path[2 * 260 + 8] = "";
+  for (size_t i = 0; i < 260; i++)
+    memcpy(path + 2 * i, "d/", 3);
+  memcpy(path + 2 * 260, "file", 5);
+  kind_rows_file(job, path, "x");
+  job_start_agent(job, NULL);
+  for (int many = 0; many < 2; many++) {
+    for (int i = 0; i < 1000 * many; i++)
+      kind_rows_file(job, job_format(job, "many/%04d", i), "");
+    const cJSON *step = kind_rows_step(job, LIST "\".\",\"maxDepth\":1000");
+    const cJSON *result = job_run(job, step);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+    assert_string_equal(events_lines(job, step, "stderr"),
+                        many == 0 ? "1 directories could not be looked into\n"
+                                  : "directory truncated at 1000 entries; "
+                                    "1 directories could not be looked into\n");
+  }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(entries_are_as_in_the_contract),
-      TEST(the_largest_come_first),
-      TEST(what_is_no_directory_is_refused),
-      TEST(at_most_a_thousand),
+      TEST(entries_are_as_in_the_contract),  TEST(the_largest_come_first),
+      TEST(what_is_no_directory_is_refused), TEST(at_most_a_thousand),
+      TEST(what_is_missing_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

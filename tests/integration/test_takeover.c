@@ -107,6 +107,32 @@ static void one_that_slept_answers_nothing(void **state) {
   assert_int_equal(job_length(job, "results"), 0);
 }
 
+static bool waits_for_a_step(void *context) {
+  struct job *job = context;
+  redisReply *clients = job_ask(job, "CLIENT LIST");
+  bool waits = false;
+  for (char *line = strtok(clients->str, "\n"); line != NULL; line = strtok(NULL, "\n"))
+    waits |= strstr(line, job->id) != NULL && strstr(line, " cmd=blmove ") != NULL &&
+             strstr(line, " flags=b ") != NULL;
+  freeReplyObject(clients);
+  return waits;
+}
+
+/* It has been given the shutdown, and hears of the other one only when it has taken it. */
+static void one_that_is_shut_down_does_not_wait(void **state) {
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
+  job_push_shutdown(job);
+  job_wait_length(job, "inflight", 1);
+  struct agent_process *first = job->agent;
+  job->agent = NULL;
+  job_do(job, "SET sandbox:%s:committed 7:0000000000000007:1", job->id);
+  assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
+  expect_superseded(first);
+}
+
 /* Whichever of the two has asked for it: it is answered, once. */
 static void steps_go_on_while_there_are_two(void **state) {
   enum { STEPS = 30, AT = 10 };
@@ -134,6 +160,7 @@ int main(void) {
                                       job_teardown),
       cmocka_unit_test_setup_teardown(no_line_comes_after_the_takeover, job_setup, job_teardown),
       cmocka_unit_test_setup_teardown(one_that_slept_answers_nothing, job_setup, job_teardown),
+      cmocka_unit_test_setup_teardown(one_that_is_shut_down_does_not_wait, job_setup, job_teardown),
       cmocka_unit_test_setup_teardown(steps_go_on_while_there_are_two, job_setup, job_teardown),
   };
   return cmocka_run_group_tests_name("takeover", tests, NULL, NULL);

@@ -41,11 +41,23 @@ static void it_gets_another_time_in_place(void **state) {
   (void)state;
   char json[BEAT_JSON_SIZE], text[128], expected[128];
   (void)beat_json(CONTRACT_MS, 42, false, json);
-  snprintf(text, sizeof text, "$3\r\nSET\r\n%s\r\n1,2", json);
-  beat_set_time(text, CONTRACT_MS + 98765432);
+  snprintf(text, sizeof text, "%s\r\n1,2", json);
+  assert_true(beat_set_time(text, CONTRACT_MS + 98765432));
   (void)beat_json(CONTRACT_MS + 98765432, 42, false, json);
-  snprintf(expected, sizeof expected, "$3\r\nSET\r\n%s\r\n1,2", json);
+  snprintf(expected, sizeof expected, "%s\r\n1,2", json);
   assert_string_equal(text, expected);
+}
+
+static void a_time_that_is_longer_or_shorter_it_does_not_get(void **state) {
+  (void)state;
+  static const int64_t others[] = {
+      INT64_C(10000000000000), INT64_C(999999999999), 0, -1, INT64_MIN, INT64_MAX};
+  char json[BEAT_JSON_SIZE], before[BEAT_JSON_SIZE];
+  (void)beat_json(CONTRACT_MS, 42, false, json);
+  (void)beat_json(CONTRACT_MS, 42, false, before);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_false(beat_set_time(json, others[i]));
+  assert_string_equal(json, before);
 }
 
 int main(void) {
@@ -54,6 +66,7 @@ int main(void) {
       cmocka_unit_test(without_a_step_it_says_so),
       cmocka_unit_test(the_longest_fits),
       cmocka_unit_test(it_gets_another_time_in_place),
+      cmocka_unit_test(a_time_that_is_longer_or_shorter_it_does_not_get),
   };
   return cmocka_run_group_tests_name("beat", tests, NULL, NULL);
 }

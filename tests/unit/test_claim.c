@@ -128,6 +128,24 @@ static void what_no_agent_wrote_is_nobodys_claim(void **state) {
   assert_int_equal(claim.generation, 1);
 }
 
+static void what_is_unchanged_need_not_be_judged(void **state) {
+  (void)state;
+  struct claim_memory memory = {0};
+  struct claim claim = owner_at(0);
+  assert_true(claim_is_unchanged(&claim, &memory, "3:" OURS ":0", 20));
+  assert_false(claim_is_unchanged(&claim, &memory, "3:" OURS ":1", 20));
+  for (claim.delivered = 1; claim.delivered < 1000; claim.delivered += 99) {
+    char value[CLAIM_TEXT_SIZE];
+    size_t length = claim_text(&claim, claim.delivered, value);
+    for (int i = 0; i < 2; i++) {
+      assert_true(claim_is_unchanged(&claim, &memory, value, length));
+      assert_false(claim_is_unchanged(&claim, &memory, value, length - 1));
+      assert_false(claim_is_unchanged(&claim, &memory, "4:" OURS ":1", 20));
+      assert_false(claim_is_unchanged(&claim, &memory, NULL, 0));
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_agent_raises_the_generation),
@@ -137,6 +155,7 @@ int main(void) {
       cmocka_unit_test(an_earlier_owner_later_on_means_that_redis_went_back),
       cmocka_unit_test(a_later_owner_has_taken_over),
       cmocka_unit_test(what_no_agent_wrote_is_nobodys_claim),
+      cmocka_unit_test(what_is_unchanged_need_not_be_judged),
   };
   return cmocka_run_group_tests_name("claim", tests, NULL, NULL);
 }

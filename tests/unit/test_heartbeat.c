@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "agent/clock.h"
 #include "agent/redis/heartbeat.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
@@ -18,6 +20,20 @@
 
 #define TIMES 20
 #include "tests/support/fast_loop.h"
+
+/* What is added to the time of day. */
+static int64_t unix_offset_ms;
+
+/* These stand before the program's own. */
+int64_t clock_monotonic_ms(void) {
+  return wait_now_ms() * TIMES;
+}
+
+int64_t clock_unix_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + unix_offset_ms;
+}
 
 #define TIMED_SET "SET sandbox:j:heartbeat {\"Ts\":%lld,"
 
@@ -29,6 +45,7 @@ struct scene {
   struct keys keys;
   struct heartbeat *heartbeat;
   const char *to_set; /* the answer to SET; NULL: none, nor to what follows */
+  const char *to_expire;
   const char *to_get; /* to GET committed */
   bool deaf;
   bool in_flight;
@@ -37,6 +54,9 @@ struct scene {
   int expires;
   int looked; /* committed() */
   char committed[64];
+  int detours;
+  char detour[128];
+  bool arrives; /* what takes the detour */
   int silent;
   int ended;
   int failed;
@@ -47,10 +67,11 @@ static const char *answer(void *owner, const char *command) {
   struct scene *scene = owner;
   bool set = strncmp(command, "SET ", 4) == 0, get = strncmp(command, "GET ", 4) == 0;
   scene->sets += set;
-  scene->expires += strncmp(command, "EXPIRE ", 7) == 0;
+  bool expire = strncmp(command, "EXPIRE ", 7) == 0;
+  scene->expires += expire;
   if (!set && !get) {
     scene->deaf = false; /* a new connection */
-    return strncmp(command, "EXPIRE ", 7) == 0 ? ":1\r\n" : "+OK\r\n";
+    return expire ? scene->to_expire : "+OK\r\n";
   }
   scene->deaf |= set && scene->to_set == NULL;
   if (scene->deaf)
@@ -72,6 +93,14 @@ static bool on_committed(void *owner, const char *value, size_t length) {
   return scene->is_ours;
 }
 
+static bool on_detour(void *owner, const char *value, const char *seconds) {
+  struct scene *scene = owner;
+  bool arrived = scene->detours > 0 && scene->arrives;
+  scene->detours++;
+  snprintf(scene->detour, sizeof scene->detour, "%s %s", value, seconds);
+  return arrived;
+}
+
 static void on_silent(void *owner) {
   ((struct scene *)owner)->silent++;
 }
@@ -86,9 +115,10 @@ static void on_failed(void *owner, const struct error *error) {
   strcpy(scene->error, error->text);
 }
 
-static int set_up_at(void **state, bool tcp) {
+static int set_up_at(void **state, bool tcp, const char *job_id) {
   static const struct heartbeat_handler handler = {.step_in_flight = step_in_flight,
                                                    .committed = on_committed,
+                                                   .detour = on_detour,
                                                    .silent = on_silent,
                                                    .ended = on_ended,
                                                    .failed = on_failed};
@@ -102,7 +132,9 @@ static int set_up_at(void **state, bool tcp) {
   scene->to_set = "+OK\r\n";
   scene->to_get = "$5\r\n1:2:3\r\n";
   scene->is_ours = true;
-  keys_init(&scene->keys, "j");
+  scene->to_expire = ":1\r\n";
+  unix_offset_ms = 0;
+  keys_init(&scene->keys, job_id);
   scene->heartbeat = heartbeat_new(scene->loop.base, &scene->log, &scene->url, &scene->keys,
                                    "sandbox:j:heartbeat", &handler, scene);
   *state = scene;
@@ -110,12 +142,16 @@ static int set_up_at(void **state, bool tcp) {
 }
 
 static int set_up(void **state) {
-  return set_up_at(state, true);
+  return set_up_at(state, true, "j");
 }
 
 /* Where answers wake it up. */
 static int set_up_at_socket(void **state) {
-  return set_up_at(state, false);
+  return set_up_at(state, false, "j");
+}
+
+static int set_up_with_a_beat_for_a_job_id(void **state) {
+  return set_up_at(state, true, "j{\"Ts\":1746439200123,");
 }
 
 static int tear_down(void **state) {
@@ -205,6 +241,40 @@ static void each_beat_has_its_time_and_tells_of_the_step(void **state) {
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
 }
 
+static void the_job_id_may_look_like_a_beat(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  long long last = 0;
+  for (int i = 1; i <= 3; i++) {
+    await(scene, &scene->sets, i);
+    loop_settle(&scene->loop);
+    long long ts;
+    char rest[64];
+    assert_int_equal(sscanf(command_from_end(scene, 1),
+                            "SET sandbox:j{\"Ts\":1746439200123,:heartbeat {\"Ts\":%lld,%63[^\n]",
+                            &ts, rest),
+                     2);
+    assert_true(ts > last);
+    last = ts;
+  }
+}
+
+static void a_time_may_become_longer(void **state) {
+  struct scene *scene = *state;
+  unix_offset_ms = INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
+  start(scene);
+  long long before, after;
+  char rest[64];
+  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
+  assert_in_range(before, 1000, 9000);
+  unix_offset_ms += 100000;
+  await(scene, &scene->sets, 2);
+  loop_settle(&scene->loop);
+  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET "%63[^\n]", &after, rest), 2);
+  assert_in_range(after, 100000, 199999);
+  assert_memory_equal(rest, "\"Pid\":", 6);
+}
+
 /* Before it has a connection, too: what goes with the claim. */
 static void the_command_is_whole(void **state) {
   struct scene *scene = *state;
@@ -290,6 +360,90 @@ static void it_never_gives_up(void **state) {
   assert_int_equal(scene->failed, 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 2);
+}
+
+static int count_in_log(const struct scene *scene, const char *text) {
+  char log[65536] = "";
+  ssize_t length = pread(scene->log.fd, log, sizeof log - 1, 0);
+  assert_in_range(length, 0, sizeof log - 2);
+  int count = 0;
+  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+    count++;
+  return count;
+}
+
+#define NOT_VISIBLE "WARN  redis heartbeat: not visible for 10 s"
+#define VISIBLE_AGAIN "INFO  redis heartbeat: visible again after "
+
+static void lose_connection(struct scene *scene) {
+  fake_redis_refuse(scene->server);
+  fake_redis_close_connection(scene->server);
+}
+
+static void without_a_connection_it_takes_the_detour(void **state) {
+  struct scene *scene = *state;
+  scene->arrives = true;
+  start(scene);
+  await(scene, &scene->sets, 2);
+  assert_int_equal(scene->detours, 0);
+  scene->in_flight = true;
+  lose_connection(scene);
+  int64_t start_ms = wait_now_ms();
+  await(scene, &scene->detours, 8);
+  assert_in_range((wait_now_ms() - start_ms) * TIMES, 7 * HEARTBEAT_MS, 12 * HEARTBEAT_MS);
+  long long ts;
+  char rest[64];
+  assert_int_equal(sscanf(scene->detour, "{\"Ts\":%lld,%63[^\n]", &ts, rest), 2);
+  assert_true(ts > 1700000000000);
+  assert_non_null(strstr(rest, "\"StepInFlight\":true} 10"));
+  fake_redis_accept(scene->server);
+  await(scene, &scene->sets, 5);
+  int detours = scene->detours;
+  await(scene, &scene->sets, 8);
+  assert_int_equal(scene->detours, detours);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(scene->failed, 0);
+}
+
+static void nobody_takes_a_detour_before_the_start_or_behind_the_end(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->server);
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->detours, 0);
+  heartbeat_start(scene->heartbeat);
+  await(scene, &scene->detours, 2);
+  int detours = scene->detours;
+  assert_true(heartbeat_end(scene->heartbeat));
+  let_pass(scene, 3 * HEARTBEAT_MS);
+  assert_int_equal(scene->detours, detours);
+}
+
+static void who_is_not_visible_says_so_once(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  await(scene, &scene->sets, 2);
+  lose_connection(scene);
+  await(scene, &scene->detours, 4);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  await(scene, &scene->detours, 12);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE "\n"), 1);
+  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 0);
+  fake_redis_accept(scene->server);
+  await(scene, &scene->sets, 5);
+  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+}
+
+static void a_detour_makes_it_visible_again(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  lose_connection(scene);
+  await(scene, &scene->detours, 9);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  scene->arrives = true;
+  await(scene, &scene->detours, 18);
+  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }
 
 static void silence_is_told_and_ends_the_connection(void **state) {
@@ -401,6 +555,21 @@ static void a_full_redis_lets_it_live_on(void **state) {
   assert_int_equal(scene->failed, 0);
 }
 
+static void a_full_redis_without_the_key_is_told(void **state) {
+  struct scene *scene = *state;
+  start(scene);
+  scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  await(scene, &scene->expires, 5);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  scene->to_expire = ":0\r\n";
+  await(scene, &scene->expires, 12);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE ": redis has no room for the key\n"), 1);
+  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  scene->to_set = "+OK\r\n";
+  await(scene, &scene->sets, scene->sets + 3);
+  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
+}
+
 static void an_error_that_passes_is_waited_out(void **state) {
   struct scene *scene = *state;
   start(scene);
@@ -432,6 +601,9 @@ int main(void) {
       TEST(it_beats),
       cmocka_unit_test_setup_teardown(it_beats, set_up_at_socket, tear_down),
       TEST(each_beat_has_its_time_and_tells_of_the_step),
+      cmocka_unit_test_setup_teardown(the_job_id_may_look_like_a_beat,
+                                      set_up_with_a_beat_for_a_job_id, tear_down),
+      TEST(a_time_may_become_longer),
       TEST(the_command_is_whole),
       TEST(an_answer_is_read_with_the_next_beat),
       TEST(what_changes_is_told),
@@ -439,6 +611,10 @@ int main(void) {
       TEST(a_key_that_is_gone_is_told),
       TEST(a_lost_connection_comes_back_and_beats_at_once),
       TEST(it_never_gives_up),
+      TEST(without_a_connection_it_takes_the_detour),
+      TEST(nobody_takes_a_detour_before_the_start_or_behind_the_end),
+      TEST(who_is_not_visible_says_so_once),
+      TEST(a_detour_makes_it_visible_again),
       TEST(silence_is_told_and_ends_the_connection),
       TEST(it_stops_when_the_job_is_another_s),
       TEST(after_an_outage_it_does_not_beat_for_another),
@@ -447,6 +623,7 @@ int main(void) {
       TEST(the_end_does_not_wait_for_ever),
       TEST(the_end_does_not_outlive_the_connection),
       TEST(a_full_redis_lets_it_live_on),
+      TEST(a_full_redis_without_the_key_is_told),
       TEST(an_error_that_passes_is_waited_out),
       TEST(an_error_that_does_not_pass_is_told),
   };

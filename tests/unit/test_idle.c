@@ -153,6 +153,40 @@ static void who_is_stuck_asks_nobody(void **state) {
   assert_int_equal(scene->asked, 0);
 }
 
+static int lines_in_log(const struct scene *scene, size_t *longest) {
+  char log[16384] = "";
+  ssize_t length = pread(scene->log.fd, log, sizeof log - 1, 0);
+  assert_in_range(length, 1, sizeof log - 2);
+  int lines = 0;
+  *longest = 0;
+  for (char *at = log, *end; (end = strchr(at, '\n')) != NULL; at = end + 1, lines++)
+    if ((size_t)(end - at) > *longest)
+      *longest = (size_t)(end - at);
+  return lines;
+}
+
+/* Of an id that nobody would want to read as of a Redis that is not there. */
+static void whatever_the_answer_the_log_says_it_in_a_line(void **state) {
+  struct scene *scene = *state;
+  static const char *const answers[] = {":0\r\n", "-ERR no\r\n", NULL};
+  char run[4000];
+  memset(run, 'r', sizeof run - 1);
+  run[sizeof run - 1] = '\0';
+  scene->options.run_id = run;
+  size_t longest;
+  for (int i = 0; i < 3; i++) {
+    scene->answer = answers[i];
+    if (scene->answer == NULL)
+      fake_redis_refuse(scene->server);
+    scene->over = 0;
+    idle_begin(scene->idle);
+    assert_true(loop_until(&scene->loop, loop_is_counted, &scene->over));
+    /* With the line that says that there was no step. */
+    assert_int_equal(lines_in_log(scene, &longest), 2 * (i + 1));
+    assert_in_range(longest, 200, 400);
+  }
+}
+
 static void a_step_wins_over_an_open_question(void **state) {
   struct scene *scene = *state;
   scene->answer = NULL;
@@ -177,6 +211,7 @@ int main(void) {
       TEST(a_run_that_is_over_is_not_waited_for),
       TEST(one_that_is_alive_is_asked_for_again),
       TEST(who_is_stuck_asks_nobody),
+      TEST(whatever_the_answer_the_log_says_it_in_a_line),
       TEST(a_step_wins_over_an_open_question),
   };
   return cmocka_run_group_tests_name("idle", tests, NULL, NULL);

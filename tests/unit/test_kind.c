@@ -41,8 +41,23 @@ static int nothing(const struct step *step, struct answer *answer, struct error 
 
 static int note(const struct step *step, struct answer *answer, struct error *error) {
   (void)error;
-  (void)error_set(&answer->note, "noted %s", step->subject);
+  kind_note(answer, "noted %s", step->subject);
   return say(answer, "content");
+}
+
+static int note_more(const struct step *step, struct answer *answer, struct error *error) {
+  (void)error;
+  kind_note(answer, "noted %s", step->subject);
+  kind_note_missed(answer, 0);
+  kind_note_missed(answer, 3);
+  return 0;
+}
+
+/* What is too long for a note ends where that does. */
+static int note_much(const struct step *step, struct answer *answer, struct error *error) {
+  for (int i = 0; i < 30; i++)
+    kind_note(answer, "0123456789");
+  return note_more(step, answer, error);
 }
 
 static int refuse(const struct step *step, struct answer *answer, struct error *error) {
@@ -152,6 +167,8 @@ static const struct kind test_kinds[] = {
     KIND(echo),
     KIND(nothing),
     KIND(note),
+    KIND(note_more),
+    KIND(note_much),
     KIND(refuse),
     KIND(crash),
     KIND(hang),
@@ -226,6 +243,26 @@ static void a_note_is_an_event(void **state) {
   ended_with(owner, 0, NULL, "content");
   assert_string_equal(owner->events, "started note /the/path\nstderr noted /the/path\n"
                                      "completed exit=0 timedOut=False\n");
+}
+
+static void several_notes_are_one_event(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "note_more", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, NULL);
+  assert_string_equal(owner->events,
+                      "started note_more /the/path\n"
+                      "stderr noted /the/path; 3 directories could not be looked into\n"
+                      "completed exit=0 timedOut=False\n");
+}
+
+static void a_note_has_an_end(void **state) {
+  struct step_owner *owner = *state;
+  start(owner, "note_much", "");
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, NULL);
+  assert_non_null(strstr(owner->events, "stderr 0123456789; 0123456789; "));
+  assert_non_null(strstr(owner->events, "; 012\ncompleted"));
 }
 
 static void a_failure_has_its_reason_and_no_content(void **state) {
@@ -385,6 +422,8 @@ int main(void) {
       TEST(what_it_makes_is_content_and_no_event),
       TEST(no_content_is_null_unless_the_kind_says_so),
       TEST(a_note_is_an_event),
+      TEST(several_notes_are_one_event),
+      TEST(a_note_has_an_end),
       TEST(a_failure_has_its_reason_and_no_content),
       TEST(a_crash_ends_the_step_alone),
       TEST(what_hangs_is_over_at_its_deadline),

@@ -27,15 +27,23 @@ struct wish {
 };
 
 /* The JSON with a NUL, to be freed. */
-static char *list(const char *path, struct wish wish, bool *cut) {
+static char *list_with(const char *path, struct wish wish, struct listing_result *found) {
   struct text content = {0};
   struct error error = {.text = "none"};
   assert_int_equal(
-      listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, cut, &error),
+      listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, found, &error),
       0);
   assert_string_equal(error.text, "none");
   text_add(&content, "", 1);
   return content.bytes;
+}
+
+static char *list(const char *path, struct wish wish, bool *cut) {
+  struct listing_result found = {.is_cut = *cut, .missed = 1};
+  char *json = list_with(path, wish, &found);
+  assert_int_equal(found.missed, 0);
+  *cut = found.is_cut;
+  return json;
 }
 
 /* Each entry's path below the tree, with "/" for a directory, and ":size" when there is one. */
@@ -348,9 +356,10 @@ static void what_may_not_be_read_is_an_entry(void **state) {
   tree_write(tree, "names-only/x", "1", 0600);
   tree_write(tree, "open/x", "1", 0000);
   assert_int_equal(seteuid(65534), 0);
-  bool cut = true;
-  char *json = list(tree->path, (struct wish){.max_depth = 3}, &cut);
+  struct listing_result found;
+  char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
+  assert_int_equal(found.missed, 2); /* closed, names-only/d */
   cJSON *entries = cJSON_Parse(json);
   char text[512];
   describe(text, sizeof text, tree, entries);
@@ -389,9 +398,9 @@ static void what_is_no_directory_is_refused(void **state) {
     (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
     struct text content = {0};
     struct error error = {.text = ""};
-    bool cut = false;
+    struct listing_result found;
     assert_int_equal(seteuid(65534), 0);
-    int result = listing_write(path, 1, LISTING_BY_NAME, true, &content, &cut, &error);
+    int result = listing_write(path, 1, LISTING_BY_NAME, true, &content, &found, &error);
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(result, -1);
     assert_string_equal(error.text, expected);
@@ -442,11 +451,12 @@ static void it_ends_where_a_walk_does(void **state) {
     fd = below;
   }
   close(fd);
-  bool cut = true;
-  char *json = list(tree->path, (struct wish){.max_depth = UINT_MAX}, &cut);
+  struct listing_result found;
+  char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
   cJSON *entries = cJSON_Parse(json);
   assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
-  assert_false(cut);
+  assert_false(found.is_cut);
+  assert_int_equal(found.missed, 1);
   cJSON_Delete(entries);
   free(json);
 }

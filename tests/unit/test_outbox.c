@@ -154,6 +154,41 @@ static void it_is_gone_when_it_could_not_come_back(void **state) {
   assert_false(outbox_is_gone(owner->outbox));
 }
 
+static void one_beat_is_held_at_most(void **state) {
+  struct outbox_owner *owner = *state;
+  outbox_owner_start(owner, 0, 1000000);
+  outbox_owner_delivers(owner);
+  outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
+  assert_true(outbox_beat(owner->outbox, "{1}", "10"));
+  assert_false(outbox_beat(owner->outbox, "{2}", "10"));
+  outbox_owner_put_event(owner, 1, 0);
+  assert_false(outbox_beat(owner->outbox, "{3}", "10"));
+  outbox_owner_delivers(owner);
+  outbox_owner_has_done(owner, "SET " KEY "heartbeat {1} EX 10\n"
+                               "XADD " KEY "events MAXLEN ~ 10000 * data {\n" CLAIM "\n");
+  outbox_owner_put_event(owner, 2, 0);
+  assert_true(outbox_beat(owner->outbox, "{4}", "10"));
+  outbox_owner_delivers(owner);
+  outbox_owner_has_done(owner, "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                               "SET " KEY "heartbeat {4} EX 10\n" CLAIM "\n");
+  assert_true(outbox_beat(owner->outbox, "{5}", "10"));
+}
+
+/* Nobody has to wait for it, nor is it missed. */
+static void a_beat_alone_is_nothing(void **state) {
+  struct outbox_owner *owner = *state;
+  outbox_owner_start(owner, 0, 1000000);
+  outbox_owner_delivers(owner);
+  assert_true(outbox_beat(owner->outbox, "{1}", "10"));
+  assert_true(outbox_is_empty(owner->outbox));
+  outbox_owner_put_event(owner, 1, 0);
+  assert_false(outbox_is_empty(owner->outbox));
+  outbox_owner_delivers(owner);
+  assert_true(outbox_is_empty(owner->outbox));
+  outbox_farewell(owner->outbox);
+  assert_false(outbox_is_empty(owner->outbox));
+}
+
 static void what_does_not_pass_is_told(void **state) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
@@ -208,6 +243,8 @@ int main(void) {
       TEST(it_says_when_there_is_room_again),
       TEST(one_record_may_be_larger_than_the_hold),
       TEST(it_is_gone_when_it_could_not_come_back),
+      TEST(one_beat_is_held_at_most),
+      TEST(a_beat_alone_is_nothing),
       TEST(what_does_not_pass_is_told),
       TEST(a_redis_that_forgot_is_told),
       TEST(what_is_held_of_results_can_be_read),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -246,6 +247,100 @@ static void long_lines_are_matched(void **state) {
   no_jit_run(check_long_line);
 }
 
+/* Time for one line is bounded by the clock, of whatever length and by whatever pattern: where it
+   is not, these take minutes. That of a slower machine under a sanitizer is allowed for. */
+static int check_time(void) {
+  enum { LENGTH = 1000000, MOST_MS = 5000 };
+  static const char *const patterns_of_models[] = {
+      "[A-Za-z0-9+/=]{40,}$",
+      "(\\w+)=\\1;",
+      "(public|private|protected)?\\s*(static\\s+)?\\w+\\s+\\w+\\s*\\(",
+      ".*foo.*bar.*baz",
+      "(\\w*)x(\\w*)y(\\w*)z",
+      "\\w+\\s*=\\s*\\d+\\b;",
+      "(a|aa)+$(?<=!)",
+  };
+  static const char *const lines[] = {"aaaaaaaa", "foobar,", "xyx=xy; ", "static f ", E_ACUTE "x="};
+  char *text = malloc(LENGTH + 16);
+  if (text == NULL)
+    abort();
+  int failed = 0;
+  for (size_t i = 0; i < sizeof patterns_of_models / sizeof *patterns_of_models; i++) {
+    size_t k = i % (sizeof lines / sizeof *lines);
+    for (size_t round = 0; round < 2; round++, k = (k + 1) % (sizeof lines / sizeof *lines)) {
+      size_t length = 0;
+      for (; length < LENGTH; length += strlen(lines[k]))
+        memcpy(text + length, lines[k], strlen(lines[k]));
+      memcpy(text + length, "=", 1);
+      struct timespec begin, end;
+      char out[256];
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+      lines_of(patterns_of_models[i], text, length + 1, out);
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+      long ms = (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000;
+      if (ms > MOST_MS) {
+        fprintf(stderr, "%s, \"%s\": %ld ms, %s\n", patterns_of_models[i], lines[k], ms, out);
+        failed = 1;
+      }
+    }
+  }
+  free(text);
+  return failed;
+}
+
+static void a_line_takes_bounded_time(void **state) {
+  (void)state;
+  assert_int_equal(check_time(), 0);
+  no_jit_run(check_time);
+}
+
+/* Long lines are matched by other code than short ones. */
+static int compare_long_lines(void) {
+  static const struct row ends[] = {
+      {"\\w+=\\d+;", "n=42;", "1 "},
+      {"^x", "x", ""},
+      {"x$", "x", "1 "},
+      {"\\Ax", "x", ""},
+      {"\\Gx", "x", ""},
+      {"\\G\\.+x", "x", "1 "},
+      {"x\\z", "x", "1 "},
+      {"(?<=[^.])x", "x", ""},
+      {"(?<=\\.)x", "x", "1 "},
+      {"(?s).*x", "x", "1 "},
+      {".*foo.*bar", "foo, bar", "1 "},
+      {".*foo.*bar", "bar, foo", ""},
+      {"\\P{Nd}*\\P{Lu}$", "a", "1 "},
+      {"(?C1)x(?C2)y", "xy", "1 "},
+      {"(?(?=x)xy|z)", "xy", "1 "},
+      {"(?i)" E_ACUTE "$", "\xC3\x89", "1 "},
+      {"\\bword\\b", "\xFFword\xFF", "1 "},
+  };
+  enum { LENGTH = 30000 };
+  char *text = malloc(LENGTH + 32);
+  if (text == NULL)
+    abort();
+  int failed = 0;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    memset(text, '.', LENGTH);
+    size_t length = LENGTH;
+    memcpy(text + length, ends[i].text, strlen(ends[i].text));
+    char out[256];
+    lines_of(ends[i].pattern, text, length + strlen(ends[i].text), out);
+    if (strcmp(out, ends[i].lines) != 0) {
+      fprintf(stderr, "%s: \"%s\", not \"%s\"\n", ends[i].pattern, out, ends[i].lines);
+      failed = 1;
+    }
+  }
+  free(text);
+  return failed;
+}
+
+static void long_lines_have_the_same_answers(void **state) {
+  (void)state;
+  assert_int_equal(compare_long_lines(), 0);
+  no_jit_run(compare_long_lines);
+}
+
 /* --- by literals and in blocks the answers are those line by line --- */
 
 static const char *const patterns[] = {
@@ -348,6 +443,12 @@ static const char *const patterns[] = {
     "[[:alpha:]]+5",
     "[[:^alpha:]]+",
     "[[:punct:]]",
+    "[^[:punct:]]+",
+    "[^[:space:]]+b",
+    "\\d(?![^[:alnum:]])",
+    "[a-z](?![^[:alnum:]])",
+    "\\w[^[:alpha:]]++(?!b)",
+    "a[^[:^space:]]*+(?!b)",
     "[[:space:]]a",
     "(?x) foo # x",
     "(?-m)^a",
@@ -526,6 +627,8 @@ int main(void) {
       cmocka_unit_test(a_refusal_says_what_and_where),
       cmocka_unit_test(what_is_too_expensive_is_given_up),
       cmocka_unit_test(long_lines_are_matched),
+      cmocka_unit_test(a_line_takes_bounded_time),
+      cmocka_unit_test(long_lines_have_the_same_answers),
       cmocka_unit_test(the_ways_to_search_agree),
       cmocka_unit_test(the_ways_to_search_agree_without_executable_memory),
   };

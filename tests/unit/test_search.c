@@ -85,6 +85,7 @@ static const char *found(const struct tree *tree, struct search search) {
   if (answer.result != 0)
     fail_msg("%s", answer.error.text);
   assert_false(answer.found.is_cut);
+  assert_int_equal(answer.found.passed_over, 0);
   return answer.text;
 }
 
@@ -323,24 +324,47 @@ static void a_size_is_not_trusted(void **state) {
   text_release(&content);
 }
 
-static void what_cannot_be_read_is_passed_over(void **state) {
+/* 0, or what is wrong, for who may read less than root. */
+static int search_what_is_closed(const struct tree *tree) {
+  static const struct {
+    const char *path;
+    const char *reason; /* NULL: no matches */
+  } roots[] = {{"closed", "cannot read directory (Permission denied): "},
+               {"names-only", "cannot read directory (Permission denied): "},
+               {"secret", "cannot read file (Permission denied): "},
+               {"closed/x", "cannot search (Permission denied): "},
+               {"nowhere", NULL},
+               {"text/x", NULL}};
+  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+    struct answer answer = ask(tree, (struct search){.path = roots[i].path, .pattern = "yes"});
+    char expected[256];
+    (void)snprintf(expected, sizeof expected, "%s%s/%s",
+                   roots[i].reason == NULL ? "" : roots[i].reason, tree->path, roots[i].path);
+    if (roots[i].reason == NULL ? answer.result != 0 || answer.text[0] != '\0'
+                                : answer.result != -1 || strcmp(answer.error.text, expected) != 0)
+      return 10 + (int)i;
+  }
+  struct answer answer = ask(tree, (struct search){.pattern = "yes"});
+  if (answer.result != 0 || strcmp(answer.text, "text:1:yes ") != 0)
+    return 1;
+  return answer.found.missed == 1 ? 0 : 2; /* closed; of names-only, the names are known */
+}
+
+static void what_cannot_be_read_is_told(void **state) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "closed", 0700);
   tree_write(tree, "closed/x", "yes\n", 0600);
   tree_write(tree, "secret", "yes\n", 0000);
   tree_write(tree, "text", "yes\n", 0644);
   assert_int_equal(fchmodat(tree->fd, "closed", 0000, 0), 0);
+  tree_make_directory(tree, "names-only", 0744);
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   pid_t child = fork(); /* root may read everything */
   assert_true(child >= 0);
   if (child == 0) {
     if (geteuid() == 0 && setuid(65534) != 0)
       _exit(2);
-    bool right = strcmp(FOUND(tree, .pattern = "yes"), "text:1:yes ") == 0 &&
-                 strcmp(FOUND(tree, .path = "closed", .pattern = "yes"), "") == 0 &&
-                 strcmp(FOUND(tree, .path = "closed/x", .pattern = "yes"), "") == 0 &&
-                 strcmp(FOUND(tree, .path = "secret", .pattern = "yes"), "") == 0;
-    _exit(right ? 0 : 1);
+    _exit(search_what_is_closed(tree));
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
@@ -397,6 +421,70 @@ static void a_refusal_is_an_error(void **state) {
   }
 }
 
+static void write_long_lines(const struct tree *tree, const char *name, size_t count,
+                             size_t length) {
+  char *text = malloc(count * (length + 1) + 8);
+  assert_non_null(text);
+  memcpy(text, "yes\n", 4);
+  size_t at = 4;
+  for (size_t i = 0; i < count; i++, at += length + 1) {
+    memset(text + at, 'a', length);
+    text[at + length] = '\n';
+  }
+  memcpy(text + at, "yes\n", 4);
+  write_bytes(tree, name, text, at + 4);
+  free(text);
+}
+
+static const char catastrophe[] = "(a|aa)+b?$(?<=!)|yes";
+
+static void long_lines_are_passed_over(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "d", 0700);
+  write_long_lines(tree, "d/a", 2, SEARCH_LINE_MAX + 1);
+  write_long_lines(tree, "d/b", 1, SEARCH_LINE_MAX + 1);
+  static const char *const texts[] = {[SEARCH_CONTENT] = "d/a:1:yes d/a:4:yes d/b:1:yes d/b:3:yes ",
+                                      [SEARCH_FILES] = "d/a d/b ",
+                                      [SEARCH_COUNTS] = "d/a=2 d/b=2 "};
+  for (int output = SEARCH_CONTENT; output <= SEARCH_COUNTS; output++) {
+    struct answer answer =
+        ask(tree, (struct search){.pattern = catastrophe, .output = (enum search_output)output});
+    assert_int_equal(answer.result, 0);
+    assert_string_equal(answer.text, texts[output]);
+    /* The first line of a file is enough to know that it matches. */
+    assert_int_equal(answer.found.passed_over, output == SEARCH_FILES ? 0 : 3);
+    assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
+  }
+}
+
+static void a_line_that_is_not_long_is_not_passed_over(void **state) {
+  const struct tree *tree = *state;
+  write_long_lines(tree, "a", 1, SEARCH_LINE_MAX);
+  struct answer answer = ask(tree, (struct search){.pattern = catastrophe});
+  assert_int_equal(answer.result, -1);
+  assert_string_equal(answer.error.text, "pattern too expensive: match limit exceeded: a:2");
+}
+
+/* By one that runs out of memory, which takes less time than to run out of time. */
+static void too_many_lines_are_not_passed_over(void **state) {
+  const struct tree *tree = *state;
+  struct search search = {.pattern = "^(?:(a)|b|.)*$"};
+  char name[16];
+  for (int i = 0; i <= SEARCH_PASSED_MAX; i++) {
+    if (i == SEARCH_PASSED_MAX) {
+      struct answer answer = ask(tree, search);
+      assert_int_equal(answer.result, 0);
+      assert_int_equal(answer.found.passed_over, SEARCH_PASSED_MAX);
+      assert_string_equal(answer.found.first, "f00:2");
+    }
+    (void)snprintf(name, sizeof name, "f%02d", i);
+    write_long_lines(tree, name, 1, SEARCH_FILE_MAX - 100);
+  }
+  struct answer answer = ask(tree, search);
+  assert_int_equal(answer.result, -1);
+  assert_string_equal(answer.error.text, "pattern too expensive: heap limit exceeded: f20:2");
+}
+
 static void names_are_bytes(void **state) {
   const struct tree *tree = *state;
   tree_write(tree, "b\xFF", "yes\n", 0600);
@@ -435,9 +523,13 @@ int main(void) {
       in_a_tree("only_regular_files_are_opened", only_regular_files_are_opened),
       cmocka_unit_test(devices_are_not_read),
       cmocka_unit_test(a_size_is_not_trusted),
-      in_a_tree("what_cannot_be_read_is_passed_over", what_cannot_be_read_is_passed_over),
+      in_a_tree("what_cannot_be_read_is_told", what_cannot_be_read_is_told),
       in_a_tree("what_vanishes_is_no_error", what_vanishes_is_no_error),
       in_a_tree("a_refusal_is_an_error", a_refusal_is_an_error),
+      in_a_tree("long_lines_are_passed_over", long_lines_are_passed_over),
+      in_a_tree("a_line_that_is_not_long_is_not_passed_over",
+                a_line_that_is_not_long_is_not_passed_over),
+      in_a_tree("too_many_lines_are_not_passed_over", too_many_lines_are_not_passed_over),
       in_a_tree("names_are_bytes", names_are_bytes),
       in_a_tree("without_executable_memory_the_answer_is_the_same",
                 without_executable_memory_the_answer_is_the_same),

@@ -338,6 +338,7 @@ static void what_may_not_be_read_is_shown_without_content(void **state) {
   assert_int_equal(seteuid(65534), 0);
   char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(seteuid(0), 0);
+  assert_int_equal(result.missed, 2); /* closed, names-only/d */
   assert_string_equal(strchr(text, '\n'), "\n"
                                           "├── closed/\n"
                                           "├── names-only/\n"
@@ -529,6 +530,7 @@ static void it_ends_where_a_walk_does(void **state) {
   struct tree_text result;
   char *text = draw(&result, tree->path, UINT_MAX, NULL);
   assert_int_equal(result.entries, WALK_DEPTH_MAX);
+  assert_int_equal(result.missed, 1);
   assert_false(result.cut);
   free(text);
 }

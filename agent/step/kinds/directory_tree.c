@@ -13,7 +13,8 @@ static int work(const struct step *step, struct answer *answer, struct error *er
                       (const char *const *)self->exclude_globs, &answer->content, error) != 0)
     return -1;
   if (tree.cut)
-    (void)error_set(&answer->note, "directory tree truncated at %zu entries", tree.entries);
+    kind_note(answer, "directory tree truncated at %zu entries", tree.entries);
+  kind_note_missed(answer, tree.missed);
   return 0;
 }
 

@@ -23,7 +23,12 @@ static int work(const struct step *step, struct answer *answer, struct error *er
   if (search_run(&search, &answer->content, &result, error) != 0)
     return -1;
   if (result.is_cut)
-    (void)error_set(&answer->note, "grep truncated at %zu matches", result.matches);
+    kind_note(answer, "grep truncated at %zu matches", result.matches);
+  if (result.passed_over > 0)
+    kind_note(answer,
+              "grep passed over %zu lines that are too long for the pattern, the first in %s",
+              result.passed_over, result.first);
+  kind_note_missed(answer, result.missed);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "agent/step/kinds/kind.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,23 @@ static int enter_directory(struct step *step, struct error *error) {
   if (asprintf(&step->subject, "%s/%s", own, step->subject) < 0)
     memory_exhausted("a buffer");
   return 0;
+}
+
+void kind_note(struct answer *answer, const char *format, ...) {
+  struct error *note = &answer->note;
+  struct error more;
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(more.text, sizeof more.text, format, arguments);
+  va_end(arguments);
+  size_t length = strlen(note->text);
+  (void)snprintf(note->text + length, sizeof note->text - length, "%s%s", length > 0 ? "; " : "",
+                 more.text);
+}
+
+void kind_note_missed(struct answer *answer, size_t missed) {
+  if (missed > 0)
+    kind_note(answer, "%zu directories could not be looked into", missed);
 }
 
 static bool put(int fd, const char *bytes, size_t length) {

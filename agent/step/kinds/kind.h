@@ -42,6 +42,13 @@ struct kind {
   bool has_content; /* of `work`: outputContent is there also when it is empty */
 };
 
+/* Adds to the note, behind "; " when there is something in it already. */
+void kind_note(struct answer *answer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Notes how many directories could not be looked into, if any. */
+void kind_note_missed(struct answer *answer, size_t missed);
+
 /* The kind of a step that has a subject. */
 const struct kind *kind_of(const struct step *step);
 

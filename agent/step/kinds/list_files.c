@@ -9,12 +9,13 @@ struct list_files {
 
 static int work(const struct step *step, struct answer *answer, struct error *error) {
   const struct list_files *self = step->fields;
-  bool cut;
+  struct listing_result result;
   if (listing_write(step->subject, self->max_depth, (enum listing_order)self->sort_by,
-                    self->with_sizes, &answer->content, &cut, error) != 0)
+                    self->with_sizes, &answer->content, &result, error) != 0)
     return -1;
-  if (cut)
-    (void)error_set(&answer->note, "directory truncated at %d entries", LISTING_MOST);
+  if (result.is_cut)
+    kind_note(answer, "directory truncated at %d entries", LISTING_MOST);
+  kind_note_missed(answer, result.missed);
   return 0;
 }
 

@@ -1,0 +1,66 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/clock.h"
+#include "agent/redis/visibility.h"
+
+static int64_t now_ms;
+
+/* These stand before the program's own. */
+int64_t clock_monotonic_ms(void) {
+  return now_ms;
+}
+
+int64_t clock_unix_ms(void) {
+  return now_ms;
+}
+
+/* What the log has behind the time, to be emptied. */
+static void expect_log(const struct log *log, const char *expected) {
+  static const char time[] = "00:00:00.000 ";
+  char text[512] = "";
+  assert_true(pread(log->fd, text, sizeof text - 1, 0) >= 0);
+  assert_int_equal(ftruncate(log->fd, 0), 0);
+  assert_int_equal(lseek(log->fd, 0, SEEK_SET), 0);
+  assert_string_equal(text[0] != '\0' ? text + strlen(time) : text, expected);
+}
+
+static void it_tells_once_and_when_it_is_over(void **state) {
+  (void)state;
+  struct log log = {.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  struct visibility visibility;
+  now_ms = 5000;
+  visibility_init(&visibility, &log);
+  now_ms += VISIBILITY_MS - 1;
+  visibility_check(&visibility, false);
+  visibility_confirm(&visibility);
+  now_ms += VISIBILITY_MS - 1;
+  visibility_check(&visibility, false);
+  expect_log(&log, "");
+  now_ms++;
+  visibility_check(&visibility, false);
+  expect_log(&log, "WARN  redis heartbeat: not visible for 10 s\n");
+  now_ms += 2500;
+  visibility_check(&visibility, false);
+  expect_log(&log, "");
+  visibility_confirm(&visibility);
+  expect_log(&log, "INFO  redis heartbeat: visible again after 12.5 s\n");
+  visibility_confirm(&visibility);
+  expect_log(&log, "");
+  now_ms += VISIBILITY_MS;
+  visibility_check(&visibility, true);
+  expect_log(&log, "WARN  redis heartbeat: not visible for 10 s: redis has no room for the key\n");
+  close(log.fd);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(it_tells_once_and_when_it_is_over)};
+  return cmocka_run_group_tests_name("visibility", tests, NULL, NULL);
+}
