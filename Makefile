@@ -111,7 +111,9 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/files agent/redis agent/step agent/step/kinds)))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
-integration_sources := $(wildcard tests/integration/test_*.c)
+# What takes a minute and more, waiting, begins first.
+longest := $(patsubst %,tests/integration/test_%.c,run_alive heartbeat idle hanging_mount deadline)
+integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
 bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
