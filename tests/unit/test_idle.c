@@ -169,9 +169,8 @@ static int lines_in_log(const struct scene *scene, size_t *longest) {
 static void whatever_the_answer_the_log_says_it_in_a_line(void **state) {
   struct scene *scene = *state;
   static const char *const answers[] = {":0\r\n", "-ERR no\r\n", NULL};
-  char run[4000];
+  static char run[4000];
   memset(run, 'r', sizeof run - 1);
-  run[sizeof run - 1] = '\0';
   scene->options.run_id = run;
   size_t longest;
   for (int i = 0; i < 3; i++) {

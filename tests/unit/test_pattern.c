@@ -260,7 +260,7 @@ static int check_time(void) {
       "\\w+\\s*=\\s*\\d+\\b;",
       "(a|aa)+$(?<=!)",
   };
-  static const char *const lines[] = {"aaaaaaaa", "foobar,", "xyx=xy; ", "static f ", E_ACUTE "x="};
+  static const char *const lines[] = {"aaaaaaaa", "foobar,", "xyx=xy; ", "static f ", "\xC3\xA9x="};
   char *text = malloc(LENGTH + 16);
   if (text == NULL)
     abort();
