@@ -31,7 +31,8 @@ struct launch {
   char **candidates; /* NULL-terminated: the paths to try, in order */
   pid_t agent;
   int report_fd; /* a failure goes there, too, where memory may not be shared; else -1 */
-  bool shared;   /* set by the child: it runs on this memory */
+  int in_use;    /* not 0: the child runs on this memory */
+  bool shared;   /* set by the child: it does */
   bool failed;   /* set by the child, which leaves with 127 then */
   struct launch_failure failure; /* all zeros before */
 };

@@ -3,7 +3,7 @@
  * copied, so that starting a command costs the same however much the agent holds. posix_spawn stops
  * the parent meanwhile (CLONE_VFORK); here it goes on, because the child may have to wait for a
  * disk, or without end for a network mount. What both need lies in struct spawn, the child's stack
- * too; the kernel clears `in_use` when the child is off this memory (CLONE_CHILD_CLEARTID). What
+ * too; the kernel clears `in_use` when the child is off this memory (set_tid_address). What
  * the child may do is said in launch.h.
  *
  * An emulator knows no such child (qemu-user) and refuses it. There it is a vfork as in
@@ -44,7 +44,6 @@
 struct spawn {
   struct launch launch;
   pid_t pid;
-  int in_use; /* not 0: the child runs on this memory */
   alignas(16) char stack[CHILD_STACK_SIZE];
 };
 
@@ -121,10 +120,9 @@ static bool read_failure(int fd, struct launch_failure *failure) {
 }
 
 static int start_child(struct spawn *self, int flags) {
-  self->in_use = 1;
-  self->pid = clone(launch_main, self->stack + sizeof self->stack,
-                    CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD | flags, &self->launch, NULL, NULL,
-                    &self->in_use);
+  self->launch.in_use = 1;
+  self->pid = clone(launch_main, self->stack + sizeof self->stack, CLONE_VM | SIGCHLD | flags,
+                    &self->launch);
   return self->pid < 0 ? -1 : 0;
 }
 
@@ -140,7 +138,7 @@ static int start_child_and_wait(struct spawn *self) {
   if (result == 0 && !self->launch.shared)
     self->launch.failed = read_failure(report[0], &self->launch.failure);
   close(report[0]);
-  self->in_use = 0;
+  self->launch.in_use = 0;
   errno = clone_errno;
   return result;
 }
@@ -177,12 +175,12 @@ bool spawn_failed(const struct spawn *self, struct error *error) {
 
 bool spawn_is_apart(const struct spawn *self, int wait_ms) {
   int64_t end_ms = clock_monotonic_ms() + wait_ms;
-  while (__atomic_load_n(&self->in_use, __ATOMIC_ACQUIRE) != 0) {
+  while (__atomic_load_n(&self->launch.in_use, __ATOMIC_ACQUIRE) != 0) {
     int64_t left_ms = end_ms - clock_monotonic_ms();
     if (left_ms <= 0)
       return false;
     struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
-    (void)syscall(SYS_futex, &self->in_use, FUTEX_WAIT, 1, &left, NULL, 0);
+    (void)syscall(SYS_futex, &self->launch.in_use, FUTEX_WAIT, 1, &left, NULL, 0);
   }
   return true;
 }
