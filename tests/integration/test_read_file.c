@@ -81,9 +81,12 @@ static void what_is_no_file_is_refused_at_once(void **state) {
       {READ "\"fifo\"", 1, NULL, "is a FIFO, not a regular file: fifo"},
       {READ "\"socket\"", 1, NULL, "is a socket, not a regular file: socket"},
       {READ "\"/dev/zero\"", 1, NULL, "is a character device, not a regular file: /dev/zero"},
-      {READ "\"loop\"", 1, NULL, "cannot read file (Symbolic link loop): loop"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
+  /* The C library has its own words for it. */
+  const cJSON *result = job_run(job, kind_rows_step(job, READ "\"loop\""));
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
+  job_expect_part(job, result, "errorMessage", "cannot read file (");
   close(listener);
 }
 
