@@ -15,8 +15,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Trying everything takes too long for more. */
-#define PLAIN_MAX 20
+#define PLAIN_MAX 64
+
+/* By `begins` and what is left of glob and path: tried in vain, so that trying everything ends. */
+static bool in_vain[2][PLAIN_MAX + 1][PLAIN_MAX + 1];
 
 static void demand(bool promise) {
   if (!promise)
@@ -79,8 +81,7 @@ static bool plain_globstar(const char *glob, const char *path) {
   }
 }
 
-/* `begins`: glob is where a component begins. */
-static bool plain(const char *glob, const char *path, bool begins) {
+static bool plain_untried(const char *glob, const char *path, bool begins) {
   if (*glob == '\0')
     return *path == '\0';
   if (begins && strncmp(glob, "**", 2) == 0 &&
@@ -107,6 +108,13 @@ static bool plain(const char *glob, const char *path, bool begins) {
   return compare(glob, path) == 0 && plain(glob + length, path + length, *glob == '/');
 }
 
+/* `begins`: glob is where a component begins. */
+static bool plain(const char *glob, const char *path, bool begins) {
+  bool *vain = &in_vain[begins][strlen(glob)][strlen(path)];
+  *vain = *vain || !plain_untried(glob, path, begins);
+  return !*vain;
+}
+
 /* One of the globs that the braces stand for, without what is in front of it. */
 static bool plain_one(const char *one, const char *path, bool is_directory) {
   char glob[PLAIN_MAX + 1];
@@ -120,6 +128,7 @@ static bool plain_one(const char *one, const char *path, bool is_directory) {
       return false;
     glob[last] = '\0';
   }
+  memset(in_vain, 0, sizeof in_vain);
   return glob[0] != '\0' && plain(glob, path, true);
 }
 
