@@ -18,7 +18,7 @@ COPY deps deps
 ARG TARGETARCH
 RUN deps/install build $(test "$TARGETARCH" = "$(dpkg --print-architecture)" || echo "build-$TARGETARCH")
 COPY . .
-RUN make ARCH="$TARGETARCH" && make ARCH="$TARGETARCH" install DESTDIR=/image bindir=/
+RUN make ARCH="$TARGETARCH" && make ARCH="$TARGETARCH" install DESTDIR=/image bindir=/ docdir=/
 
 FROM scratch
 ARG VERSION=
@@ -28,6 +28,6 @@ LABEL org.opencontainers.image.title="sandbox agent" \
   org.opencontainers.image.licenses="MIT" \
   org.opencontainers.image.version="$VERSION" \
   org.opencontainers.image.revision="$REVISION"
-COPY --from=build /image/agent /agent
+COPY --from=build /image /
 ENTRYPOINT ["/agent"]
 CMD ["--inject", "/shared/agent"]

@@ -195,9 +195,11 @@ $(agent): $(out)/agent $(agent).origin
 
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
+docdir ?= $(prefix)/share/doc/sandbox-agent
 .PHONY: install
-install: $(agent)
-	install -D --mode=755 $< $(DESTDIR)$(bindir)/agent
+install: $(agent) $(licenses)
+	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
+	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
 # The carrier image compiles the program again, in a stage of its own.
 version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)

@@ -63,6 +63,13 @@ $(headers_ready): $(sources_ready) $(event_config)/event2/event-config.h
 	@cp $(sources_dir)/pcre2/src/pcre2.h $(headers)/
 	@touch $@
 
+# What has to go with every copy of the program: the licenses of all that is linked into it.
+licenses := build/licenses
+$(licenses): LICENSE $(sources_ready)
+	@tail -n +1 LICENSE $(addprefix $(sources_dir)/,hiredis/COPYING libevent/LICENSE cjson/LICENSE \
+	  pcre2/LICENCE.md) /usr/share/doc/musl/copyright >$@.new
+	@mv $@.new $@
+
 # $(1): the library. The sources do not exist when this file is read, so that no rule names them.
 define library
 $(out)/deps/$(1)/%.o: $(out)/deps/flags $(sources_ready) $(event_config)/event2/event-config.h
