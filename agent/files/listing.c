@@ -128,15 +128,17 @@ static void add_item(struct text *content, const struct item *item, const char *
   text_add_string(content, item->is_directory ? "true}" : "false}");
 }
 
-static void add_items(struct text *content, const struct heap *items, const char *root,
-                      bool with_sizes) {
+/* Returns how many there is room for. */
+static size_t add_items(struct text *content, const struct heap *items, const char *root,
+                        bool with_sizes) {
   size_t length = strlen(root);
   char *path = memory_allocate(length + 1 + PATH_MAX);
   memcpy(path, root, length);
   if (path[length - 1] != '/')
     path[length++] = '/';
   text_add_string(content, "[");
-  for (size_t i = 0; i < items->count; i++) {
+  size_t i = 0;
+  for (; i < items->count && content->length < LISTING_BYTES_MAX; i++) {
     const struct item *item = items->items[i];
     memcpy(path + length, item->path, strlen(item->path) + 1);
     if (i > 0)
@@ -145,6 +147,7 @@ static void add_items(struct text *content, const struct heap *items, const char
   }
   text_add_string(content, "]");
   free(path);
+  return i;
 }
 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
@@ -160,10 +163,11 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
     if (walk == NULL) {
       (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
     } else {
-      found->is_cut = gather(walk, max_depth, order, &items);
-      found->missed = walk_missed(walk);
+      bool more = gather(walk, max_depth, order, &items);
       heap_sort(&items);
-      add_items(content, &items, root, with_sizes);
+      found->entries = add_items(content, &items, root, with_sizes);
+      found->is_cut = more || found->entries < items.count;
+      found->missed = walk_missed(walk);
       walk_free(walk);
       result = 0;
     }

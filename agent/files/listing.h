@@ -21,12 +21,16 @@
  * The order is over all entries of all levels, and ties are by path: the first LISTING_MOST of all
  * are given, whatever order the file system has. Directories count as files of size 0.
  *
+ * A text that is LISTING_BYTES_MAX long takes no more entries: that is only so where long paths are
+ * full of what JSON must escape. It is longer than that by one entry at most.
+ *
  * Memory: LISTING_MOST paths, the text, and what an unsorted walk needs (agent/files/walk.h). A
  * path that is PATH_MAX bytes or longer below the root is no entry, since no call takes it. Time is
  * in proportion to the number of entries; by name, only what is among the first ones so far is
  * looked at.
  */
 #define LISTING_MOST 1000
+#define LISTING_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
 enum listing_order {
   LISTING_BY_NAME,  /* of full paths, in the order of bytes */
@@ -35,8 +39,9 @@ enum listing_order {
 };
 
 struct listing_result {
-  bool is_cut;   /* there are more */
-  size_t missed; /* directories that could not be looked into (walk_missed) */
+  size_t entries; /* that are given */
+  bool is_cut;    /* there are more */
+  size_t missed;  /* directories that could not be looked into (walk_missed) */
 };
 
 /* Adds to `content`. `max_depth` is at least 1, which stands for the directory's own entries;

@@ -34,7 +34,7 @@ static size_t braces(const char *text, bool *optional) {
 
 /* A brace that begins no repetition stands for itself; one that nearly does is left alone. */
 static bool is_brace_literal(const char *text) {
-  return !is_digit(text[1]) && text[1] != ',' && text[1] != ' ';
+  return !is_digit(text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
 }
 
 static void read_property(struct pattern_reader *self, struct atom *atom, bool negated) {

@@ -47,13 +47,28 @@ struct regex {
   int refusal;
 };
 
-/* PCRE2 (10.46, and long before) takes some neighbours to have no character in common that have
-   many: \P{Nd}*\P{Lu} does not match "a", nor \R*\s "\r" without Unicode. It then gives nothing
-   back between them. Where these are, it is told not to conclude such things. */
+/* What may be left out is a choice: x?, x*, and x{0,1} or x{,1}. Braces may be of something else:
+   \p{L}. */
+static bool counts_and_chooses(const char *source) {
+  const char *brace = strchr(source, '{');
+  bool counts = brace != NULL;
+  bool chooses = strpbrk(source, "|?*") != NULL;
+  for (; brace != NULL && !chooses; brace = strchr(brace + 1, '{'))
+    chooses = brace[1] < '1' || brace[1] > '9';
+  return counts && chooses;
+}
+
+/* What PCRE2 (10.46) makes wrong is not asked of it where it may matter:
+
+   - It takes some neighbours to have no character in common that have many: \P{Nd}*\P{Lu} does not
+     match "a", nor \R*\s "\r" without Unicode. It then gives nothing back between them.
+   - Its machine code looks for how a match may begin, and there takes a count for one of the next
+     choice, too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar. */
 static uint32_t without_mistakes(const char *source) {
-  bool at_risk = strstr(source, "\\P") != NULL || strstr(source, "\\p{^") != NULL ||
-                 strstr(source, "\\p{ ^") != NULL || strstr(source, "\\R") != NULL;
-  return at_risk ? PCRE2_NO_AUTO_POSSESS : 0;
+  bool has_such_neighbours = strstr(source, "\\P") != NULL || strstr(source, "\\p{^") != NULL ||
+                             strstr(source, "\\p{ ^") != NULL || strstr(source, "\\R") != NULL;
+  return (has_such_neighbours ? PCRE2_NO_AUTO_POSSESS : 0) |
+         (counts_and_chooses(source) ? PCRE2_NO_START_OPTIMIZE : 0);
 }
 
 static pcre2_code *compile(const char *source, uint32_t more, int *code, size_t *offset) {
@@ -169,11 +184,12 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
   if (!code->is_ready)
     make_ready(self, code);
   PCRE2_SPTR subject = (PCRE2_SPTR)text;
-  int result = PCRE2_ERROR_JIT_STACKLIMIT;
+  int result = PCRE2_ERROR_JIT_BADOPTION;
   if (code->is_machine)
     result = pcre2_jit_match(code->code, subject, length, 0, 0, self->found, self->context);
-  /* The interpreter has more room than machine code. It is told what is known of the text. */
-  if (result == PCRE2_ERROR_JIT_STACKLIMIT)
+  /* The interpreter has more room than machine code, which there is none of for (*NO_JIT). It is
+     told what is known of the text. */
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT || result == PCRE2_ERROR_JIT_BADOPTION)
     result = pcre2_match(code->code, subject, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
                          self->found, self->context);

@@ -84,19 +84,13 @@ static int search_root(struct file_search *self, const char *path, const struct 
   if (fd >= 0) {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
-    if (glob == NULL || glob_matches(glob, name, strlen(name), false))
-      return search_open(self, fd, buffer, name, strlen(name), error);
-    (void)close(fd);
+    return search_open(self, fd, buffer, name, strlen(name), error);
+  }
+  struct stat file = {0};
+  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
     return 0;
-  }
-  struct stat file;
-  if (stat(path, &file) != 0) {
-    bool is_absent = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    return is_absent ? 0 : error_set(error, "cannot search (%s): %s", strerror(errno), path);
-  }
-  if (S_ISDIR(file.st_mode))
-    return search_directory(self, path, glob, buffer, error);
-  return S_ISREG(file.st_mode) ? error_set(error, "%s", reason.text) : 0;
+  return S_ISDIR(file.st_mode) ? search_directory(self, path, glob, buffer, error)
+                               : error_set(error, "%s", reason.text);
 }
 
 int search_run(const struct search *self, struct text *content, struct search_result *result,

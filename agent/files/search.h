@@ -17,8 +17,8 @@
  * Passed over are directories of agent/files/left_out.h, binary files (a NUL anywhere), files of
  * more than SEARCH_FILE_MAX bytes, everything that is no regular file, and below the root what
  * cannot be read or has vanished. Hidden files are searched. Below the root no symbolic link is
- * followed; the root may be one. A root that does not exist, or is no regular file and no
- * directory, has no matches.
+ * followed; the root may be one. A root that does not exist has no matches; one that is no regular
+ * file and no directory is refused.
  *
  * A line for which it cannot be told in bounded time whether it matches (agent/files/regex.h) makes
  * the search fail, unless it has more than SEARCH_LINE_MAX bytes: such lines say more of the file
@@ -45,7 +45,7 @@ enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 struct search {
   const char *path;
   const char *pattern;
-  const char *glob; /* of the files that are searched (agent/files/glob.h); NULL: all */
+  const char *glob; /* of the files below that are searched (agent/files/glob.h); NULL: all */
   size_t head_limit;
   size_t context_before; /* lines, for SEARCH_CONTENT */
   size_t context_after;
@@ -60,8 +60,9 @@ struct search_result {
   size_t missed;      /* directories that could not be looked into */
 };
 
-/* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that may not be
-   read, and where a search fails for a line; the content is then of no use. */
+/* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
+   refused or may not be read, and where a search fails for a line; the content is then of no use.
+ */
 int search_run(const struct search *self, struct text *content, struct search_result *result,
                struct error *error);
 

@@ -37,6 +37,7 @@ static void make_tree(struct job *job) {
 static void modes_are_as_in_the_contract(void **state) {
   struct job *job = *state;
   make_tree(job);
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   static const struct kind_row rows[] = {
       {GREP "\".\",\"pattern\":\"needle\"", 0,
        "[" MATCH(".hidden", 1, "needle") "," MATCH("a.c", 2, "int needle;") "," MATCH(
@@ -59,8 +60,11 @@ static void modes_are_as_in_the_contract(void **state) {
        "[" CONTEXT("a.c", 1, "int a;") "," MATCH("a.c", 2, "int needle;") "," CONTEXT("a.c", 3,
                                                                                       "int b;") "]",
        NULL},
+      {GREP "\"sub/b.h\",\"pattern\":\"one\",\"glob\":\"*.c\"", 0,
+       "[" MATCH("b.h", 1, "needle one") "]", NULL},
       {GREP "\".\",\"pattern\":\"no such thing\"", 0, "[]", NULL},
       {GREP "\"none\",\"pattern\":\"x\"", 0, "[]", NULL},
+      {GREP "\"fifo\",\"pattern\":\"x\"", 1, NULL, "is a FIFO, not a regular file: fifo"},
       {GREP "\"node_modules\",\"pattern\":\"needle\"", 0, "[" MATCH("x.c", 1, "needle") "]", NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);
@@ -78,6 +82,7 @@ static void patterns_are_those_that_models_write(void **state) {
       {GREP "\"f\",\"pattern\":\"(?<=foo\\\\.)bar\"", ONE(4, "foo.bar")},
       {GREP "\"f\",\"pattern\":\"Get(?!Value)\"", ONE(1, "GetName(x)")},
       {GREP "\"f\",\"pattern\":\"zzz|(?<number>\\\\d{2})\"", ONE(2, "name = 42;")},
+      {GREP "\"f\",\"pattern\":\"Get\\\\d{2}|t\xC3\xA9\"", ONE(3, "\xC3\x89t\xC3\xA9")},
       {GREP "\"f\",\"pattern\":\"x\\\\)\\\\nname\"", 0, "[]", NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);

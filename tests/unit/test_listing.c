@@ -345,6 +345,30 @@ static void the_first_thousand_are_given(void **state) {
   }
 }
 
+/* A thousand paths, of which each takes 23 KiB when it is escaped. */
+static void a_long_text_ends_early(void **state) {
+  const struct tree *tree = *state;
+  char name[250];
+  memset(name, 1, sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  tree_make_directory(tree, name, 0700);
+  make_files(tree, LISTING_MOST - 1);
+  char path[PATH_MAX];
+  int length = snprintf(path, sizeof path, "%s", tree->path);
+  while ((size_t)length + sizeof name + 8 < sizeof path)
+    length += snprintf(path + length, sizeof path - (size_t)length, "/%s/..", name);
+  struct listing_result found;
+  char *json = list_with(path, (struct wish){.max_depth = 1}, &found);
+  assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
+  cJSON *entries = cJSON_Parse(json);
+  assert_true(cJSON_IsArray(entries));
+  assert_int_equal(cJSON_GetArraySize(entries), found.entries);
+  assert_in_range(found.entries, 1, LISTING_MOST - 1);
+  assert_true(found.is_cut);
+  cJSON_Delete(entries);
+  free(json);
+}
+
 static void what_may_not_be_read_is_an_entry(void **state) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
@@ -455,6 +479,7 @@ static void it_ends_where_a_walk_does(void **state) {
   char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
   cJSON *entries = cJSON_Parse(json);
   assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
+  assert_int_equal(found.entries, WALK_DEPTH_MAX);
   assert_false(found.is_cut);
   assert_int_equal(found.missed, 1);
   cJSON_Delete(entries);
@@ -496,6 +521,7 @@ int main(void) {
       cmocka_unit_test(the_root_has_one_slash),
       cmocka_unit_test_setup_teardown(hostile_names_do_not_break_it, tree_set_up, tree_tear_down),
       cmocka_unit_test_setup_teardown(the_first_thousand_are_given, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_long_text_ends_early, tree_set_up, tree_tear_down),
       cmocka_unit_test_setup_teardown(what_may_not_be_read_is_an_entry, tree_set_up,
                                       tree_tear_down),
       cmocka_unit_test_setup_teardown(what_is_no_directory_is_refused, tree_set_up, tree_tear_down),

@@ -122,6 +122,17 @@ static const struct row rows[] = {
     {"^.$", E_ACUTE "\n" E_ACUTE E_ACUTE "\n", "1 "},
     {"\\P{Nd}*\\P{Lu}", "A\na\n", "2 "}, /* both take it */
     {"\\R*?\\s5", "a\r5\n", "1 "},
+    /* What is counted in one alternative is not in the other, nor behind what may be left out. */
+    {"foo\\d{2}|bar", "foo bar\n" E_ACUTE " bar\n" E_ACUTE " foo12\n", "1 2 3 "},
+    {"foo\\h{2}|bar", "x bar\nfoo \n", "1 "},
+    {"x?\\.\\d{2,}", E_ACUTE " .12\n", "1 "},
+    {"x{0,1}\\.\\d{2}", E_ACUTE " .12\n", "1 "},
+    {"ab{\t2\t}c", "abbc\n", "1 "},
+    {"ab{2\t,3}c", "abbc\n", "1 "},
+    {"ab{2,\t3}c", "abbc\n", "1 "},
+    {"\\p{\t^Nd}*\\p{Lu}", "A\n", "1 "},
+    {"\\p{  ^Nd}*\\p{Lu}", "A\n", "1 "},
+    {"(*NO_JIT)b", "a\nb\n", "2 "},
     {"\\p{L}+", "42\n\xCE\xB1\n", "2 "},
     {"\\p{Lu}", "a\n\xC3\x89\nA\n", "2 3 "},
     {"^\\w+$", E_ACUTE "t" E_ACUTE "\na b\nab\n", "1 3 "},

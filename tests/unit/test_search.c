@@ -145,7 +145,8 @@ static void a_glob_is_for_paths_from_the_root(void **state) {
                       "src/a.c src/a.h ");
   assert_string_equal(FOUND(tree, .path = "src", .pattern = "x", .glob = "in/*"), "in/b.c:1:x ");
   assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "*.c"), "c.c:1:x ");
-  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "*.h"), "");
+  /* Who asks for one file gets it. */
+  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "src/*.c"), "c.c:1:x ");
 }
 
 static void context_comes_once_and_in_order(void **state) {
@@ -272,6 +273,12 @@ static void some_directories_are_left_out(void **state) {
   assert_string_equal(FOUND(tree, .path = "vendor", .pattern = "yes"), "a:1:yes ");
 }
 
+static void check_refused(const struct tree *tree, const char *path, const char *reason) {
+  struct answer answer = ask(tree, (struct search){.path = path, .pattern = "yes"});
+  assert_int_equal(answer.result, -1);
+  assert_memory_equal(answer.error.text, reason, strlen(reason));
+}
+
 static void only_regular_files_are_opened(void **state) {
   const struct tree *tree = *state;
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
@@ -289,8 +296,8 @@ static void only_regular_files_are_opened(void **state) {
   assert_int_equal(symlinkat("../d", tree->fd, "d/up"), 0);
   assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
   assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
-  assert_string_equal(FOUND(tree, .path = "fifo", .pattern = "yes"), "");
-  assert_string_equal(FOUND(tree, .path = "socket", .pattern = "yes"), "");
+  check_refused(tree, "fifo", "is a FIFO, not a regular file: ");
+  check_refused(tree, "socket", "is a socket, not a regular file: ");
   assert_string_equal(FOUND(tree, .path = "self", .pattern = "yes"), "");
   /* The root may be a link. */
   assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
@@ -306,8 +313,8 @@ static void devices_are_not_read(void **state) {
     struct search_result result;
     struct error error;
     struct search search = {.path = devices[i], .pattern = "", .head_limit = 1};
-    assert_int_equal(search_run(&search, &content, &result, &error), 0);
-    assert_int_equal(content.length, 2);
+    assert_int_equal(search_run(&search, &content, &result, &error), -1);
+    assert_non_null(strstr(error.text, "is a character device, not a regular file"));
     text_release(&content);
   }
 }
@@ -332,7 +339,7 @@ static int search_what_is_closed(const struct tree *tree) {
   } roots[] = {{"closed", "cannot read directory (Permission denied): "},
                {"names-only", "cannot read directory (Permission denied): "},
                {"secret", "cannot read file (Permission denied): "},
-               {"closed/x", "cannot search (Permission denied): "},
+               {"closed/x", "cannot read file (Permission denied): "},
                {"nowhere", NULL},
                {"text/x", NULL}};
   for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {

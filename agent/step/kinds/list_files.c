@@ -14,7 +14,7 @@ static int work(const struct step *step, struct answer *answer, struct error *er
                     self->with_sizes, &answer->content, &result, error) != 0)
     return -1;
   if (result.is_cut)
-    kind_note(answer, "directory truncated at %d entries", LISTING_MOST);
+    kind_note(answer, "directory truncated at %zu entries", result.entries);
   kind_note_missed(answer, result.missed);
   return 0;
 }
