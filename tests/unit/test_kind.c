@@ -226,6 +226,23 @@ static void what_it_makes_is_content_and_no_event(void **state) {
   assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
 }
 
+static void the_title_is_one_line_with_an_end(void **state) {
+  struct step_owner *owner = *state;
+  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
+  assert_string_equal(owner->events, "started echo /a b  c\n");
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "/a\nb\r\nc");
+
+  char json[3 * KIND_TITLE_MAX];
+  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"nothing\",\"path\":\"/%0*d\"}",
+                 2 * KIND_TITLE_MAX, 0);
+  make(owner, json);
+  assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
+  step_run_start(owner->run);
+  step_owner_wait(owner);
+}
+
 static void no_content_is_null_unless_the_kind_says_so(void **state) {
   struct step_owner *owner = *state;
   start(owner, "nothing", "");
@@ -420,6 +437,7 @@ static void a_bad_field_is_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(what_it_makes_is_content_and_no_event),
+      TEST(the_title_is_one_line_with_an_end),
       TEST(no_content_is_null_unless_the_kind_says_so),
       TEST(a_note_is_an_event),
       TEST(several_notes_are_one_event),

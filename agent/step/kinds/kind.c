@@ -16,11 +16,13 @@ const struct kind *kind_of(const struct step *step) {
 }
 
 char *kind_title(const struct step *step) {
-  if (kind_of(step)->work == NULL)
-    return memory_copy(step->subject, strlen(step->subject));
   char *title;
-  if (asprintf(&title, "%s %s", step->kind->name, step->subject) < 0)
+  const char *name = kind_of(step)->work == NULL ? "" : step->kind->name;
+  if (asprintf(&title, "%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX,
+               step->subject) < 0)
     memory_exhausted("a buffer");
+  for (char *at = title; (at = strpbrk(at, "\r\n")) != NULL;)
+    *at = ' ';
   return title;
 }
 

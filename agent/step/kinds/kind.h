@@ -52,7 +52,9 @@ void kind_note_missed(struct answer *answer, size_t missed);
 /* The kind of a step that has a subject. */
 const struct kind *kind_of(const struct step *step);
 
-/* The `line` of its `started` event, to be freed: a command alone, or the kind and the path. */
+/* The `line` of its `started` event, to be freed: a command alone, or the kind and the path, with
+   spaces for line endings. Longer than PATH_MAX nothing of that can be of use. */
+#define KIND_TITLE_MAX 4096
 char *kind_title(const struct step *step);
 
 /* What the log says of it; cut at the buffer's end. */
