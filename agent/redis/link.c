@@ -174,7 +174,7 @@ static void take_login_reply(struct link *self, const redisReply *reply) {
       lost(self, refusal.text);
     return;
   case LOGIN_REFUSED:
-    (void)error_set(&error, "redis at %.60s refuses %.80s: %.80s", self->server, refusal.command,
+    (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, refusal.command,
                     error_reply_explain(refusal.text));
     give_up(self, &error);
   }

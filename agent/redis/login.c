@@ -105,6 +105,20 @@ static void copy_server_text(const struct login *self, char *out, size_t size, c
   free(shown);
 }
 
+/* The server names the command, with its subcommand, but not the key; and who reads it wants to
+   know the rule that would mend it. */
+static void explain_denial(struct login_refusal *refusal, const char *text) {
+  static const char before_command[] = "permissions to run the '";
+  const char *command = strstr(text, before_command), *key = strchr(refusal->command, ' ');
+  if (command != NULL) {
+    command += sizeof before_command - 1;
+    (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs +%.*s",
+                   (int)strcspn(command, "'"), command);
+  } else if (key != NULL && strstr(text, " key") != NULL) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs ~%s", key + 1);
+  }
+}
+
 enum login_verdict login_take(struct login *self, const redisReply *reply,
                               struct login_refusal *refusal) {
   int number = self->answered++;
@@ -126,8 +140,11 @@ enum login_verdict login_take(struct login *self, const redisReply *reply,
      NOAUTH and DENIED (protected mode) are not about the name. Who may not ask for the role learns
      it from the first command that writes. */
   bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
+  bool is_joint = number >= self->count && number < self->count + self->probe.joint;
   if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
-      (refusal->command == role && denied))
+      ((refusal->command == role || is_joint) && denied))
     return goes_on;
+  if (denied)
+    explain_denial(refusal, reply->str);
   return LOGIN_REFUSED;
 }

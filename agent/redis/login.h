@@ -18,6 +18,8 @@ struct login_probe {
   const char *text; /* encoded commands */
   size_t length;
   int count;
+  int joint; /* so many of the first are about several keys, of which later ones ask one by one: a
+                denial is left to those */
 };
 
 struct login {
@@ -53,7 +55,7 @@ void login_release(struct login *self);
 struct login_refusal {
   const char *command; /* its name, perhaps in here: */
   char name[128];
-  char text[256]; /* what the server said, without what is secret */
+  char text[256]; /* what the server said, without what is secret; or what its user lacks */
 };
 
 /* Takes the next answer; the refusal is written where it does not go on. */

@@ -9,7 +9,8 @@ void permissions_init(struct permissions *self, const struct keys *keys) {
   /* Reading tells the type. A command in a transaction is checked when it is queued, and what is
      discarded is not done. */
   const char *const commands[PERMISSIONS_COUNT][COMMAND_LIST_WORDS] = {
-      /* In a cluster all keys have to be in one slot. DISCARD ends the watch, too. */
+      /* In a cluster all keys have to be in one slot. DISCARD ends the watch, too. A denial
+         is left to the commands below: Redis does not say which of the keys it means. */
       {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
        keys->committed, keys->heartbeat},
       {"LLEN", keys->in},
@@ -48,5 +49,5 @@ void permissions_release(struct permissions *self) {
 
 struct login_probe permissions_probe(const struct permissions *self) {
   return (struct login_probe){
-      .text = self->text, .length = strlen(self->text), .count = PERMISSIONS_COUNT};
+      .text = self->text, .length = strlen(self->text), .count = PERMISSIONS_COUNT, .joint = 1};
 }

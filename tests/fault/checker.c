@@ -220,6 +220,8 @@ static void check_leftovers(const struct reader *reader, struct tally *tally) {
   }
   if (reader_has(reader, "started"))
     tally_find(tally, TALLY_WRONG, 1, "a step is left as started");
+  if (reader_has(reader, "heartbeat"))
+    tally_find(tally, TALLY_WRONG, 1, "a heartbeat is left behind");
 }
 
 void checker_check(const struct work *work, const struct reader *reader, struct tally *tally) {

@@ -9,6 +9,7 @@ const struct family families[] = {
      .amount = {1, 5}},
     {"cut-again", cut_again, .shares_server = true, .amount = {1000, 100}},
     {"cut-flood", cut_flood, .shares_server = true, .amount = {300, 30}},
+    {"cut-beat", cut_beat, .shares_server = true, .amount = {720, 24}},
     {"kill-redis", restart_kept, .amount = {40, 6}},
     {"restart-empty", restart_empty, .amount = {40, 6}},
     {"restart-snapshot", restart_snapshot, .amount = {40, 6}},

@@ -29,6 +29,8 @@ void cut_swallowed_reply(struct trial *trial);
 void cut_again(struct trial *trial);
 void cut_flood(struct trial *trial);
 
+void cut_beat(struct trial *trial);
+
 void network_half_open(struct trial *trial);
 void network_latency(struct trial *trial);
 void network_client_kill(struct trial *trial);

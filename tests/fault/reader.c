@@ -187,6 +187,7 @@ void reader_dump(const struct reader *self, const char *directory) {
   static const char *const commands[] = {
       "LRANGE sandbox:%s:in 0 -1",      "LRANGE sandbox:%s:inflight 0 -1",
       "GET sandbox:%s:started",         "GET sandbox:%s:committed",
+      "GET sandbox:%s:heartbeat",       "PTTL sandbox:%s:heartbeat",
       "LRANGE sandbox:%s:results 0 -1", "XRANGE sandbox:%s:events - +"};
   char path[4096];
   snprintf(path, sizeof path, "%s/redis", directory);

@@ -51,21 +51,8 @@ void restart_kept(struct trial *trial) {
   trial_finish(trial, BOUND_MS);
 }
 
-/* A step that prints for long, and then more of its lines when the gate has been opened, for which
-   it waits a minute. */
 static struct work_step *push_gated(struct trial *trial) {
-  return work_push_script(
-      &trial->work, LONG_LINES + 100, "", 0,
-      job_format(trial->job,
-                 "%s; i=0; until [ -e '%s/gate' ] || [ $i -eq 6000 ]; do i=$((i+1)); sleep 0.01; "
-                 "done; seq %d %d",
-                 print_for_long, trial->directory, LONG_LINES + 1, LONG_LINES + 100));
-}
-
-static void open_gate(struct trial *trial) {
-  FILE *file = fopen(job_format(trial->job, "%s/gate", trial->directory), "we");
-  assert_non_null(file);
-  fclose(file);
+  return trial_push_gated(trial, LONG_LINES, print_for_long, 100);
 }
 
 /* The server takes nothing more from the agent; how many events it has in the end. */
@@ -81,7 +68,7 @@ void restart_empty(struct trial *trial) {
   work_wait_events(&trial->work, 1 + trial_random(trial, LONG_LINES / 2));
   running->gap_until = close_doors(trial);
   restart(trial);
-  open_gate(trial);
+  trial_open_gate(trial);
   work_push_lines(&trial->work, 5, 2);
   job_push_shutdown(trial->job);
   trial_finish(trial, BOUND_MS);
@@ -141,7 +128,7 @@ void restart_snapshot(struct trial *trial) {
     tally_find(trial->tally, TALLY_WRONG, 1, "no step is taken while another one runs");
   running->gap_until = close_doors(trial) - before;
   restart(trial);
-  open_gate(trial);
+  trial_open_gate(trial);
   if (kind == STEP_IS_FORGOTTEN) {
     assert_int_equal(agent_process_wait(trial->job->agent, BOUND_MS), 0);
     trial_start_agent(trial);

@@ -87,11 +87,34 @@ void trial_start_agent(struct trial *self) {
   self->kept = false;
 }
 
+struct agent_process *trial_supersede_agent(struct trial *self) {
+  struct agent_process *first = self->job->agent;
+  keep_log(self);
+  self->job->agent = NULL;
+  trial_start_agent(self);
+  return first;
+}
+
 void trial_kill_agent(struct trial *self) {
   pid_t pid = agent_process_pid(self->job->agent);
   kill(pid, SIGSTOP); /* so that it neither sees its children end nor makes new ones */
   proc_kill_tree(pid);
   agent_process_wait(self->job->agent, WAIT_BOUND_MS);
+}
+
+struct work_step *trial_push_gated(struct trial *self, long before, const char *script, long more) {
+  return work_push_script(
+      &self->work, before + more, "", 0,
+      job_format(self->job,
+                 "%s; i=0; until [ -e '%s/gate' ] || [ $i -eq 6000 ]; do i=$((i+1)); sleep 0.01; "
+                 "done; seq %ld %ld",
+                 script, self->directory, before + 1, before + more));
+}
+
+void trial_open_gate(struct trial *self) {
+  FILE *file = fopen(job_format(self->job, "%s/gate", self->directory), "we");
+  assert_non_null(file);
+  fclose(file);
 }
 
 struct watch {

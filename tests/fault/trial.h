@@ -47,8 +47,16 @@ void trial_put_proxy(struct trial *self, const struct proxy_plan *plan);
 /* Starts the agent, instead of one that was there before, with a stream that is not trimmed. */
 void trial_start_agent(struct trial *self);
 
+/* Starts another one beside it, which is the trial's from now on; the one before is returned. */
+struct agent_process *trial_supersede_agent(struct trial *self);
+
 /* Ends it as its container's end would: with all its processes, at once. */
 void trial_kill_agent(struct trial *self);
+
+/* Pushes a step whose script prints the lines 1 … before, and which prints more of them when the
+   gate has been opened, for which it waits a minute. */
+struct work_step *trial_push_gated(struct trial *self, long before, const char *script, long more);
+void trial_open_gate(struct trial *self);
 
 /* Waits until the agent has left with 0 by itself (a shutdown must have been pushed), and holds
    what there is against the work. */

@@ -36,6 +36,7 @@ struct fake_redis {
   size_t count;
   char *bytes; /* of the newest connection */
   size_t length;
+  size_t size; /* allocated */
   int connections;
 };
 
@@ -76,8 +77,11 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
     return;
   }
   int connection = self->connections;
-  self->bytes = realloc(self->bytes, self->length + (size_t)length + 1);
-  assert_non_null(self->bytes);
+  if (self->length + (size_t)length >= self->size) {
+    self->size = 2 * self->size + sizeof bytes + 1;
+    self->bytes = realloc(self->bytes, self->size);
+    assert_non_null(self->bytes);
+  }
   memcpy(self->bytes + self->length, bytes, (size_t)length);
   self->length += (size_t)length;
   self->bytes[self->length] = '\0';

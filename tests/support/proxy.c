@@ -26,6 +26,7 @@
 struct shared {
   atomic_int delay_ms;
   atomic_int deafened[RELAY_ROLES]; /* how many connections of that role are to be deaf */
+  atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
   atomic_long bytes[RELAY_ROLES][RELAY_DIRECTIONS];
   atomic_long cuts;
@@ -101,8 +102,10 @@ static void on_named(void *context, struct relay *relay) {
 static void move_relay(struct proxy *self, size_t place) {
   struct relay *relay = self->relays[place];
   relay->delay_ms = atomic_load(&self->shared->delay_ms);
-  if (relay->role != RELAY_UNKNOWN)
+  if (relay->role != RELAY_UNKNOWN) {
     relay->deaf = self->number[place] < atomic_load(&self->shared->deafened[relay->role]);
+    relay->frozen = self->number[place] < atomic_load(&self->shared->frozen[relay->role]);
+  }
   relay_move(relay, on_named, self);
   if (relay->role != RELAY_UNKNOWN && self->number[place] == 0) {
     atomic_long *bytes = self->shared->bytes[relay->role];
@@ -194,6 +197,14 @@ void proxy_delay(struct proxy *self, int milliseconds) {
 
 void proxy_deafen(struct proxy *self, enum relay_role role) {
   atomic_store(&self->shared->deafened[role], (int)atomic_load(&self->shared->connections[role]));
+}
+
+void proxy_freeze(struct proxy *self, enum relay_role role) {
+  atomic_store(&self->shared->frozen[role], (int)atomic_load(&self->shared->connections[role]));
+}
+
+void proxy_thaw(struct proxy *self, enum relay_role role) {
+  atomic_store(&self->shared->frozen[role], 0);
 }
 
 long proxy_connections(const struct proxy *self, enum relay_role role) {

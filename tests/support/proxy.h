@@ -37,6 +37,10 @@ void proxy_delay(struct proxy *self, int milliseconds);
    of anything, not even of the other's end. New connections work. */
 void proxy_deafen(struct proxy *self, enum relay_role role);
 
+/* From now on nothing moves on them, not even their end; until the thaw, when all of it goes on. */
+void proxy_freeze(struct proxy *self, enum relay_role role);
+void proxy_thaw(struct proxy *self, enum relay_role role);
+
 /* Connections so far; bytes that went through the first one; faults that have happened. */
 long proxy_connections(const struct proxy *self, enum relay_role role);
 long proxy_bytes(const struct proxy *self, enum relay_role role, enum relay_direction direction);

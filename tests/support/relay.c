@@ -10,6 +10,9 @@
 /* The server has said all there is when it says nothing for so long. */
 #define SILENCE_MS 20
 
+/* How often a frozen connection looks whether it still is. */
+#define FROZEN_MS 10
+
 /* How long a cut connection waits for the server to take what went through. */
 #define LINGER_MS 2000
 
@@ -177,6 +180,8 @@ static void end(struct relay *self) {
 
 void relay_move(struct relay *self, void (*named)(void *context, struct relay *relay),
                 void *context) {
+  if (self->frozen)
+    return;
   take_in(self, RELAY_REQUEST);
   take_in(self, RELAY_REPLY);
   if (self->role == RELAY_UNKNOWN)
@@ -194,6 +199,9 @@ static void earlier(int64_t *when, int64_t other_time) {
 int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_DIRECTIONS]) {
   int64_t when = -1;
   int64_t now = wait_now_ms();
+  out[RELAY_REQUEST].fd = out[RELAY_REPLY].fd = -1;
+  if (self->frozen)
+    return now + FROZEN_MS;
   for (enum relay_direction i = RELAY_REQUEST; i <= RELAY_REPLY; i++) {
     bool sends = !self->cut && count_ready(self, other(i)) > 0;
     out[i].fd = self->fd[i];

@@ -58,6 +58,7 @@ struct relay {
   struct relay_fault fault;
   int delay_ms; /* for each direction */
   bool deaf;    /* what comes from either side is thrown away, neither side is told */
+  bool frozen;  /* nothing moves, and nothing is lost */
   bool cut;     /* the fault has happened; the server still gets what went through */
   long swallowed;
   int64_t swallowed_ms; /* when the last byte was */

@@ -93,6 +93,85 @@ static void a_refused_probe_has_its_name(void **state) {
   free(text);
 }
 
+struct denial {
+  const char *command;
+  const char *key; /* NULL: none */
+  const char *server_text;
+  const char *text;
+};
+
+static void a_denied_probe_has_the_rule_that_is_missing(void **state) {
+  (void)state;
+  static const struct denial denials[] = {
+      {"SET", "j:heartbeat", "NOPERM No permissions to access a key",
+       "NOPERM: the user needs ~j:heartbeat"},
+      {"GET", "j:x",
+       "NOPERM this user has no permissions to access one of the keys used as arguments",
+       "NOPERM: the user needs ~j:x"},
+      {"SET", "j:x", "NOPERM User o'get has no permissions to run the 'set' command",
+       "NOPERM: the user needs +set"},
+      {"GET", "j:x", "NOPERM User get has no permissions to run the 'get' command",
+       "NOPERM: the user needs +get"},
+      {"MULTI", NULL,
+       "NOPERM this user has no permissions to run the 'multi' command or its "
+       "subcommand",
+       "NOPERM: the user needs +multi"},
+      {"MULTI", NULL, "NOPERM for a reason of get's own", "NOPERM for a reason of ***'s own"},
+  };
+  char user[] = "get", password[] = "p";
+  struct redis_url url = {.user = user, .password = password};
+  for (size_t i = 0; i < sizeof denials / sizeof *denials; i++) {
+    const char *words[] = {denials[i].command, denials[i].key};
+    char *text = command_new(words, denials[i].key != NULL ? 2 : 1);
+    char ok[] = "OK", no[128];
+    strcpy(no, denials[i].server_text);
+    redisReply good = {.type = REDIS_REPLY_STATUS, .str = ok};
+    redisReply bad = {.type = REDIS_REPLY_ERROR, .str = no};
+    struct login_refusal refusal;
+    struct login login;
+    login_init(&login, &url, "its-name");
+    login_add_probe(&login,
+                    &(struct login_probe){.text = text, .length = strlen(text), .count = 1});
+    assert_int_equal(login_take(&login, &good, &refusal), LOGIN_GOES_ON);
+    assert_int_equal(login_take(&login, &good, &refusal), LOGIN_GOES_ON);
+    assert_int_equal(login_take(&login, &bad, &refusal), LOGIN_REFUSED);
+    assert_string_equal(refusal.text, denials[i].text);
+    login_release(&login);
+    free(text);
+  }
+}
+
+/* What is denied for several keys at once is heard of again, by the key's name; anything else that
+   is wrong with them is not. */
+static void a_joint_probe_leaves_denials_to_those_behind_it(void **state) {
+  (void)state;
+  struct redis_url url = {0};
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"WATCH", "a", "b"}, {"GET", "a"}};
+  char *text = command_list_new(commands, 2);
+  const struct login_probe probe = {.text = text, .length = strlen(text), .count = 2, .joint = 1};
+  static char denied[] = "NOPERM No permissions to access a key", ok[] = "OK",
+              crossed[] = "CROSSSLOT Keys in request don't hash to the same slot";
+  redisReply good = {.type = REDIS_REPLY_STATUS, .str = ok};
+  redisReply no = {.type = REDIS_REPLY_ERROR, .str = denied};
+  redisReply other = {.type = REDIS_REPLY_ERROR, .str = crossed};
+  struct login_refusal refusal;
+  struct login login;
+  login_init(&login, &url, "its-name");
+  login_add_probe(&login, &probe);
+  assert_int_equal(login_take(&login, &good, &refusal), LOGIN_GOES_ON);
+  assert_int_equal(login_take(&login, &no, &refusal), LOGIN_GOES_ON);
+  assert_int_equal(login_take(&login, &no, &refusal), LOGIN_REFUSED);
+  assert_string_equal(refusal.command, "GET a");
+  login_release(&login);
+  login_init(&login, &url, "its-name");
+  login_add_probe(&login, &probe);
+  assert_int_equal(login_take(&login, &good, &refusal), LOGIN_GOES_ON);
+  assert_int_equal(login_take(&login, &other, &refusal), LOGIN_REFUSED);
+  assert_string_equal(refusal.command, "WATCH a");
+  login_release(&login);
+  free(text);
+}
+
 static void the_password_is_overwritten(void **state) {
   (void)state;
   char password[] = "secret";
@@ -271,6 +350,8 @@ static void who_may_not_ask_for_the_role_goes_on(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_says_what_the_url_asks_for),
+      cmocka_unit_test(a_denied_probe_has_the_rule_that_is_missing),
+      cmocka_unit_test(a_joint_probe_leaves_denials_to_those_behind_it),
       cmocka_unit_test(the_password_is_overwritten),
       cmocka_unit_test(it_is_done_behind_the_last_answer),
       cmocka_unit_test(a_refusal_is_for_good),
