@@ -38,13 +38,6 @@ static size_t fill(int fd, char *buffer) {
   return filled < room ? filled : 0;
 }
 
-static int search_open(struct file_search *self, int fd, char *buffer, const char *path,
-                       size_t length, struct error *error) {
-  size_t filled = fill(fd, buffer);
-  (void)close(fd);
-  return filled == 0 ? 0 : file_search_run(self, path, length, buffer, filled, error);
-}
-
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
                         char *buffer, struct error *error) {
   struct walk_entry entry;
@@ -53,7 +46,11 @@ static int search_below(struct file_search *self, struct walk *walk, const struc
         (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
       continue;
     int fd = openat(entry.parent, entry.name, reading);
-    if (fd >= 0 && search_open(self, fd, buffer, entry.path, entry.length, error) != 0)
+    if (fd < 0)
+      continue;
+    size_t filled = fill(fd, buffer);
+    (void)close(fd);
+    if (filled > 0 && file_search_run(self, entry.path, entry.length, buffer, filled, error) != 0)
       return -1;
   }
   return 0;
@@ -77,15 +74,27 @@ static int search_directory(struct file_search *self, const char *path, const st
   return result;
 }
 
+/* Who names a file is told why it is not searched. */
+static int search_file(struct file_search *self, int fd, char *buffer, const char *path,
+                       struct error *error) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  size_t filled = fill(fd, buffer);
+  struct stat file;
+  if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
+    self->result.unsearched = "a file of more than 1,000,000 bytes";
+  else if (memchr(buffer, '\0', filled) != NULL)
+    self->result.unsearched = "a binary file";
+  (void)close(fd);
+  return file_search_run(self, name, strlen(name), buffer, filled, error);
+}
+
 static int search_root(struct file_search *self, const char *path, const struct glob *glob,
                        char *buffer, struct error *error) {
   struct error reason;
   int fd = regular_file_open(AT_FDCWD, path, &reason);
-  if (fd >= 0) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
-    return search_open(self, fd, buffer, name, strlen(name), error);
-  }
+  if (fd >= 0)
+    return search_file(self, fd, buffer, path, error);
   struct stat file = {0};
   if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
     return 0;

@@ -55,9 +55,10 @@ struct search {
 struct search_result {
   size_t matches; /* that are in the answer, as the head limit counts them */
   bool is_cut;
-  size_t passed_over; /* lines */
-  char first[96];     /* of them, as `path:number`; a long path is cut */
-  size_t missed;      /* directories that could not be looked into */
+  size_t passed_over;     /* lines */
+  char first[96];         /* of them, as `path:number`; a long path is cut */
+  size_t missed;          /* directories that could not be looked into */
+  const char *unsearched; /* what a root is that is a file and passed over; NULL: none is */
 };
 
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is

@@ -122,7 +122,17 @@ static void what_is_missing_is_told(void **state) {
   memcpy(text + LENGTH, "\nyes\nyes\n", 10);
   kind_rows_file(job, "f", text);
   free(text);
+  char *large = malloc(1000002);
+  assert_non_null(large);
+  memset(large, 'x', 1000001);
+  large[1000001] = '\0';
+  kind_rows_file(job, "dist/large", large);
+  free(large);
   static const struct kind_row rows[] = {
+      {GREP "\"dist/large\",\"pattern\":\"x\"", 0, "[]",
+       "grep passed over a file of more than 1,000,000 bytes"},
+      {GREP "\"/proc/self/cmdline\",\"pattern\":\"agent\"", 0, "[]",
+       "grep passed over a binary file"},
       {GREP "\".\",\"pattern\":\"x\"", 0, "[]", "1 directories could not be looked into"},
       {GREP "\"f\",\"pattern\":\"(a|aa)+b?$$(?<=!)|s\"", 0,
        "[" MATCH("f", 2, "yes") "," MATCH("f", 3, "yes") "]",

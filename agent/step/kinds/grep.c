@@ -28,6 +28,8 @@ static int work(const struct step *step, struct answer *answer, struct error *er
     kind_note(answer,
               "grep passed over %zu lines that are too long for the pattern, the first in %s",
               result.passed_over, result.first);
+  if (result.unsearched != NULL)
+    kind_note(answer, "grep passed over %s", result.unsearched);
   kind_note_missed(answer, result.missed);
   return 0;
 }
