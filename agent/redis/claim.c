@@ -22,8 +22,25 @@ static struct claim parse(const char *value, size_t length) {
   return is_ours && memcmp(text, same, length) == 0 ? claim : nobody;
 }
 
-void claim_init(struct claim *self, uint64_t nonce, const char *value, size_t length) {
-  *self = (struct claim){.generation = parse(value, length).generation + 1, .nonce = nonce};
+void claim_init(struct claim *self, uint64_t nonce) {
+  *self = (struct claim){.nonce = nonce};
+}
+
+bool claim_is_made(const struct claim *self) {
+  return self->delivered > 0;
+}
+
+struct claim_news claim_see(struct claim *self, bool executed, const char *value, size_t length) {
+  if (self->generation == 0) {
+    self->generation = parse(value, length).generation + 1;
+    return (struct claim_news){0};
+  }
+  self->delivered += executed;
+  enum claim_verdict verdict = claim_judge(self, value, length);
+  self->delivered += verdict == CLAIM_DELIVERED;
+  return (struct claim_news){.arrived = executed || verdict == CLAIM_DELIVERED,
+                             .forgotten = verdict == CLAIM_FORGOTTEN,
+                             .taken = verdict == CLAIM_TAKEN};
 }
 
 enum claim_verdict claim_judge(const struct claim *self, const char *value, size_t length) {
@@ -39,13 +56,11 @@ enum claim_verdict claim_judge(const struct claim *self, const char *value, size
   return self->delivered == 0 ? CLAIM_PENDING : CLAIM_FORGOTTEN;
 }
 
-bool claim_is_unchanged(const struct claim *self, struct claim_memory *memory, const char *value,
-                        size_t length) {
-  if (memory->text[0] == '\0' || memory->delivered != self->delivered)
-    (void)claim_text(self, self->delivered, memory->text);
-  memory->delivered = self->delivered;
-  return value != NULL && strlen(memory->text) == length &&
-         memcmp(value, memory->text, length) == 0;
+bool claim_is_unchanged(struct claim *self, const char *value, size_t length) {
+  if (self->last[0] == '\0' || self->last_number != self->delivered)
+    (void)claim_text(self, self->delivered, self->last);
+  self->last_number = self->delivered;
+  return value != NULL && strlen(self->last) == length && memcmp(value, self->last, length) == 0;
 }
 
 size_t claim_text(const struct claim *self, uint64_t number, char out[CLAIM_TEXT_SIZE]) {

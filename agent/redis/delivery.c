@@ -1,22 +1,10 @@
 /*
- * A window is one transaction:
- *
- *   MULTI
- *   … what is held …
- *   SET committed "<generation>:<nonce>:<number>"
- *   EXEC
- *   WATCH committed
- *   GET committed
- *
- * The last two commands also end each login (permissions.h): the number tells whether a window
- * whose answer was lost has arrived. It is the presence of this number that counts, so
- * that an emptied Redis is not taken for one that has everything. And since the key is watched from
- * before it is read, no transaction of an agent that has been superseded is executed, however late
- * it arrives.
- *
- * When much is held, the next window is sent ahead, up to its EXEC, which is withheld until this
- * one is answered: Redis has it in its queue by then and need not wait for us, and yet no window is
- * executed unless the one before it was.
+ * What is held leaves in windows (pipeline.h), each of which writes "<generation>:<nonce>:<number>"
+ * to the key `committed`. Every window, and each login (permissions.h), ends with WATCH and GET of
+ * that key: the number tells whether a window whose answer was lost has arrived. It is the presence
+ * of this number that counts, so that an emptied Redis is not taken for one that has everything.
+ * And since the key is watched from before it is read, no transaction of an agent that has been
+ * superseded is executed, however late it arrives.
  */
 #include "agent/redis/delivery.h"
 
@@ -28,8 +16,8 @@
 #include "agent/redis/claim.h"
 #include "agent/redis/link.h"
 #include "agent/redis/permissions.h"
+#include "agent/redis/pipeline.h"
 #include "agent/redis/question.h"
-#include "agent/redis/transaction.h"
 #include "wire/memory.h"
 #include "wire/step.h"
 
@@ -40,7 +28,7 @@
 #define QUIET_MS 12000
 
 struct delivery {
-  struct delivery_options options;
+  const struct keys *keys;
   const struct delivery_handler *handler;
   void *owner;
   struct link *link;
@@ -49,55 +37,33 @@ struct delivery {
   struct hold *hold;
   struct claim claim;
   bool looked;    /* on this connection: what has arrived is known */
-  bool claimed;   /* the first window was delivered */
   bool forgotten; /* said so, and nothing was delivered since */
-  bool waiting;   /* answers are due */
-  struct transaction_form form;
-  struct transaction now;   /* what is waited for */
-  struct transaction ahead; /* the window behind it, without its EXEC; empty: there is none */
+  struct pipeline pipeline;
   struct question question;
-  struct claim_memory expected;
   char *with_claim; /* what the owner does with the claim; NULL: nothing */
 };
 
-static void next_request(struct delivery *self);
-
-static void send_rest(struct delivery *self) {
-  request_send(&self->now.request, self->link);
-  if (request_is_sent(&self->now.request))
-    request_send(&self->ahead.request, self->link);
-}
-
 static void start(struct delivery *self) {
-  self->waiting = true;
   (void)evtimer_del(self->quiet);
   link_expect(self->link, ANSWER_MS);
-  send_rest(self);
+  pipeline_send(&self->pipeline, self->link);
 }
 
-static void send_look(struct delivery *self, bool with_question) {
-  transaction_look(&self->now, &self->form);
-  if (with_question)
-    question_add(&self->question, &self->now.request);
+static void send_look(struct delivery *self, const struct question *question) {
+  pipeline_look(&self->pipeline, question);
   start(self);
 }
 
-static void open_window(struct delivery *self, struct transaction *transaction,
-                        const struct hold_window *window, uint64_t number) {
+static void open_window(struct delivery *self, const struct hold_window *window, uint64_t number) {
   char value[CLAIM_TEXT_SIZE];
   (void)claim_text(&self->claim, number, value);
-  transaction_open(transaction, &self->form, window, value);
+  pipeline_open(&self->pipeline, window, value);
 }
 
 static void send_window(struct delivery *self, const struct hold_window *window) {
-  if (self->ahead.request.count > 0) {
-    transaction_clear(&self->now);
-    self->now = self->ahead;
-    self->ahead = (struct transaction){0};
-  } else {
-    open_window(self, &self->now, window, self->claim.delivered + 1);
-  }
-  transaction_close(&self->now, &self->form);
+  if (!pipeline_is_open(&self->pipeline))
+    open_window(self, window, self->claim.delivered + 1);
+  pipeline_execute(&self->pipeline, NULL);
   start(self);
 }
 
@@ -112,25 +78,19 @@ static void send_claim(struct delivery *self) {
         .pieces = {{.iov_base = self->with_claim, .iov_len = strlen(self->with_claim)}},
         .count = 1,
         .commands = 1};
-  open_window(self, &self->now, &window, self->claim.delivered + 1);
-  transaction_close(&self->now, &self->form);
-  if (self->question.commands != NULL)
-    question_add(&self->question, &self->now.request);
+  open_window(self, &window, self->claim.delivered + 1);
+  pipeline_execute(&self->pipeline, &self->question);
   start(self);
 }
 
-static bool window_is_under_way(const struct delivery *self) {
-  const struct request *request = &self->now.request;
-  return self->waiting && request->exec > 0 && request->answered < request->look;
-}
-
+/* When much is held. */
 static void send_ahead(struct delivery *self) {
   const struct hold_window *window;
-  if (!window_is_under_way(self) || self->ahead.request.count > 0 || !self->claimed ||
+  if (!pipeline_has_room(&self->pipeline) || !claim_is_made(&self->claim) ||
       self->question.commands != NULL || (window = hold_window_behind(self->hold)) == NULL)
     return;
-  open_window(self, &self->ahead, window, self->claim.delivered + 2);
-  send_rest(self);
+  open_window(self, window, self->claim.delivered + 2);
+  pipeline_send(&self->pipeline, self->link);
 }
 
 /* Nothing is left that could be refused. */
@@ -143,13 +103,13 @@ static void next_request(struct delivery *self) {
   if (!link_is_up(self->link))
     return;
   const struct hold_window *window = NULL;
-  if (!self->waiting) {
+  if (!self->pipeline.is_busy) {
     if (!self->looked)
-      send_look(self, false);
-    else if (!self->claimed)
+      send_look(self, NULL);
+    else if (!claim_is_made(&self->claim))
       send_claim(self);
-    else if (self->question.commands != NULL && self->ahead.request.count == 0)
-      send_look(self, true);
+    else if (self->question.commands != NULL && !pipeline_is_open(&self->pipeline))
+      send_look(self, &self->question);
     else if ((window = hold_window(self->hold)) != NULL)
       send_window(self, window);
     else
@@ -160,13 +120,12 @@ static void next_request(struct delivery *self) {
 
 static void fail(struct delivery *self, const struct error *error) {
   link_stop(self->link);
-  self->waiting = false;
   self->handler->failed(self->owner, error);
 }
 
 /* What was executed in part cannot be tried again, unlike the look behind it. */
 static void on_refusal(struct delivery *self) {
-  const struct request *request = &self->now.request;
+  const struct request *request = &self->pipeline.now;
   bool in_part = request->executed && request->refused < request->exec;
   if (!in_part && link_overcomes(self->link, request->refusal))
     return;
@@ -175,32 +134,19 @@ static void on_refusal(struct delivery *self) {
   fail(self, &error);
 }
 
-static enum claim_verdict judge(struct delivery *self, const redisReply *committed) {
-  if (self->claim.generation > 0)
-    return claim_judge(&self->claim, committed->str, committed->len);
-  claim_init(&self->claim, random_number(), committed->str, committed->len);
-  return CLAIM_PENDING;
-}
-
 static void tell_taken(struct delivery *self) {
   struct error error;
-  (void)error_set(&error, "another agent has taken over this job (%.150s)",
-                  self->options.keys->committed);
+  (void)error_set(&error, "another agent has taken over this job (%.150s)", self->keys->committed);
   fail(self, &error);
 }
 
 /* What was lost is told first: what depends on what has arrived may depend on that too. */
-static void tell(struct delivery *self, enum claim_verdict verdict, bool arrived) {
-  if (arrived && !self->claimed) {
-    self->claimed = true;
-    self->handler->claimed(self->owner);
-    return;
-  }
-  if (verdict == CLAIM_FORGOTTEN && !self->forgotten) {
+static void tell(struct delivery *self, const struct claim_news *news) {
+  if (news->forgotten && !self->forgotten) {
     self->forgotten = true;
     self->handler->forgotten(self->owner);
   }
-  if (arrived) {
+  if (news->arrived) {
     next_request(self); /* Redis works on while the owner makes use of the room */
     self->handler->delivered(self->owner);
   }
@@ -209,62 +155,58 @@ static void tell(struct delivery *self, enum claim_verdict verdict, bool arrived
 /* What the key says when a window, or a look, has been answered; Redis may have gone back, or the
    job to another, with this connection still there. Whoever it names now owns the job, whatever
    arrived before: what the owner hears would make it send more. */
-static void on_committed(struct delivery *self, const redisReply *reply, bool last) {
-  bool executed = self->now.request.executed;
-  if (executed)
-    self->claim.delivered++;
-  enum claim_verdict verdict = judge(self, reply);
-  if (verdict == CLAIM_DELIVERED)
-    self->claim.delivered++;
-  bool arrived = executed || verdict == CLAIM_DELIVERED;
-  self->waiting = !last;
+static void on_committed(struct delivery *self, const redisReply *reply) {
+  bool was_claimed = claim_is_made(&self->claim);
+  struct claim_news news =
+      claim_see(&self->claim, self->pipeline.now.executed, reply->str, reply->len);
+  pipeline_settle(&self->pipeline);
   self->looked = true;
-  if (arrived) {
+  if (news.arrived) {
     self->forgotten = false;
     link_works(self->link);
-    if (self->claimed)
+    if (was_claimed)
       hold_delivered(self->hold);
   }
-  if (verdict == CLAIM_TAKEN) {
+  if (news.taken) {
     tell_taken(self);
     return;
   }
-  if (!arrived && self->ahead.request.count > 0)
+  if (!news.arrived && pipeline_is_open(&self->pipeline))
     link_renew(self->link); /* without what stands open on it */
-  tell(self, verdict, arrived);
+  if (news.arrived && !was_claimed)
+    self->handler->claimed(self->owner);
+  else
+    tell(self, &news);
 }
 
 /* Until the owner has returned this is still the request: the next question follows this one, with
    no window between them. What was asked together with a claim that failed is asked again. */
-static void on_answer(struct delivery *self, const redisReply *reply, bool last) {
-  if (self->claimed) {
+static void on_answer(struct delivery *self, const redisReply *reply) {
+  if (claim_is_made(&self->claim)) {
     link_works(self->link);
     question_take(&self->question, reply, !link_reply_too_large(self->link));
   }
-  if (last)
-    self->waiting = false;
+  pipeline_settle(&self->pipeline);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
-  struct request *request = &self->now.request;
-  bool last = self->waiting && request_take(request, reply);
-  if (!self->waiting || (last && !request_is_sent(request))) {
+  bool last;
+  enum pipeline_answer answer = pipeline_take(&self->pipeline, reply, &last);
+  if (answer == PIPELINE_UNASKED) {
     link_drop(self->link, "an answer nobody asked for");
     return;
   }
-  bool clean = request->refusal[0] == '\0';
   if (last)
     link_expect(self->link, 0);
-  if (clean && request->answered == request->look)
-    on_committed(self, reply, last);
-  else if (clean && request->answered > request->look)
-    on_answer(self, reply, last);
-  if (!last)
-    return;
-  if (!clean)
+  if (answer == PIPELINE_COMMITTED)
+    on_committed(self, reply);
+  else if (answer == PIPELINE_ANSWER)
+    on_answer(self, reply);
+  else if (answer == PIPELINE_REFUSED)
     on_refusal(self);
-  next_request(self);
+  if (last)
+    next_request(self);
 }
 
 static void on_reached(void *owner) {
@@ -274,21 +216,19 @@ static void on_reached(void *owner) {
 
 static void on_up(void *owner, const redisReply *committed) {
   struct delivery *self = owner;
-  transaction_clear(&self->now);
-  on_committed(self, committed, true);
+  on_committed(self, committed);
   next_request(self);
 }
 
 static void on_down(void *owner) {
   struct delivery *self = owner;
-  self->waiting = false;
-  transaction_clear(&self->ahead);
+  pipeline_lose(&self->pipeline);
   (void)evtimer_del(self->quiet);
 }
 
 static void on_writable(void *owner) {
   struct delivery *self = owner;
-  send_rest(self);
+  pipeline_send(&self->pipeline, self->link);
 }
 
 static void on_unreachable(void *owner) {
@@ -302,14 +242,14 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 void delivery_look(struct delivery *self) {
-  if (self->waiting)
+  if (self->pipeline.is_busy)
     return;
   self->looked = false;
   next_request(self);
 }
 
 bool delivery_is_ours(struct delivery *self, const char *committed, size_t length) {
-  if (claim_is_unchanged(&self->claim, &self->expected, committed, length))
+  if (claim_is_unchanged(&self->claim, committed, length))
     return true;
   enum claim_verdict verdict = claim_judge(&self->claim, committed, length);
   if (verdict != CLAIM_PENDING)
@@ -334,8 +274,10 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                    .unreachable = on_unreachable,
                                                    .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
-  *self = (struct delivery){.options = *options, .handler = handler, .owner = owner, .hold = hold};
-  transaction_form_init(&self->form, options->keys, options->key_ttl_seconds);
+  *self =
+      (struct delivery){.keys = options->keys, .handler = handler, .owner = owner, .hold = hold};
+  claim_init(&self->claim, random_number());
+  pipeline_init(&self->pipeline, options->keys, options->key_ttl_seconds);
   permissions_init(&self->permissions, options->keys);
   struct link_options link_options = {.url = options->url,
                                       .role = "outbox",
@@ -352,9 +294,7 @@ void delivery_free(struct delivery *self) {
   link_free(self->link);
   event_free(self->quiet);
   permissions_release(&self->permissions);
-  transaction_clear(&self->now);
-  transaction_clear(&self->ahead);
-  transaction_form_release(&self->form);
+  pipeline_release(&self->pipeline);
   question_release(&self->question);
   free(self->with_claim);
   free(self);

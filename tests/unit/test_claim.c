@@ -12,10 +12,19 @@
 #define NONCE 0xabcdef0123456789U
 #define OURS "0000000000000007"
 
+/* Takes the job over from who left this value. */
+static struct claim heir_of(const char *value, size_t length, uint64_t nonce) {
+  struct claim claim;
+  claim_init(&claim, nonce);
+  struct claim_news news = claim_see(&claim, false, value, length);
+  assert_false(news.arrived || news.forgotten || news.taken);
+  assert_false(claim_is_made(&claim));
+  return claim;
+}
+
 /* An agent of generation 3, with the nonce 7. */
 static struct claim owner_at(uint64_t delivered) {
-  struct claim claim;
-  claim_init(&claim, 7, "2:0000000000000001:9", 20);
+  struct claim claim = heir_of("2:0000000000000001:9", 20, 7);
   claim.delivered = delivered;
   return claim;
 }
@@ -27,14 +36,13 @@ static enum claim_verdict judge(uint64_t delivered, const char *value) {
 
 static void each_agent_raises_the_generation(void **state) {
   (void)state;
-  struct claim claim;
-  claim_init(&claim, NONCE, NULL, 0);
+  struct claim claim = heir_of(NULL, 0, NONCE);
   assert_int_equal(claim.generation, 1);
   assert_int_equal(claim.delivered, 0);
   for (uint64_t generation = 1; generation < 5; generation++) {
     char value[CLAIM_TEXT_SIZE];
     size_t length = claim_text(&claim, 1000, value);
-    claim_init(&claim, NONCE + generation, value, length);
+    claim = heir_of(value, length, NONCE + generation);
     assert_int_equal(claim.generation, generation + 1);
     assert_int_equal(claim.delivered, 0);
     assert_true(claim.nonce == NONCE + generation);
@@ -117,31 +125,65 @@ static void what_no_agent_wrote_is_nobodys_claim(void **state) {
       "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999",
   };
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-    struct claim claim;
-    claim_init(&claim, NONCE, values[i], strlen(values[i]));
+    struct claim claim = heir_of(values[i], strlen(values[i]), NONCE);
     if (claim.generation != 1 || judge(0, values[i]) != CLAIM_PENDING ||
         judge(1, values[i]) != CLAIM_FORGOTTEN)
       fail_msg("%s", values[i]);
   }
-  struct claim claim;
-  claim_init(&claim, NONCE, "9:0000000000000001:1\0", 21);
+  struct claim claim = heir_of("9:0000000000000001:1\0", 21, NONCE);
   assert_int_equal(claim.generation, 1);
+}
+
+static void expect_seen(struct claim *claim, bool executed, const char *value,
+                        const struct claim_news *expected, uint64_t delivered) {
+  struct claim_news news = claim_see(claim, executed, value, value != NULL ? strlen(value) : 0);
+  assert_int_equal(news.arrived, expected->arrived);
+  assert_int_equal(news.forgotten, expected->forgotten);
+  assert_int_equal(news.taken, expected->taken);
+  assert_int_equal(claim->delivered, delivered);
+  assert_int_equal(claim_is_made(claim), delivered > 0);
+}
+
+static void what_is_seen_counts_what_arrived(void **state) {
+  (void)state;
+  static const struct claim_news nothing = {0}, arrived = {.arrived = true};
+  struct claim claim = owner_at(0);
+  expect_seen(&claim, false, "2:0000000000000001:9", &nothing, 0);
+  expect_seen(&claim, true, "3:" OURS ":1", &arrived, 1);
+  expect_seen(&claim, false, "3:" OURS ":1", &nothing, 1);
+  expect_seen(&claim, false, "3:" OURS ":2", &arrived, 2); /* though its answer was lost */
+}
+
+static void what_was_executed_has_arrived_whatever_came_since(void **state) {
+  (void)state;
+  static const struct claim_news lost = {.arrived = true, .forgotten = true},
+                                 taken = {.arrived = true, .taken = true};
+  struct claim claim = owner_at(4);
+  expect_seen(&claim, true, NULL, &lost, 5);
+  expect_seen(&claim, true, "4:0000000000000001:1", &taken, 6);
+}
+
+static void what_was_not_executed_may_be_lost_or_taken(void **state) {
+  (void)state;
+  static const struct claim_news lost = {.forgotten = true}, taken = {.taken = true};
+  struct claim claim = owner_at(4);
+  expect_seen(&claim, false, "3:" OURS ":3", &lost, 4);
+  expect_seen(&claim, false, "4:0000000000000001:1", &taken, 4);
 }
 
 static void what_is_unchanged_need_not_be_judged(void **state) {
   (void)state;
-  struct claim_memory memory = {0};
   struct claim claim = owner_at(0);
-  assert_true(claim_is_unchanged(&claim, &memory, "3:" OURS ":0", 20));
-  assert_false(claim_is_unchanged(&claim, &memory, "3:" OURS ":1", 20));
+  assert_true(claim_is_unchanged(&claim, "3:" OURS ":0", 20));
+  assert_false(claim_is_unchanged(&claim, "3:" OURS ":1", 20));
   for (claim.delivered = 1; claim.delivered < 1000; claim.delivered += 99) {
     char value[CLAIM_TEXT_SIZE];
     size_t length = claim_text(&claim, claim.delivered, value);
     for (int i = 0; i < 2; i++) {
-      assert_true(claim_is_unchanged(&claim, &memory, value, length));
-      assert_false(claim_is_unchanged(&claim, &memory, value, length - 1));
-      assert_false(claim_is_unchanged(&claim, &memory, "4:" OURS ":1", 20));
-      assert_false(claim_is_unchanged(&claim, &memory, NULL, 0));
+      assert_true(claim_is_unchanged(&claim, value, length));
+      assert_false(claim_is_unchanged(&claim, value, length - 1));
+      assert_false(claim_is_unchanged(&claim, "4:" OURS ":1", 20));
+      assert_false(claim_is_unchanged(&claim, NULL, 0));
     }
   }
 }
@@ -155,6 +197,9 @@ int main(void) {
       cmocka_unit_test(an_earlier_owner_later_on_means_that_redis_went_back),
       cmocka_unit_test(a_later_owner_has_taken_over),
       cmocka_unit_test(what_no_agent_wrote_is_nobodys_claim),
+      cmocka_unit_test(what_is_seen_counts_what_arrived),
+      cmocka_unit_test(what_was_executed_has_arrived_whatever_came_since),
+      cmocka_unit_test(what_was_not_executed_may_be_lost_or_taken),
       cmocka_unit_test(what_is_unchanged_need_not_be_judged),
   };
   return cmocka_run_group_tests_name("claim", tests, NULL, NULL);

@@ -1,0 +1,292 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/redis/command.h"
+#include "agent/redis/pipeline.h"
+
+#define COMMITTED "sandbox:j:committed"
+#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+
+struct trial {
+  struct keys keys;
+  struct pipeline pipeline;
+  struct question question;
+  char *held[2]; /* two windows of one command each */
+  char bytes[4096];
+  size_t length;
+  size_t room; /* what is taken from now on */
+  size_t calls;
+  bool stutters; /* of two calls one takes a byte, the other nothing */
+};
+
+static struct trial trial;
+
+/* These stand before the program's own. */
+size_t link_write(struct link *self, const struct iovec *pieces, int count) {
+  assert_null(self);
+  size_t before = trial.length;
+  if (trial.stutters)
+    trial.room = trial.calls++ % 2;
+  for (int i = 0; i < count; i++) {
+    size_t taken = pieces[i].iov_len < trial.room ? pieces[i].iov_len : trial.room;
+    memcpy(trial.bytes + trial.length, pieces[i].iov_base, taken);
+    trial.length += taken;
+    trial.room -= taken;
+  }
+  return trial.length - before;
+}
+
+static int set_up(void **state) {
+  trial = (struct trial){.room = SIZE_MAX};
+  keys_init(&trial.keys, "j");
+  pipeline_init(&trial.pipeline, &trial.keys, 0);
+  for (size_t i = 0; i < 2; i++)
+    trial.held[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
+  *state = &trial;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 2; i++)
+    free(trial.held[i]);
+  question_release(&trial.question);
+  pipeline_release(&trial.pipeline);
+  keys_release(&trial.keys);
+  return 0;
+}
+
+static void open_window(size_t number) {
+  char *held = trial.held[number - 1];
+  char value[CLAIM_TEXT_SIZE];
+  (void)snprintf(value, sizeof value, "1:2:%zu", number);
+  struct hold_window window = {
+      .pieces = {{.iov_base = held, .iov_len = strlen(held)}}, .count = 1, .commands = 1};
+  pipeline_open(&trial.pipeline, &window, value);
+}
+
+static void on_answer(void *owner, const redisReply *reply, bool whole) {
+  (void)reply;
+  assert_true(whole);
+  ++*(int *)owner;
+}
+
+static void ask(int *answers) {
+  static const char *const commands[][COMMAND_LIST_WORDS] = {{"LLEN", "in"}, {"PING"}};
+  question_put(&trial.question, command_list_new(commands, 2), on_answer, answers);
+}
+
+/* What was sent since the last time is these whole commands, one line each. */
+static void expect_sent(const char *commands) {
+  char text[2048] = "";
+  struct command_word words[6];
+  pipeline_send(&trial.pipeline, NULL);
+  const char *at = trial.bytes, *end = trial.bytes + trial.length;
+  while (at < end) {
+    memset(words, 0, sizeof words);
+    assert_true(command_read(&at, end, words, 6));
+    for (size_t i = 0; i < 6 && words[i].length > 0; i++) {
+      size_t length = strlen(text);
+      (void)snprintf(text + length, sizeof text - length, "%s%.*s", i > 0 ? " " : "",
+                     (int)words[i].length, words[i].text);
+    }
+    strcat(text, "\n");
+  }
+  assert_string_equal(text, commands);
+  trial.length = 0;
+}
+
+static enum pipeline_answer take(int type, const char *text, bool expected_last) {
+  redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
+  bool last;
+  enum pipeline_answer answer = pipeline_take(&trial.pipeline, &reply, &last);
+  assert_int_equal(last, expected_last);
+  return answer;
+}
+
+/* Of a window with one command: up to its EXEC. */
+static void take_queued(void) {
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
+}
+
+/* Its EXEC and the look, but for the value. */
+static void take_executed(void) {
+  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+}
+
+static void a_window_is_one_transaction_and_a_look(void **state) {
+  (void)state;
+  assert_false(pipeline_is_open(&trial.pipeline));
+  open_window(1);
+  assert_true(pipeline_is_open(&trial.pipeline));
+  pipeline_execute(&trial.pipeline, &trial.question);
+  assert_false(pipeline_is_open(&trial.pipeline));
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
+  take_queued();
+  take_executed();
+  assert_true(trial.pipeline.is_busy);
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", true), PIPELINE_COMMITTED);
+  assert_true(trial.pipeline.now.executed);
+  assert_true(trial.pipeline.is_busy);
+  pipeline_settle(&trial.pipeline);
+  assert_false(trial.pipeline.is_busy);
+}
+
+static void what_it_leaves_behind_may_expire(void **state) {
+  (void)state;
+  pipeline_release(&trial.pipeline);
+  pipeline_init(&trial.pipeline, &trial.keys, 60);
+  open_window(1);
+  pipeline_execute(&trial.pipeline, NULL);
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" LOOK);
+}
+
+static void a_look_takes_the_question_with_it(void **state) {
+  (void)state;
+  int answers = 0;
+  ask(&answers);
+  pipeline_look(&trial.pipeline, NULL);
+  expect_sent(LOOK);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
+  assert_false(trial.pipeline.now.executed);
+  pipeline_settle(&trial.pipeline);
+  pipeline_look(&trial.pipeline, &trial.question);
+  expect_sent(LOOK "LLEN in\nPING\n");
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", false), PIPELINE_COMMITTED);
+  pipeline_settle(&trial.pipeline);
+  assert_true(trial.pipeline.is_busy);
+  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_ANSWER);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_ANSWER);
+  pipeline_settle(&trial.pipeline);
+  assert_false(trial.pipeline.is_busy);
+  assert_int_equal(answers, 0); /* that is the owner's */
+}
+
+static void the_window_behind_waits_for_its_exec(void **state) {
+  (void)state;
+  assert_false(pipeline_has_room(&trial.pipeline)); /* behind nothing */
+  open_window(1);
+  pipeline_execute(&trial.pipeline, NULL);
+  assert_true(pipeline_has_room(&trial.pipeline));
+  open_window(2);
+  assert_false(pipeline_has_room(&trial.pipeline)); /* one is enough */
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK
+              "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
+  take_queued();
+  take_executed();
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", true), PIPELINE_COMMITTED);
+  pipeline_settle(&trial.pipeline);
+  assert_true(pipeline_is_open(&trial.pipeline));
+  pipeline_execute(&trial.pipeline, NULL);
+  expect_sent("EXEC\n" LOOK);
+  take_queued();
+  take_executed();
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:2", true), PIPELINE_COMMITTED);
+}
+
+static void behind_what_is_answered_there_is_no_room(void **state) {
+  (void)state;
+  pipeline_look(&trial.pipeline, NULL);
+  expect_sent(LOOK);
+  assert_false(pipeline_has_room(&trial.pipeline)); /* nor behind a look */
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
+  pipeline_settle(&trial.pipeline);
+  int answers = 0;
+  ask(&answers);
+  open_window(1);
+  pipeline_execute(&trial.pipeline, &trial.question);
+  pipeline_send(&trial.pipeline, NULL);
+  take_queued();
+  take_executed();
+  assert_true(pipeline_has_room(&trial.pipeline));
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", false), PIPELINE_COMMITTED);
+  assert_false(pipeline_has_room(&trial.pipeline));
+}
+
+/* Nor does what is behind go first when there is room again. */
+static void what_is_not_taken_is_sent_later(void **state) {
+  (void)state;
+  trial.stutters = true;
+  open_window(1);
+  pipeline_execute(&trial.pipeline, NULL);
+  open_window(2);
+  for (size_t length = SIZE_MAX; length != trial.length;) {
+    length = trial.length;
+    pipeline_send(&trial.pipeline, NULL);
+    pipeline_send(&trial.pipeline, NULL);
+  }
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK
+              "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
+}
+
+static void a_refusal_is_told_at_the_end(void **state) {
+  (void)state;
+  open_window(1);
+  pipeline_execute(&trial.pipeline, NULL);
+  pipeline_send(&trial.pipeline, NULL);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_REFUSED);
+  assert_string_equal(trial.pipeline.now.refusal, "OOM");
+}
+
+static void what_is_not_due_is_of_no_use(void **state) {
+  (void)state;
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNASKED);
+  trial.room = 10;
+  pipeline_look(&trial.pipeline, NULL);
+  pipeline_send(&trial.pipeline, NULL);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNASKED);
+}
+
+static void with_the_connection_all_of_it_is_gone(void **state) {
+  (void)state;
+  open_window(1);
+  pipeline_execute(&trial.pipeline, NULL);
+  open_window(2);
+  trial.room = 30;
+  pipeline_send(&trial.pipeline, NULL);
+  pipeline_lose(&trial.pipeline);
+  assert_false(trial.pipeline.is_busy);
+  assert_false(pipeline_is_open(&trial.pipeline));
+  trial.room = SIZE_MAX;
+  trial.length = 0;
+  expect_sent("");
+  open_window(1); /* from its beginning again */
+  pipeline_execute(&trial.pipeline, NULL);
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_window_is_one_transaction_and_a_look),
+      TEST(what_it_leaves_behind_may_expire),
+      TEST(a_look_takes_the_question_with_it),
+      TEST(the_window_behind_waits_for_its_exec),
+      TEST(behind_what_is_answered_there_is_no_room),
+      TEST(what_is_not_taken_is_sent_later),
+      TEST(a_refusal_is_told_at_the_end),
+      TEST(what_is_not_due_is_of_no_use),
+      TEST(with_the_connection_all_of_it_is_gone),
+  };
+  return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
+}
