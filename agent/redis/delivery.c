@@ -314,6 +314,10 @@ void delivery_ask(struct delivery *self, char *commands,
   next_request(self);
 }
 
+bool delivery_is_claimed(const struct delivery *self) {
+  return claim_is_made(&self->claim);
+}
+
 bool delivery_had_owner(const struct delivery *self) {
   return self->claim.generation > 1;
 }

@@ -74,6 +74,9 @@ void delivery_look(struct delivery *self);
    when it names another agent. Looks for itself when it is not as expected. */
 bool delivery_is_ours(struct delivery *self, const char *committed, size_t length);
 
+/* The job was claimed: it is this agent's, unless the delivery has failed since. */
+bool delivery_is_claimed(const struct delivery *self);
+
 /* Another agent had the job before this one, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);
 

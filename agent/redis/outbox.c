@@ -83,6 +83,10 @@ bool outbox_is_empty(const struct outbox *self) {
   return self->hold.bytes == (holds_beat(self) ? self->beat_length : 0);
 }
 
+bool outbox_is_ready(const struct outbox *self) {
+  return delivery_is_claimed(self->delivery);
+}
+
 bool outbox_had_owner(const struct outbox *self) {
   return delivery_had_owner(self->delivery);
 }

@@ -1,0 +1,136 @@
+/*
+ *   NOT_YET --begin, order--> STOPPING --tree gone--> DRAINING --everything delivered--> OVER
+ *
+ * STOPPING is over when no step runs and nothing is left of any: the running one ends by itself
+ * (worker_stop), and with its answer the kill sequence begins, for what earlier ones left.
+ */
+#include "agent/departure.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "agent/last_words.h"
+#include "agent/loop_event.h"
+#include "agent/signals.h"
+
+void departure_end(struct departure *self) {
+  if (!outbox_is_empty(self->context.outbox) && !presence_is_ending(self->context.presence))
+    last_words(self->context.log, self->context.outbox);
+  self->state = DEPARTURE_OVER;
+  (void)event_base_loopbreak(self->context.base);
+}
+
+/* Everything is ended; what remains is to be delivered, as long as there is somebody to do it. A
+   shutdown waits for Redis until the idle limit, everything else leaves without it. */
+static void drain(struct departure *self) {
+  struct outbox *outbox = self->context.outbox;
+  struct presence *presence = self->context.presence;
+  self->state = DEPARTURE_DRAINING;
+  bool ending = presence_is_ending(presence);
+  bool empty = outbox_is_empty(outbox);
+  bool patient = self->exit_code == AGENT_EXIT_SHUTDOWN && !empty && !ending;
+  if (!outbox_is_ready(outbox) || (outbox_is_gone(outbox) && !patient))
+    departure_end(self);
+  else if (empty && ending)
+    presence_delivered(presence);
+  else if (empty)
+    presence_end(presence);
+}
+
+void departure_go_on(struct departure *self) {
+  if (self->state == DEPARTURE_DRAINING)
+    drain(self);
+}
+
+/* The running step ends with the tree; its answer comes first. */
+static void on_tree_gone(void *owner, size_t survivors) {
+  struct departure *self = owner;
+  if (survivors > 0)
+    log_line(self->context.log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
+  if (!worker_is_running(self->context.worker))
+    drain(self);
+}
+
+static void on_patience(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct departure *self = context;
+  if (!presence_is_ending(self->context.presence))
+    self->exit_code = AGENT_EXIT_ERROR;
+  departure_end(self);
+}
+
+static void leave_at_once(struct departure *self) {
+  (void)process_tree_signal(&self->everything, SIGKILL);
+  departure_end(self);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  leave_at_once(context);
+}
+
+void departure_init(struct departure *self, const struct departure_context *context) {
+  *self = (struct departure){.context = *context};
+  kill_sequence_init(&self->kill, context->base, &self->everything, on_tree_gone, self);
+  self->patience = loop_timer_new(context->base, on_patience, self);
+  self->deadline = loop_timer_new(context->base, on_deadline, self);
+}
+
+void departure_release(struct departure *self) {
+  kill_sequence_release(&self->kill);
+  event_free(self->patience);
+  event_free(self->deadline);
+}
+
+bool departure_has_begun(const struct departure *self) {
+  return self->state != DEPARTURE_NOT_YET;
+}
+
+void departure_begin(struct departure *self, int exit_code, const char *reason) {
+  log_line(self->context.log, LOG_INFO, NULL, "stopping: %s", reason);
+  self->state = DEPARTURE_STOPPING;
+  self->exit_code = exit_code;
+  loop_timer_start(self->patience, self->context.patience_ms);
+  char text[64];
+  (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
+  worker_stop(self->context.worker, DEPARTURE_GRACE_MS, text);
+  if (!worker_is_running(self->context.worker))
+    kill_sequence_start(&self->kill, DEPARTURE_GRACE_MS);
+}
+
+void departure_order(struct departure *self, int signal) {
+  if (self->signal != 0) {
+    log_line(self->context.log, LOG_WARN, NULL, "second signal (%s): leaving at once",
+             signals_name(signal));
+    leave_at_once(self);
+    return;
+  }
+  self->signal = signal;
+  loop_timer_start(self->deadline, DEPARTURE_DEADLINE_MS);
+  if (departure_has_begun(self))
+    self->exit_code = AGENT_EXIT_SIGNAL + signal;
+  else
+    departure_begin(self, AGENT_EXIT_SIGNAL + signal, signals_name(signal));
+  departure_go_on(self); /* a shutdown was more patient */
+}
+
+void departure_answered(struct departure *self) {
+  if (self->state == DEPARTURE_STOPPING)
+    kill_sequence_start(&self->kill, DEPARTURE_LEFTOVERS_GRACE_MS);
+}
+
+void departure_reaped(struct departure *self) {
+  kill_sequence_orphan_reaped(&self->kill);
+}
+
+void departure_undeliverable(struct departure *self) {
+  bool shutting_down = departure_has_begun(self) && self->exit_code == AGENT_EXIT_SHUTDOWN;
+  if (shutting_down && !presence_is_ending(self->context.presence))
+    self->exit_code = AGENT_EXIT_ERROR;
+}
+
+int departure_exit_code(const struct departure *self) {
+  return self->exit_code;
+}
