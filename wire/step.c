@@ -7,6 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "wire/json_guard.h"
+#include "wire/json_names.h"
 #include "wire/memory.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown"};
@@ -82,8 +83,7 @@ static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   while (at < length && strchr(" \t\r\n", text[at]) != NULL)
     at++;
   if (!cJSON_IsObject(root)) {
-    static const struct step_field payload = {.name = "payload"};
-    step_field_refuse(&payload, "an object", root, error);
+    step_field_refuse("payload", "an object", root, error);
   } else if (at < length) {
     error_set(error, "payload: expected one object, got more behind it at byte %zu",
               json_guard_text_offset(text, at));
@@ -107,10 +107,9 @@ static int read_kind(struct step *self, const struct step_kind *const *kinds, co
   const char *names[KINDS_MAX + 1] = {0};
   for (size_t i = 0; i < KINDS_MAX && kinds[i] != NULL; i++)
     names[i] = kinds[i]->name;
-  static const struct step_field field = {.name = "kind"};
-  cJSON *value = cJSON_GetObjectItemCaseSensitive(root, field.name);
-  unsigned chosen;
-  if (step_field_choose(&field, names, cJSON_IsNull(value) ? NULL : value, &chosen, error) != 0)
+  const struct step_field field = {.name = "kind", .type = &step_field_choice, .choices = names};
+  unsigned chosen = 0;
+  if (read_field(&field, root, &chosen, error) != 0)
     return -1;
   self->kind = kinds[chosen];
   return 0;
@@ -141,7 +140,7 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
 /* The stepId replaces the one that was found in a text that might have been broken. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
-  if (step_field_unique(root, "", error) != 0)
+  if (json_names_unique(root, "", error) != 0)
     return -1;
   struct step read = {0};
   if (read_field(&id_field, root, &read, error) != 0)

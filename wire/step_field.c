@@ -7,26 +7,8 @@
 #include <strings.h>
 
 #include "wire/json_guard.h"
+#include "wire/json_names.h"
 #include "wire/memory.h"
-
-/* The path of one of many, such as args[3] or env.PATH. */
-#define PATH_SIZE 80
-
-void step_field_show(char out[STEP_FIELD_SHOWN_SIZE], const char *text, size_t length) {
-  static const char more[] = "...";
-  size_t n = 0;
-  for (size_t i = 0; i < length; i++) {
-    unsigned char byte = (unsigned char)text[i];
-    if (byte >= 0x80 && byte < 0xC0)
-      continue; /* one question mark for each sequence */
-    if (n + 1 == STEP_FIELD_SHOWN_SIZE) {
-      memcpy(out + n - (sizeof more - 1), more, sizeof more - 1);
-      break;
-    }
-    out[n++] = byte >= 0x20 && byte < 0x7F ? (char)byte : '?';
-  }
-  out[n] = '\0';
-}
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)
@@ -42,13 +24,9 @@ static const char *type_name(const cJSON *value) {
   return cJSON_IsObject(value) ? "an object" : "null";
 }
 
-static int refuse(const char *path, const char *expected, const cJSON *value, struct error *error) {
-  return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
-}
-
-int step_field_refuse(const struct step_field *self, const char *expected, const cJSON *value,
+int step_field_refuse(const char *path, const char *expected, const cJSON *value,
                       struct error *error) {
-  return refuse(self->name, expected, value, error);
+  return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
 }
 
 /* No other string out of a guarded text has this byte: it is never part of UTF-8. */
@@ -58,7 +36,7 @@ static bool has_nul(const char *text) {
 
 static int check_text(const char *path, const cJSON *value, struct error *error) {
   if (!cJSON_IsString(value))
-    return refuse(path, "a string", value, error);
+    return step_field_refuse(path, "a string", value, error);
   if (has_nul(value->valuestring))
     return error_set(error, "%s: expected a string without NUL, got one with it", path);
   return 0;
@@ -75,14 +53,14 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
   if (value == NULL)
-    return self->required ? refuse(self->name, expected, value, error) : 0;
+    return self->required ? step_field_refuse(self->name, expected, value, error) : 0;
   if (!cJSON_IsString(value))
-    return refuse(self->name, expected, value, error);
+    return step_field_refuse(self->name, expected, value, error);
   if (check_text(self->name, value, error) != 0)
     return -1;
   size_t length = strlen(value->valuestring);
   if (length < self->minimum)
-    return refuse(self->name, expected, value, error);
+    return step_field_refuse(self->name, expected, value, error);
   if (self->maximum > 0 && length > self->maximum)
     return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
                      length);
@@ -104,7 +82,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
   if (value == NULL && !self->required)
     return 0;
   if (value == NULL || !cJSON_IsString(value))
-    return refuse(self->name, "a string", value, error);
+    return step_field_refuse(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
   bytes->length = json_guard_unmark_nul(bytes->text);
@@ -131,13 +109,13 @@ static char **new_texts(const cJSON *value, void *place) {
 static int read_texts(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value != NULL && !cJSON_IsArray(value))
-    return refuse(self->name, "an array of strings", value, error);
+    return step_field_refuse(self->name, "an array of strings", value, error);
   char **texts = new_texts(value, place);
   size_t count = 0;
   for (cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next) {
     /* Only a bad one needs a path; there may be many. */
     if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
-      char path[PATH_SIZE];
+      char path[JSON_NAMES_PATH_SIZE];
       (void)snprintf(path, sizeof path, "%s[%zu]", self->name, count);
       return check_text(path, item, error);
     }
@@ -156,12 +134,6 @@ static void release_texts(void *place) {
 
 const struct step_field_type step_field_texts = {.read = read_texts, .release = release_texts};
 
-static void member_path(char out[PATH_SIZE], const char *path, const char *name, size_t length) {
-  char shown[STEP_FIELD_SHOWN_SIZE];
-  step_field_show(shown, name, length);
-  (void)snprintf(out, PATH_SIZE, "%s%s%s", path, path[0] != '\0' ? "." : "", shown);
-}
-
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
   if (name[0] == '\0')
@@ -169,10 +141,8 @@ static int check_variable(const char *field, const cJSON *item, struct error *er
   bool good_name = strchr(name, '=') == NULL && !has_nul(name);
   if (good_name && cJSON_IsString(item) && !has_nul(item->valuestring))
     return 0;
-  /* Only a bad one needs a path. What is behind a "=" in a name may be meant as a value, and values
-     are not shown. */
-  char path[PATH_SIZE];
-  member_path(path, field, name, strcspn(name, "="));
+  char path[JSON_NAMES_PATH_SIZE]; /* only a bad one needs it */
+  json_names_path(path, field, name);
   if (strchr(name, '=') != NULL)
     return error_set(error, "%s: expected a name without \"=\", got one with it", path);
   if (has_nul(name))
@@ -192,11 +162,11 @@ static char *join_variable(const char *name, const char *value) {
 
 static int read_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
   if (value != NULL && !cJSON_IsObject(value))
-    return refuse(self->name, "an object of strings", value, error);
+    return step_field_refuse(self->name, "an object of strings", value, error);
   char **texts = new_texts(value, place);
   if (value == NULL)
     return 0;
-  if (step_field_unique(value, self->name, error) != 0)
+  if (json_names_unique(value, self->name, error) != 0)
     return -1;
   size_t count = 0;
   for (cJSON *item = value->child; item != NULL; item = item->next) {
@@ -215,7 +185,7 @@ const struct step_field_type step_field_env = {.read = read_env, .release = rele
 static int read_number(const struct step_field *self, const char *expected, cJSON *value,
                        double minimum, double maximum, double *number, struct error *error) {
   if (!cJSON_IsNumber(value))
-    return refuse(self->name, expected, value, error);
+    return step_field_refuse(self->name, expected, value, error);
   *number = value->valuedouble;
   if (*number < minimum || *number > maximum || *number != (double)(int64_t)*number)
     return error_set(error, "%s: expected %s, got %.15g", self->name, expected, *number);
@@ -255,83 +225,32 @@ const struct step_field_type step_field_count = {.read = read_count};
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   if (value != NULL && !cJSON_IsBool(value))
-    return refuse(self->name, "true or false", value, error);
+    return step_field_refuse(self->name, "true or false", value, error);
   *(bool *)place = value != NULL ? cJSON_IsTrue(value) : self->fallback != 0;
   return 0;
 }
 
 const struct step_field_type step_field_flag = {.read = read_flag};
 
-int step_field_choose(const struct step_field *self, const char *const *choices, cJSON *value,
-                      unsigned *place, struct error *error) {
-  *place = 0;
+static int read_choice(const struct step_field *self, cJSON *value, void *place,
+                       struct error *error) {
   if (value == NULL)
     return 0;
   char expected[160] = "one of ";
-  for (unsigned i = 0; choices[i] != NULL; i++) {
-    if (cJSON_IsString(value) && strcasecmp(value->valuestring, choices[i]) == 0) {
-      *place = i;
+  for (unsigned i = 0; self->choices[i] != NULL; i++) {
+    if (cJSON_IsString(value) && strcasecmp(value->valuestring, self->choices[i]) == 0) {
+      *(unsigned *)place = i;
       return 0;
     }
     size_t length = strlen(expected);
     (void)snprintf(expected + length, sizeof expected - length, "%s%s", i > 0 ? ", " : "",
-                   choices[i]);
+                   self->choices[i]);
   }
   if (!cJSON_IsString(value))
-    return refuse(self->name, expected, value, error);
-  char shown[STEP_FIELD_SHOWN_SIZE];
-  step_field_show(shown, value->valuestring, strlen(value->valuestring));
+    return step_field_refuse(self->name, expected, value, error);
+  char shown[JSON_NAMES_SHOWN_SIZE];
+  json_names_show(shown, value->valuestring, strlen(value->valuestring));
   return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
 }
 
-static int read_choice(const struct step_field *self, cJSON *value, void *place,
-                       struct error *error) {
-  return step_field_choose(self, self->choices, value, place, error);
-}
-
 const struct step_field_type step_field_choice = {.read = read_choice};
-
-/* Sorted by hash first, since the order does not matter and numbers are at hand where strings are
-   far apart; names made to collide cost no more than sorting strings does. */
-struct hashed_name {
-  uint64_t hash;
-  const char *name;
-};
-
-static uint64_t hash_name(const char *name) {
-  uint64_t hash = UINT64_C(0xCBF29CE484222325); /* FNV-1a */
-  for (; *name != '\0'; name++)
-    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001B3);
-  return hash;
-}
-
-static int compare_names(const void *left, const void *right) {
-  const struct hashed_name *a = left;
-  const struct hashed_name *b = right;
-  if (a->hash != b->hash)
-    return a->hash < b->hash ? -1 : 1;
-  return strcmp(a->name, b->name);
-}
-
-int step_field_unique(const cJSON *object, const char *path, struct error *error) {
-  size_t count = 0;
-  for (const cJSON *item = object->child; item != NULL; item = item->next)
-    count++;
-  struct hashed_name *names = memory_allocate(count * sizeof *names);
-  count = 0;
-  for (const cJSON *item = object->child; item != NULL; item = item->next)
-    names[count++] = (struct hashed_name){hash_name(item->string), item->string};
-  qsort(names, count, sizeof *names, compare_names);
-
-  int result = 0;
-  for (size_t i = 1; i < count && result == 0; i++) {
-    if (compare_names(&names[i - 1], &names[i]) == 0) {
-      const char *name = names[i].name;
-      char shown[PATH_SIZE];
-      member_path(shown, path, name, strcspn(name, "="));
-      result = error_set(error, "%s: expected once, got it twice", shown);
-    }
-  }
-  free(names);
-  return result;
-}

@@ -66,22 +66,8 @@ extern const struct step_field_type step_field_flag;
 /* place: unsigned, the number of one of `choices`, in upper or lower case; 0 when absent. */
 extern const struct step_field_type step_field_choice;
 
-/* Returns -1, and the error "<field>: expected <expected>, got <what the value is>". */
-int step_field_refuse(const struct step_field *self, const char *expected, const cJSON *value,
+/* Returns -1, and the error "<path>: expected <expected>, got <what the value is>". */
+int step_field_refuse(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
-
-/* place: unsigned. Reads one of the choices; for who has them elsewhere than in a row. */
-int step_field_choose(const struct step_field *self, const char *const *choices, cJSON *value,
-                      unsigned *place, struct error *error);
-
-/*
- * Refuses an object that has a name twice; `path` goes before the name in the error. Takes n log n
- * time. Which of several is told is not defined.
- */
-int step_field_unique(const cJSON *object, const char *path, struct error *error);
-
-/* A text as it is shown in an error: printable ASCII, shortened; the size is with its NUL. */
-#define STEP_FIELD_SHOWN_SIZE 41
-void step_field_show(char out[STEP_FIELD_SHOWN_SIZE], const char *text, size_t length);
 
 #endif
