@@ -14,6 +14,7 @@
 #include "agent/redis/connection.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/login.h"
+#include "agent/redis/retry.h"
 #include "agent/redis/route.h"
 #include "agent/redis/trouble.h"
 #include "wire/memory.h"
@@ -35,11 +36,8 @@ struct link {
   struct route *route;          /* busy while DIALING */
   struct connection connection; /* open from LOGGING_IN on */
   struct login login;
-  size_t login_sent;
-  unsigned attempts; /* since the last success */
-  int pause_ms;
+  struct retry retry;
   bool preparing; /* nobody waits for it */
-  bool was_up;
   struct trouble trouble;
 };
 
@@ -56,27 +54,12 @@ static void give_up(struct link *self, const struct error *error) {
     self->handler->failed(self->owner, error);
 }
 
-/* Half of a pause is random, but at boot, where a person may count. */
-static int next_pause(struct link *self) {
-  int pause_ms = self->pause_ms;
-  self->pause_ms *= 2;
-  if (self->pause_ms > LINK_PAUSE_MAX_MS)
-    self->pause_ms = LINK_PAUSE_MAX_MS;
-  if (!self->was_up)
-    return pause_ms;
-  return pause_ms / 2 + (int)(random_number() % (unsigned)(pause_ms / 2 + 1));
-}
-
 static void log_loss(struct link *self, const char *why, bool refused) {
   bool news = trouble_is_news(&self->trouble, why, refused, clock_monotonic_ms());
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
            refused ? "redis %s: %s refuses for now: %s; trying again"
                    : "redis %s: lost the connection to %s: %s; trying again",
            self->options.role, self->server, why);
-}
-
-static bool has_had_enough(const struct link *self) {
-  return !self->was_up && !self->options.patient && self->attempts >= LINK_BOOT_ATTEMPTS;
 }
 
 static void fall(struct link *self, const char *reason, bool refused) {
@@ -88,23 +71,23 @@ static void fall(struct link *self, const char *reason, bool refused) {
   char why[160]; /* of a long reason, as much as is told */
   (void)snprintf(why, sizeof why, "%s", reason);
   disconnect(self);
-  self->attempts++;
-  if (was_up) {
-    self->attempts = 0;
+  if (was_up)
     log_loss(self, why, refused);
-  } else if (has_had_enough(self)) {
+  else
+    retry_failed(&self->retry);
+  if (retry_is_over(&self->retry)) {
     struct error error;
     (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
-                    why, self->attempts);
+                    why, self->retry.attempts);
     give_up(self, &error);
     return;
   }
   self->state = PAUSING;
-  int pause_ms = next_pause(self);
+  int pause_ms = retry_pause(&self->retry, random_number());
   if (!was_up)
-    log_line(self->log, self->was_up || self->attempts > LINK_BOOT_ATTEMPTS ? LOG_DEBUG : LOG_WARN,
-             NULL, "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
-             self->options.role, self->attempts, self->server, why, pause_ms);
+    log_line(self->log, retry_is_booting(&self->retry) ? LOG_WARN : LOG_DEBUG, NULL,
+             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
+             self->options.role, self->retry.attempts, self->server, why, pause_ms);
   loop_timer_start(self->pause, pause_ms);
   void (*tell)(void *owner) = was_up ? self->handler->down : self->handler->unreachable;
   if (tell != NULL)
@@ -137,10 +120,7 @@ static bool follow(struct link *self, const char *text) {
 
 static void come_up(struct link *self) {
   self->state = UP;
-  self->attempts = 0;
-  if (!self->was_up)
-    self->pause_ms = LINK_PAUSE_MIN_MS;
-  self->was_up = true;
+  retry_succeeded(&self->retry);
 }
 
 static void logged_in(struct link *self, const redisReply *last) {
@@ -192,9 +172,9 @@ static void on_reply(void *owner, const redisReply *reply) {
 
 static void send_login(struct link *self) {
   struct iovec rest[LOGIN_PIECES];
-  login_rest(&self->login, self->login_sent, rest);
+  login_rest(&self->login, rest);
   if (rest[0].iov_len + rest[1].iov_len > 0)
-    self->login_sent += connection_write(&self->connection, rest, LOGIN_PIECES);
+    self->login.sent += connection_write(&self->connection, rest, LOGIN_PIECES);
 }
 
 static void on_writable(void *owner) {
@@ -215,7 +195,6 @@ static void on_dialed(void *owner, int fd, const char *why) {
   connection_open(&self->connection, fd);
   login_init(&self->login, self->options.url, self->name);
   login_add_probe(&self->login, &self->options.probe);
-  self->login_sent = 0;
   self->state = LOGGING_IN;
   connection_expect(&self->connection, LOGIN_MS);
   send_login(self);
@@ -244,8 +223,8 @@ struct link *link_new(struct event_base *base, const struct log *log,
                         .options = *options,
                         .handler = handler,
                         .owner = owner,
-                        .route = route_new(base, options->url),
-                        .pause_ms = LINK_BOOT_PAUSE_MS};
+                        .route = route_new(base, options->url)};
+  retry_init(&self->retry, options->patient);
   route_name(self->route, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
   connection_init(&self->connection, base, options->largest_string, &connection_handler, self);
@@ -288,7 +267,7 @@ bool link_is_up(const struct link *self) {
 }
 
 bool link_is_gone(const struct link *self) {
-  return self->state == STOPPED || (self->state != UP && self->attempts > 0);
+  return self->state == STOPPED || (self->state != UP && self->retry.attempts > 0);
 }
 
 /* Before the login is answered the socket is not the owner's. */
@@ -330,7 +309,7 @@ bool link_overcomes(struct link *self, const char *text) {
 
 void link_works(struct link *self) {
   route_works(self->route);
-  self->pause_ms = LINK_PAUSE_MIN_MS;
+  retry_works(&self->retry);
   if (!self->trouble.there)
     return;
   self->trouble.there = false;

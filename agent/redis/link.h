@@ -25,21 +25,11 @@
  *     writable()      after link_write took less than all; may be NULL
  *     down()          lost, and being made again: everything unanswered is unknown; may be NULL
  *     unreachable()   an attempt to make it again has failed; may be NULL
- *     failed()        given up: LINK_BOOT_ATTEMPTS before the first success (but for a patient
- *                     one), or an answer that
+ *     failed()        given up: too often before the first success (retry.h), or an answer that
  *                     another attempt will not change (wrong password, no permission)
  *
  * No callback comes from inside link_start or link_write.
  */
-
-/* Attempts before the first success, with pauses that double from LINK_BOOT_PAUSE_MS. */
-#define LINK_BOOT_ATTEMPTS 5
-#define LINK_BOOT_PAUSE_MS 500
-
-/* After the first success: pauses double between these, half of each is random, so that a fleet
-   does not come back in one wave. They begin anew with link_works. */
-#define LINK_PAUSE_MIN_MS 100
-#define LINK_PAUSE_MAX_MS 5000
 
 struct link_handler {
   void (*reached)(void *owner);
@@ -58,7 +48,7 @@ struct link_options {
   struct login_probe probe; /* ends every login */
   bool terse;               /* see reply_reader_be_terse; from up() on */
   bool lazy;                /* see connection_be_lazy; from up() on */
-  bool patient;             /* it does not give up before the first success either */
+  bool patient;             /* see retry.h */
   size_t largest_string;    /* a longer one is thrown away, see link_reply_too_large */
 };
 

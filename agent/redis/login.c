@@ -41,11 +41,12 @@ void login_add_probe(struct login *self, const struct login_probe *probe) {
   self->probe = *probe;
 }
 
-void login_rest(const struct login *self, size_t sent, struct iovec rest[LOGIN_PIECES]) {
-  size_t own = sent < self->length ? sent : self->length;
+void login_rest(const struct login *self, struct iovec rest[LOGIN_PIECES]) {
+  size_t own = self->sent < self->length ? self->sent : self->length;
+  size_t probe = self->sent - own;
   rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
-  rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + (sent - own),
-                           .iov_len = self->probe.length - (sent - own)};
+  rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + probe,
+                           .iov_len = self->probe.length - probe};
 }
 
 /* "<command> <key>" of a command in the probe. */

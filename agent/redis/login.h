@@ -29,6 +29,7 @@ struct login {
   const char *commands[LOGIN_COMMANDS_MAX]; /* their names, in order */
   int count;
   struct login_probe probe; /* is sent behind them */
+  size_t sent;              /* bytes of both; its owner counts */
   int answered;
 };
 
@@ -45,9 +46,9 @@ void login_init(struct login *self, const struct redis_url *url, const char *nam
 /* An error in one of its answers refuses the login. */
 void login_add_probe(struct login *self, const struct login_probe *probe);
 
-/* What is left when so many bytes have been sent. */
+/* What is left to be sent. */
 #define LOGIN_PIECES 2
-void login_rest(const struct login *self, size_t sent, struct iovec rest[LOGIN_PIECES]);
+void login_rest(const struct login *self, struct iovec rest[LOGIN_PIECES]);
 
 /* Overwrites the text before it frees it. */
 void login_release(struct login *self);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "agent/redis/retry.h"
 #include "tests/support/link_owner.h"
 #include "tests/support/wait.h"
 
@@ -180,7 +181,7 @@ static void gives_up_at_boot(void **state) {
   int64_t start_ms = wait_now_ms();
   link_owner_start(owner, SIZE_MAX);
   link_owner_fails(owner);
-  assert_true(wait_now_ms() - start_ms >= LINK_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  assert_true(wait_now_ms() - start_ms >= RETRY_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
   assert_non_null(strstr(owner->error, "(5 attempts)"));
   assert_non_null(strstr(owner->error, owner->url.path));
   assert_non_null(strstr(owner->error, "No such file or directory"));

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "agent/redis/retry.h"
 #include "agent/redis/route.h"
 #include "tests/support/link_owner.h"
 #include "tests/support/wait.h"
@@ -62,7 +63,7 @@ static void a_login_is_sent_on(void **state) {
   int64_t start_ms = wait_now_ms();
   link_owner_start(scene->owner, SIZE_MAX);
   link_owner_comes_up(scene->owner);
-  assert_true(wait_now_ms() - start_ms < LINK_BOOT_PAUSE_MS);
+  assert_true(wait_now_ms() - start_ms < RETRY_BOOT_PAUSE_MS);
   expect_connections(scene, 1, 1);
   assert_int_equal(scene->owner->down, 0); /* it was never up */
 }
@@ -103,7 +104,7 @@ static void a_circle_is_left_after_a_pause(void **state) {
   assert_true(link_overcomes(scene->owner->link, scene->moved));
   int64_t start_ms = wait_now_ms();
   comes_up_again(scene);
-  assert_true(wait_now_ms() - start_ms >= LINK_PAUSE_MIN_MS / 2 - 10);
+  assert_true(wait_now_ms() - start_ms >= RETRY_PAUSE_MIN_MS / 2 - 10);
   expect_connections(scene, 2, ROUTE_REDIRECTS_MAX);
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agent/clock.h"
+#include "agent/redis/retry.h"
 #include "tests/support/link_owner.h"
 #include "tests/support/wait.h"
 
@@ -60,10 +61,10 @@ static void is_refused(struct link_owner *owner, const char *text) {
 static void they_double_until_the_link_works(void **state) {
   struct link_owner *owner = *state;
   starts(owner);
-  for (int pause_ms = LINK_PAUSE_MIN_MS; pause_ms <= 16 * LINK_PAUSE_MIN_MS; pause_ms *= 2)
+  for (int pause_ms = RETRY_PAUSE_MIN_MS; pause_ms <= 16 * RETRY_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
   link_works(owner->link);
-  assert_true(away_ms(owner, NULL) < 16 * LINK_PAUSE_MIN_MS); /* half of what would be next */
+  assert_true(away_ms(owner, NULL) < 16 * RETRY_PAUSE_MIN_MS); /* half of what would be next */
   assert_int_equal(owner->failed, 0);
 }
 
