@@ -8,25 +8,22 @@
 #include "agent/clock.h"
 #include "agent/departure.h"
 #include "agent/idle.h"
+#include "agent/job.h"
 #include "agent/loop_event.h"
 #include "agent/presence.h"
-#include "agent/redis/outbox.h"
 #include "agent/signals.h"
 #include "agent/step/process_tree.h"
 #include "agent/worker.h"
-#include "wire/keys.h"
 
 struct agent {
-  const struct options *options;
-  const struct log *log;
-  struct event_base *base;
+  struct job job;
   struct keys keys;
-  struct outbox *outbox;
   struct presence *presence;
   struct worker *worker;
   struct idle *idle;
   struct leftovers *leftovers;
   char tag[64];
+  struct step_run_context run_context;
   struct departure departure;
   struct signals signals;
   bool looked_at_proc;
@@ -39,7 +36,7 @@ static void stop(struct agent *self, int exit_code, const char *reason) {
 
 static void on_worker_busy(void *owner) {
   struct agent *self = owner;
-  if (outbox_is_ready(self->outbox))
+  if (outbox_is_ready(self->job.outbox))
     idle_end(self->idle);
 }
 
@@ -61,7 +58,7 @@ static void on_worker_stopped(void *owner) {
 /* At boot, while Redis answers the outbox. */
 static void on_outbox_reached(void *owner) {
   struct agent *self = owner;
-  if (!outbox_is_ready(self->outbox) && !departure_has_begun(&self->departure))
+  if (!outbox_is_ready(self->job.outbox) && !departure_has_begun(&self->departure))
     worker_prepare(self->worker);
 }
 
@@ -83,7 +80,7 @@ static void on_outbox_room(void *owner) {
 /* Once it waits for steps: reading there takes as long as a round trip. */
 static void look_at_proc(struct agent *self) {
   if (!self->looked_at_proc && !process_tree_is_known())
-    log_line(self->log, LOG_WARN, NULL,
+    log_line(self->job.log, LOG_WARN, NULL,
              "/proc cannot be read: a process that leaves its step's process group is not found");
   self->looked_at_proc = true;
 }
@@ -107,7 +104,7 @@ static void on_outbox_gone(void *owner) {
 
 static void on_redis_failed(void *owner, const struct error *error) {
   struct agent *self = owner;
-  log_line(self->log, LOG_ERROR, NULL, "%s", error->text);
+  log_line(self->job.log, LOG_ERROR, NULL, "%s", error->text);
   if (departure_has_begun(&self->departure))
     departure_go_on(&self->departure);
   else
@@ -134,7 +131,7 @@ static bool is_running(void *owner) {
 /* Redis was never there, or does not take what it has to say. */
 static bool is_stuck(void *owner) {
   const struct agent *self = owner;
-  return !outbox_is_ready(self->outbox) || !outbox_is_empty(self->outbox);
+  return !outbox_is_ready(self->job.outbox) || !outbox_is_empty(self->job.outbox);
 }
 
 static void on_idle_over(void *owner) {
@@ -162,7 +159,7 @@ static void make_outbox(struct agent *self) {
                                                 .forgotten = on_outbox_forgotten,
                                                 .gone = on_outbox_gone,
                                                 .failed = on_outbox_failed};
-  const struct options *options = self->options;
+  const struct options *options = self->job.options;
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:out", options->job_id);
   struct outbox_options outbox_options = {.url = &options->redis,
@@ -171,18 +168,7 @@ static void make_outbox(struct agent *self) {
                                           .events_maxlen = options->events_maxlen,
                                           .key_ttl_seconds = options->key_ttl_seconds,
                                           .hold_bytes = options->hold_bytes};
-  self->outbox = outbox_new(self->base, self->log, &outbox_options, &handler, self);
-}
-
-static void make_presence(struct agent *self) {
-  static const struct presence_handler handler = {
-      .is_running = is_running, .over = on_presence_over, .failed = on_redis_failed};
-  struct presence_context context = {.base = self->base,
-                                     .log = self->log,
-                                     .options = self->options,
-                                     .keys = &self->keys,
-                                     .outbox = self->outbox};
-  self->presence = presence_new(&context, &handler, self);
+  self->job.outbox = outbox_new(self->job.base, self->job.log, &outbox_options, &handler, self);
 }
 
 static void make_worker(struct agent *self, const struct self *process) {
@@ -192,65 +178,57 @@ static void make_worker(struct agent *self, const struct self *process) {
                                                 .stopped = on_worker_stopped,
                                                 .failed = on_redis_failed};
   (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
-  self->leftovers = leftovers_new(self->base);
-  struct worker_context context = {
-      .base = self->base,
-      .log = self->log,
-      .options = self->options,
-      .keys = &self->keys,
-      .outbox = self->outbox,
-      .run = {
-          .process = {.base = self->base, .leftovers = self->leftovers, .spawn = process->spawn},
-          .job_id = self->options->job_id,
-          .environment = environ,
-          .agent_tag = self->tag}};
-  self->worker = worker_new(&context, &handler, self);
+  self->leftovers = leftovers_new(self->job.base);
+  self->run_context = (struct step_run_context){
+      .process = {.base = self->job.base, .leftovers = self->leftovers, .spawn = process->spawn},
+      .job_id = self->job.options->job_id,
+      .environment = environ,
+      .agent_tag = self->tag};
+  self->worker = worker_new(&self->job, &self->run_context, &handler, self);
 }
 
 static void agent_init(struct agent *self, const struct options *options,
                        const struct self *process, const struct log *log) {
   static const struct signals_handler signals_handler = {.ordered = on_order, .reaped = on_reaped};
   static const struct idle_handler idle_handler = {.is_stuck = is_stuck, .over = on_idle_over};
-  *self = (struct agent){.options = options, .log = log, .base = loop_event_base_new()};
+  static const struct presence_handler presence_handler = {
+      .is_running = is_running, .over = on_presence_over, .failed = on_redis_failed};
+  struct event_base *base = loop_event_base_new();
+  *self =
+      (struct agent){.job = {.base = base, .log = log, .options = options, .keys = &self->keys}};
   keys_init(&self->keys, options->job_id);
-  signals_init(&self->signals, self->base, process->signal_fd, &signals_handler, self);
-  self->idle = idle_new(self->base, log, options, &idle_handler, self);
+  signals_init(&self->signals, base, process->signal_fd, &signals_handler, self);
+  self->idle = idle_new(base, log, options, &idle_handler, self);
   make_outbox(self);
-  make_presence(self);
+  self->presence = presence_new(&self->job, &presence_handler, self);
   make_worker(self, process);
-  struct departure_context context = {.base = self->base,
-                                      .log = log,
-                                      .outbox = self->outbox,
-                                      .presence = self->presence,
-                                      .worker = self->worker,
-                                      .patience_ms = idle_limit_ms(options)};
-  departure_init(&self->departure, &context);
+  departure_init(&self->departure, &self->job, self->presence, self->worker);
 }
 
 static void agent_release(struct agent *self) {
   worker_free(self->worker);
   idle_free(self->idle);
   presence_free(self->presence);
-  outbox_free(self->outbox);
+  outbox_free(self->job.outbox);
   leftovers_free(self->leftovers);
   departure_release(&self->departure);
   signals_release(&self->signals);
-  (void)event_base_loop(self->base, EVLOOP_NONBLOCK); /* what resolvers left behind */
-  event_base_free(self->base);
+  (void)event_base_loop(self->job.base, EVLOOP_NONBLOCK); /* what resolvers left behind */
+  event_base_free(self->job.base);
   keys_release(&self->keys);
 }
 
 int agent_run(const struct options *options, const struct self *process, const struct log *log) {
   struct agent agent;
   agent_init(&agent, options, process, log);
-  outbox_start(agent.outbox);
+  outbox_start(agent.job.outbox);
   worker_begin(agent.worker);
   on_worker_idle(&agent);
   char server[256];
   redis_url_name(&options->redis, server, sizeof server);
   log_line(log, LOG_INFO, NULL, "started: pid %d, redis %s, steps from %s", (int)getpid(), server,
            agent.keys.in);
-  (void)event_base_dispatch(agent.base);
+  (void)event_base_dispatch(agent.job.base);
   int exit_code = departure_exit_code(&agent.departure);
   agent_release(&agent);
   log_line(log, LOG_INFO, NULL, "left with exit code %d", exit_code);

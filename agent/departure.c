@@ -9,22 +9,23 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "agent/idle.h"
 #include "agent/last_words.h"
 #include "agent/loop_event.h"
 #include "agent/signals.h"
 
 void departure_end(struct departure *self) {
-  if (!outbox_is_empty(self->context.outbox) && !presence_is_ending(self->context.presence))
-    last_words(self->context.log, self->context.outbox);
+  if (!outbox_is_empty(self->job.outbox) && !presence_is_ending(self->presence))
+    last_words(self->job.log, self->job.outbox);
   self->state = DEPARTURE_OVER;
-  (void)event_base_loopbreak(self->context.base);
+  (void)event_base_loopbreak(self->job.base);
 }
 
 /* Everything is ended; what remains is to be delivered, as long as there is somebody to do it. A
    shutdown waits for Redis until the idle limit, everything else leaves without it. */
 static void drain(struct departure *self) {
-  struct outbox *outbox = self->context.outbox;
-  struct presence *presence = self->context.presence;
+  struct outbox *outbox = self->job.outbox;
+  struct presence *presence = self->presence;
   self->state = DEPARTURE_DRAINING;
   bool ending = presence_is_ending(presence);
   bool empty = outbox_is_empty(outbox);
@@ -46,8 +47,8 @@ void departure_go_on(struct departure *self) {
 static void on_tree_gone(void *owner, size_t survivors) {
   struct departure *self = owner;
   if (survivors > 0)
-    log_line(self->context.log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
-  if (!worker_is_running(self->context.worker))
+    log_line(self->job.log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
+  if (!worker_is_running(self->worker))
     drain(self);
 }
 
@@ -55,7 +56,7 @@ static void on_patience(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct departure *self = context;
-  if (!presence_is_ending(self->context.presence))
+  if (!presence_is_ending(self->presence))
     self->exit_code = AGENT_EXIT_ERROR;
   departure_end(self);
 }
@@ -71,11 +72,12 @@ static void on_deadline(evutil_socket_t fd, short what, void *context) {
   leave_at_once(context);
 }
 
-void departure_init(struct departure *self, const struct departure_context *context) {
-  *self = (struct departure){.context = *context};
-  kill_sequence_init(&self->kill, context->base, &self->everything, on_tree_gone, self);
-  self->patience = loop_timer_new(context->base, on_patience, self);
-  self->deadline = loop_timer_new(context->base, on_deadline, self);
+void departure_init(struct departure *self, const struct job *job, struct presence *presence,
+                    struct worker *worker) {
+  *self = (struct departure){.job = *job, .presence = presence, .worker = worker};
+  kill_sequence_init(&self->kill, job->base, &self->everything, on_tree_gone, self);
+  self->patience = loop_timer_new(job->base, on_patience, self);
+  self->deadline = loop_timer_new(job->base, on_deadline, self);
 }
 
 void departure_release(struct departure *self) {
@@ -89,20 +91,20 @@ bool departure_has_begun(const struct departure *self) {
 }
 
 void departure_begin(struct departure *self, int exit_code, const char *reason) {
-  log_line(self->context.log, LOG_INFO, NULL, "stopping: %s", reason);
+  log_line(self->job.log, LOG_INFO, NULL, "stopping: %s", reason);
   self->state = DEPARTURE_STOPPING;
   self->exit_code = exit_code;
-  loop_timer_start(self->patience, self->context.patience_ms);
+  loop_timer_start(self->patience, idle_limit_ms(self->job.options));
   char text[64];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-  worker_stop(self->context.worker, DEPARTURE_GRACE_MS, text);
-  if (!worker_is_running(self->context.worker))
+  worker_stop(self->worker, DEPARTURE_GRACE_MS, text);
+  if (!worker_is_running(self->worker))
     kill_sequence_start(&self->kill, DEPARTURE_GRACE_MS);
 }
 
 void departure_order(struct departure *self, int signal) {
   if (self->signal != 0) {
-    log_line(self->context.log, LOG_WARN, NULL, "second signal (%s): leaving at once",
+    log_line(self->job.log, LOG_WARN, NULL, "second signal (%s): leaving at once",
              signals_name(signal));
     leave_at_once(self);
     return;
@@ -127,7 +129,7 @@ void departure_reaped(struct departure *self) {
 
 void departure_undeliverable(struct departure *self) {
   bool shutting_down = departure_has_begun(self) && self->exit_code == AGENT_EXIT_SHUTDOWN;
-  if (shutting_down && !presence_is_ending(self->context.presence))
+  if (shutting_down && !presence_is_ending(self->presence))
     self->exit_code = AGENT_EXIT_ERROR;
 }
 

@@ -3,12 +3,10 @@
 
 #include <event2/event.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "agent/exit_code.h"
-#include "agent/log.h"
+#include "agent/job.h"
 #include "agent/presence.h"
-#include "agent/redis/outbox.h"
 #include "agent/step/kill_sequence.h"
 #include "agent/worker.h"
 
@@ -29,31 +27,24 @@
 #define DEPARTURE_LEFTOVERS_GRACE_MS 1000
 #define DEPARTURE_DEADLINE_MS 7500
 
-/* Nothing is owned. */
-struct departure_context {
-  struct event_base *base;
-  const struct log *log;
-  struct outbox *outbox;
-  struct presence *presence;
-  struct worker *worker;
-  int64_t patience_ms; /* how long a shutdown waits for Redis */
-};
-
 enum departure_state { DEPARTURE_NOT_YET, DEPARTURE_STOPPING, DEPARTURE_DRAINING, DEPARTURE_OVER };
 
 struct departure {
-  struct departure_context context;
+  struct job job;
+  struct presence *presence;
+  struct worker *worker;
   enum departure_state state;
   struct process_tree everything; /* all descendants of this process */
   struct kill_sequence kill;
-  struct event *patience;
+  struct event *patience; /* how long a shutdown waits for Redis: until the idle limit */
   struct event *deadline;
   int exit_code;
   int signal; /* the first one that ordered it; 0 for none */
 };
 
 /* The departure must stay where it is. */
-void departure_init(struct departure *self, const struct departure_context *context);
+void departure_init(struct departure *self, const struct job *job, struct presence *presence,
+                    struct worker *worker);
 void departure_release(struct departure *self);
 
 /* `reason` is for people: "shutdown step". Once. */

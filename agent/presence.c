@@ -71,8 +71,8 @@ static void on_over(evutil_socket_t fd, short what, void *context) {
   self->handler->over(self->owner);
 }
 
-struct presence *presence_new(const struct presence_context *context,
-                              const struct presence_handler *handler, void *owner) {
+struct presence *presence_new(const struct job *job, const struct presence_handler *handler,
+                              void *owner) {
   static const struct heartbeat_handler heartbeat_handler = {.step_in_flight = is_running,
                                                              .committed = on_committed,
                                                              .detour = on_detour,
@@ -80,12 +80,12 @@ struct presence *presence_new(const struct presence_context *context,
                                                              .ended = on_ended,
                                                              .failed = on_failed};
   struct presence *self = memory_allocate(sizeof *self);
-  *self = (struct presence){.handler = handler, .owner = owner, .outbox = context->outbox};
+  *self = (struct presence){.handler = handler, .owner = owner, .outbox = job->outbox};
   char name[128];
-  (void)snprintf(name, sizeof name, "sandbox:%.100s:heartbeat", context->options->job_id);
-  self->heartbeat = heartbeat_new(context->base, context->log, &context->options->redis,
-                                  context->keys, name, &heartbeat_handler, self);
-  self->over = loop_timer_new(context->base, on_over, self);
+  (void)snprintf(name, sizeof name, "sandbox:%.100s:heartbeat", job->options->job_id);
+  self->heartbeat = heartbeat_new(job->base, job->log, &job->options->redis, job->keys, name,
+                                  &heartbeat_handler, self);
+  self->over = loop_timer_new(job->base, on_over, self);
   return self;
 }
 

@@ -1,13 +1,10 @@
 #ifndef AGENT_PRESENCE_H
 #define AGENT_PRESENCE_H
 
-#include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/log.h"
-#include "agent/options.h"
-#include "agent/redis/outbox.h"
-#include "wire/keys.h"
+#include "agent/job.h"
+#include "wire/error.h"
 
 /*
  * Joins the heartbeat and the outbox: the first beat goes with the claim, what a beat learns of the
@@ -31,17 +28,8 @@ struct presence_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Nothing is owned. */
-struct presence_context {
-  struct event_base *base;
-  const struct log *log;
-  const struct options *options;
-  const struct keys *keys;
-  struct outbox *outbox;
-};
-
-struct presence *presence_new(const struct presence_context *context,
-                              const struct presence_handler *handler, void *owner);
+struct presence *presence_new(const struct job *job, const struct presence_handler *handler,
+                              void *owner);
 void presence_free(struct presence *self);
 
 /* See heartbeat_command. */

@@ -15,7 +15,7 @@
 #define STRAYS_MS (INTAKE_BLOCK_SECONDS * 1000 + 5000)
 
 struct supply {
-  struct supply_context context;
+  struct job job;
   const struct supply_handler *handler;
   void *owner;
   struct intake *intake;
@@ -46,7 +46,7 @@ static void look(struct supply *self, bool peek) {
 }
 
 static bool is_returning(const struct supply *self, const struct queued *queued) {
-  return queued != NULL && outbox_returns(self->context.outbox, &queued->taken);
+  return queued != NULL && outbox_returns(self->job.outbox, &queued->taken);
 }
 
 /* A copy of a step that is put back must not be taken before: it would be removed in its place. */
@@ -60,7 +60,7 @@ static bool any_is_returning(const struct supply *self) {
 void supply_more(struct supply *self) {
   self->returning = self->returning && any_is_returning(self);
   if (self->returning || self->stopped || self->recovery.running || !self->recovered ||
-      queue_is_full(&self->queue) || outbox_is_full(self->context.outbox, 0))
+      queue_is_full(&self->queue) || outbox_is_full(self->job.outbox, 0))
     return;
   if (!self->doubtful)
     intake_take(self->intake);
@@ -130,7 +130,7 @@ static bool arrive(struct supply *self, struct queued *queued, size_t place) {
 static struct queued *parse(struct supply *self, const struct taken *taken) {
   struct queued *queued = queued_new(taken);
   /* A large payload takes a while; what is timed from here on starts now. */
-  (void)event_base_update_cache_time(self->context.base);
+  (void)event_base_update_cache_time(self->job.base);
   return queued;
 }
 
@@ -191,7 +191,7 @@ static bool find(struct supply *self, const struct taken *taken) {
     queued_free(queued);
     return true;
   }
-  log_line(self->context.log, LOG_DEBUG, queued->step.step_id,
+  log_line(self->job.log, LOG_DEBUG, queued->step.step_id,
            "found among those that are taken and not answered");
   if (!arrive(self, queued, queue_behind_seen(&self->queue)))
     return true;
@@ -209,7 +209,7 @@ static bool on_recovered_step(void *owner, const struct taken *taken) {
 }
 
 bool supply_is_missing(const struct supply *self, const struct queued *queued) {
-  return !queued->seen && !queued->gone && !outbox_returns(self->context.outbox, &queued->taken);
+  return !queued->seen && !queued->gone && !outbox_returns(self->job.outbox, &queued->taken);
 }
 
 static bool any_is_missing(const struct supply *self) {
@@ -223,7 +223,7 @@ static void on_recovery_done(void *owner) {
   struct supply *self = owner;
   if (self->interrupted != NULL)
     tell_interrupted(self, NULL);
-  if (!self->recovered && outbox_had_owner(self->context.outbox))
+  if (!self->recovered && outbox_had_owner(self->job.outbox))
     watch_for_strays(self);
   self->recovered = true;
   if (!self->peeking && self->looked_ms > self->strays_until_ms)
@@ -235,19 +235,19 @@ static void on_recovery_done(void *owner) {
   self->sure = false;
 }
 
-struct supply *supply_new(const struct supply_context *context,
-                          const struct supply_handler *handler, void *owner) {
+struct supply *supply_new(const struct job *job, const struct supply_handler *handler,
+                          void *owner) {
   static const struct intake_handler intake_handler = {
       .step = on_step, .nothing = on_nothing, .doubtful = on_doubtful, .failed = on_intake_failed};
   static const struct recovery_handler recovery_handler = {
       .interrupted = on_interrupted, .step = on_recovered_step, .done = on_recovery_done};
   struct supply *self = memory_allocate(sizeof *self);
-  *self = (struct supply){.context = *context, .handler = handler, .owner = owner};
+  *self = (struct supply){.job = *job, .handler = handler, .owner = owner};
   char name[128];
-  (void)snprintf(name, sizeof name, "sandbox:%.100s:in", context->job_id);
-  self->intake = intake_new(context->base, context->log, context->url, context->keys, name,
-                            &intake_handler, self);
-  recovery_init(&self->recovery, context->outbox, context->keys, &recovery_handler, self);
+  (void)snprintf(name, sizeof name, "sandbox:%.100s:in", job->options->job_id);
+  self->intake =
+      intake_new(job->base, job->log, &job->options->redis, job->keys, name, &intake_handler, self);
+  recovery_init(&self->recovery, job->outbox, job->keys, &recovery_handler, self);
   return self;
 }
 

@@ -1,15 +1,12 @@
 #ifndef AGENT_SUPPLY_H
 #define AGENT_SUPPLY_H
 
-#include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/log.h"
+#include "agent/job.h"
 #include "agent/queue.h"
-#include "agent/redis/outbox.h"
-#include "agent/redis/url.h"
-#include "wire/keys.h"
+#include "wire/error.h"
 
 /*
  * Where steps come from: takes them ahead, finds those that were taken and are not answered, and
@@ -40,18 +37,7 @@ struct supply_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Nothing is owned. */
-struct supply_context {
-  struct event_base *base;
-  const struct log *log;
-  const struct redis_url *url;
-  const struct keys *keys;
-  const char *job_id;
-  struct outbox *outbox;
-};
-
-struct supply *supply_new(const struct supply_context *context,
-                          const struct supply_handler *handler, void *owner);
+struct supply *supply_new(const struct job *job, const struct supply_handler *handler, void *owner);
 void supply_free(struct supply *self);
 
 void supply_begin(struct supply *self);

@@ -17,7 +17,8 @@
 #include "wire/memory.h"
 
 struct worker {
-  struct worker_context context;
+  struct job job;
+  const struct step_run_context *context;
   const struct worker_handler *handler;
   void *owner;
   struct supply *supply;
@@ -35,51 +36,45 @@ static const char lost_result[] = "lost: the step has run, and redis has lost it
 
 static void next(struct worker *self);
 
-static void answer(struct worker *self, const struct step_event *completed,
-                   const struct step_result *result, const struct taken *taken, bool started) {
-  outbox_result(self->context.outbox, completed, result, taken, started);
-  outbox_flush(self->context.outbox);
-}
-
-/* An answer of the agent's own, to a step that has not run. */
-static void answer_without_run(struct worker *self, const char *step_id, const char *message,
-                               int64_t events, const struct taken *taken) {
+/* An answer of the agent's own. */
+static void answer(struct worker *self, const char *step_id, const char *message, int64_t events,
+                   const struct taken *taken, bool started) {
   struct step_result result = {.step_id = step_id,
                                .exit_code = -1,
                                .error_message = message,
                                .error_message_length = strlen(message),
                                .event_count = events};
-  answer(self, NULL, &result, taken, false);
+  outbox_result(self->job.outbox, NULL, &result, taken, started);
+  outbox_flush(self->job.outbox);
 }
 
 static void remove_unanswered(struct worker *self, const struct taken *taken) {
-  outbox_removal(self->context.outbox, taken);
-  outbox_flush(self->context.outbox);
+  outbox_removal(self->job.outbox, taken);
+  outbox_flush(self->job.outbox);
 }
 
-/* What its answer removes. */
-static const struct taken *taken_of(const struct queued *queued) {
-  return queued->gone ? NULL : &queued->taken;
+static const char *running_id(const struct worker *self) {
+  return self->run != NULL ? step_run_step(self->run)->step_id : NULL;
 }
 
 static void on_run_event(void *owner, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr"};
   struct worker *self = owner;
-  outbox_event(self->context.outbox, event);
-  if (self->context.log->least <= LOG_DEBUG && self->run != NULL)
-    log_line(self->context.log, LOG_DEBUG, step_run_step(self->run)->step_id, "%s: %.*s",
-             names[event->kind], (int)event->line_length, event->line);
+  outbox_event(self->job.outbox, event);
+  if (self->job.log->least <= LOG_DEBUG && self->run != NULL)
+    log_line(self->job.log, LOG_DEBUG, running_id(self), "%s: %.*s", names[event->kind],
+             (int)event->line_length, event->line);
 }
 
 static void on_run_flush(void *owner) {
   struct worker *self = owner;
-  outbox_flush(self->context.outbox);
+  outbox_flush(self->job.outbox);
 }
 
 /* Without Redis there may never be room. What is over is little: its result is worth it. */
 static bool on_run_full(void *owner, size_t more) {
   const struct worker *self = owner;
-  return !(self->stopping && self->waits) && outbox_is_full(self->context.outbox, more);
+  return !(self->stopping && self->waits) && outbox_is_full(self->job.outbox, more);
 }
 
 /* From here on it is time without a step. */
@@ -101,8 +96,7 @@ static bool next_is_run(const struct worker *self) {
 static void on_run_done(void *owner, const struct step_run_report *report) {
   struct worker *self = owner;
   struct step_run *run = self->run;
-  outbox_result(self->context.outbox, &report->completed, &report->result, &self->running->taken,
-                true);
+  outbox_result(self->job.outbox, &report->completed, &report->result, &self->running->taken, true);
   self->run = NULL;
   self->running = NULL;
   self->begun = self->waits = false;
@@ -110,8 +104,8 @@ static void on_run_done(void *owner, const struct step_run_report *report) {
   bool joined = !self->stopping && next_is_run(self);
   if (joined)
     next(self);
-  outbox_flush(self->context.outbox);
-  step_log_done(self->context.log, step_run_step(run), report);
+  outbox_flush(self->job.outbox);
+  step_log_done(self->job.log, step_run_step(run), report);
   step_run_free(run);
   if (self->stopping)
     self->handler->stopped(self->owner);
@@ -126,10 +120,10 @@ static void begin_run(struct worker *self, struct queued *queued) {
                                                   .waits = on_run_waits,
                                                   .done = on_run_done};
   history_add(&self->history, queued->step.step_id);
-  outbox_started(self->context.outbox, queued->step.step_id);
+  outbox_started(self->job.outbox, queued->step.step_id);
   self->begun = true;
   self->running = queued;
-  self->run = step_run_new(&self->context.run, &queued->step, ++self->runs, &handler, self);
+  self->run = step_run_new(self->context, &queued->step, ++self->runs, &handler, self);
   self->handler->idle(self->owner);
 }
 
@@ -138,11 +132,11 @@ void worker_delivered(struct worker *self) {
     next(self);
   else
     supply_more(self->supply);
-  if (!self->begun || !outbox_is_empty(self->context.outbox))
+  if (!self->begun || !outbox_is_empty(self->job.outbox))
     return;
   self->begun = false;
   self->handler->busy(self->owner);
-  log_line(self->context.log, LOG_DEBUG, step_run_step(self->run)->step_id, "started");
+  log_line(self->job.log, LOG_DEBUG, running_id(self), "started");
   step_run_start(self->run);
 }
 
@@ -150,9 +144,10 @@ static void begin(struct worker *self, struct queued *queued) {
   if (!queued->refused && step_is_work(&queued->step)) {
     begin_run(self, queued);
   } else if (queued->refused) {
-    step_log_refused(self->context.log, queued->step.step_id, &queued->error, queued->taken.payload,
+    step_log_refused(self->job.log, queued->step.step_id, &queued->error, queued->taken.payload,
                      queued->taken.length);
-    answer_without_run(self, queued->step.step_id, queued->error.text, 0, taken_of(queued));
+    answer(self, queued->step.step_id, queued->error.text, 0, queued->gone ? NULL : &queued->taken,
+           false);
     supply_settled(self->supply);
   } else { /* a shutdown: what overtakes does not come this way */
     remove_unanswered(self, &queued->taken);
@@ -168,8 +163,8 @@ static bool may_begin(struct worker *self) {
   if (oldest == NULL || self->run != NULL || self->stopping)
     return false;
   if (!oldest->refused && history_times(&self->history, oldest->step.step_id) > 0)
-    return outbox_is_empty(self->context.outbox);
-  return !outbox_is_full(self->context.outbox, 0);
+    return outbox_is_empty(self->job.outbox);
+  return !outbox_is_full(self->job.outbox, 0);
 }
 
 static void next(struct worker *self) {
@@ -193,14 +188,14 @@ void worker_room(struct worker *self) {
 /* Overtakes what waits. */
 static void cancel(struct worker *self, const char *step_id) {
   static const char reason[] = "cancelled: by a cancel step";
-  const struct log *log = self->context.log;
+  const struct log *log = self->job.log;
   struct queued *waiting;
-  if (self->run != NULL && strcmp(step_run_step(self->run)->step_id, step_id) == 0) {
+  if (self->run != NULL && strcmp(running_id(self), step_id) == 0) {
     log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
     step_run_stop(self->run, PROCESS_GRACE_MS, reason);
   } else if ((waiting = supply_take_run(self->supply, step_id)) != NULL) {
     log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-    answer_without_run(self, step_id, reason, 0, &waiting->taken);
+    answer(self, step_id, reason, 0, &waiting->taken, false);
     queued_free(waiting);
   } else {
     log_line(log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
@@ -235,14 +230,9 @@ static void on_interrupted(void *owner, const char *step_id, int64_t events,
                            const struct taken *taken) {
   static const char reason[] = "interrupted: the agent ended while this step was running";
   struct worker *self = owner;
-  struct step_result result = {.step_id = step_id,
-                               .exit_code = -1,
-                               .error_message = reason,
-                               .error_message_length = sizeof reason - 1,
-                               .event_count = events};
-  log_line(self->context.log, LOG_WARN, step_id, "%s", reason);
+  log_line(self->job.log, LOG_WARN, step_id, "%s", reason);
   history_add(&self->history, step_id);
-  answer(self, NULL, &result, taken, true);
+  answer(self, step_id, reason, events, taken, true);
 }
 
 static void on_supply_failed(void *owner, const struct error *error) {
@@ -258,17 +248,13 @@ void worker_prepare(struct worker *self) {
   supply_prepare(self->supply);
 }
 
-static const char *running_id(const struct worker *self) {
-  return self->run != NULL ? step_run_step(self->run)->step_id : NULL;
-}
-
 static void on_missing(void *owner) {
   struct worker *self = owner;
   rollback_missing(&self->rollback, running_id(self));
 }
 
 static void on_lost(void *owner, const struct queued *queued) {
-  answer_without_run(owner, queued->step.step_id, lost_result, -1, &queued->taken);
+  answer(owner, queued->step.step_id, lost_result, -1, &queued->taken, false);
 }
 
 /* A step that waits to be started may have run before; so may those that wait behind it. */
@@ -278,7 +264,7 @@ void worker_forgotten(struct worker *self) {
   rollback_forgotten(&self->rollback, running_id(self));
 }
 
-struct worker *worker_new(const struct worker_context *context,
+struct worker *worker_new(const struct job *job, const struct step_run_context *context,
                           const struct worker_handler *handler, void *owner) {
   static const struct supply_handler supply_handler = {.interrupted = on_interrupted,
                                                        .arrived = on_arrived,
@@ -287,16 +273,10 @@ struct worker *worker_new(const struct worker_context *context,
                                                        .changed = on_changed,
                                                        .failed = on_supply_failed};
   struct worker *self = memory_allocate(sizeof *self);
-  *self = (struct worker){.context = *context, .handler = handler, .owner = owner};
-  struct supply_context supply_context = {.base = context->base,
-                                          .log = context->log,
-                                          .url = &context->options->redis,
-                                          .keys = context->keys,
-                                          .job_id = context->options->job_id,
-                                          .outbox = context->outbox};
-  self->supply = supply_new(&supply_context, &supply_handler, self);
-  self->rollback = (struct rollback){.log = context->log,
-                                     .outbox = context->outbox,
+  *self = (struct worker){.job = *job, .context = context, .handler = handler, .owner = owner};
+  self->supply = supply_new(job, &supply_handler, self);
+  self->rollback = (struct rollback){.log = job->log,
+                                     .outbox = job->outbox,
                                      .supply = self->supply,
                                      .history = &self->history,
                                      .lost = on_lost,

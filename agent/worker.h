@@ -1,16 +1,13 @@
 #ifndef AGENT_WORKER_H
 #define AGENT_WORKER_H
 
-#include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/log.h"
-#include "agent/options.h"
-#include "agent/redis/outbox.h"
+#include "agent/job.h"
 #include "agent/step/step_run.h"
-#include "wire/keys.h"
+#include "wire/error.h"
 
 /*
  * Works off the steps of the job: takes them, runs one at a time in their order, answers each.
@@ -34,17 +31,8 @@ struct worker_handler {
   void (*failed)(void *owner, const struct error *error); /* nothing more can be taken */
 };
 
-/* Nothing is owned. */
-struct worker_context {
-  struct event_base *base;
-  const struct log *log;
-  const struct options *options;
-  const struct keys *keys;
-  struct outbox *outbox;
-  struct step_run_context run;
-};
-
-struct worker *worker_new(const struct worker_context *context,
+/* The context must outlive it. */
+struct worker *worker_new(const struct job *job, const struct step_run_context *context,
                           const struct worker_handler *handler, void *owner);
 void worker_free(struct worker *self);
 

@@ -13,17 +13,19 @@
 #include <cmocka.h>
 
 #include "agent/departure.h"
+#include "agent/idle.h"
 #include "agent/last_words.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
 
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 50 };
-#define PATIENCE_MS 120000
 
 struct scene {
   struct loop loop;
   struct log log;
+  struct options options;
+  struct job job;
   struct departure departure;
   bool is_running;
   bool is_ready;
@@ -130,10 +132,10 @@ static int set_up(void **state) {
   scene = (struct scene){.is_ready = true, .is_empty = true};
   loop_init(&scene.loop);
   scene.log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene.options.idle_cycles = 2;
   scene.began_ms = virtual_time_ms;
-  struct departure_context context = {
-      .base = scene.loop.base, .log = &scene.log, .patience_ms = PATIENCE_MS};
-  departure_init(&scene.departure, &context);
+  scene.job = (struct job){.base = scene.loop.base, .log = &scene.log, .options = &scene.options};
+  departure_init(&scene.departure, &scene.job, NULL, NULL);
   return 0;
 }
 
@@ -271,7 +273,7 @@ static void patience_ends(void **state) {
   scene.is_empty = false;
   begin(AGENT_EXIT_SHUTDOWN);
   tree_is_gone();
-  expect_over_after(PATIENCE_MS);
+  expect_over_after(2 * IDLE_CYCLE_SECONDS * 1000);
   expect_over("stop:5000 end:5000 last-words", AGENT_EXIT_ERROR);
 }
 
@@ -279,7 +281,7 @@ static void at_the_heartbeats_end_that_is_no_error(void **state) {
   (void)state;
   begin(AGENT_EXIT_SHUTDOWN);
   tree_is_gone();
-  expect_over_after(PATIENCE_MS);
+  expect_over_after(2 * IDLE_CYCLE_SECONDS * 1000);
   expect_over("stop:5000 end:5000 farewell", AGENT_EXIT_SHUTDOWN);
 }
 

@@ -1,0 +1,20 @@
+#ifndef AGENT_JOB_H
+#define AGENT_JOB_H
+
+#include <event2/event.h>
+
+#include "agent/log.h"
+#include "agent/options.h"
+#include "agent/redis/outbox.h"
+#include "wire/keys.h"
+
+/* What everybody who works for the job shares, and outlives them all. Nothing is owned. */
+struct job {
+  struct event_base *base;
+  const struct log *log;
+  const struct options *options;
+  const struct keys *keys;
+  struct outbox *outbox;
+};
+
+#endif
