@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/files/glob_text.h"
 #include "wire/error.h"
 
 /*
@@ -43,11 +44,6 @@
  * glob is: "*a*a*a*b" never goes back by more than one star.
  */
 struct glob;
-
-/* The longest glob, and the most bytes of all the globs together that its braces stand for (the
-   empty ones count too). More is refused. */
-#define GLOB_LENGTH_MAX ((size_t)4096)
-#define GLOB_EXPANDED_MAX ((size_t)16 * 1024)
 
 /* NULL, with an error, for a bracket or a brace without its other half, a range that runs backwards
    (z-a), a backslash with nothing behind it, and what is too long. An empty glob is none of these;

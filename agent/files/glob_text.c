@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/glob.h"
 #include "wire/memory.h"
 
 /* A bracket expression that begins at text[0]. */

@@ -16,6 +16,11 @@
  *   free(globs.text);
  */
 
+/* The longest glob, and the most bytes of all the globs together that its braces stand for (the
+   empty ones count too). More is refused. */
+#define GLOB_LENGTH_MAX ((size_t)4096)
+#define GLOB_EXPANDED_MAX ((size_t)16 * 1024)
+
 /* How many bytes at the start of a text that is not empty belong together: an escape, a bracket
    expression, or else one byte. 0 when the end is missing. */
 size_t glob_text_unit(const char *text);
