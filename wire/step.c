@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <cjson/cJSON.h>
 
@@ -153,6 +154,15 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
 
+/* A refusal under its stepId would be taken for the answer of the step that it was to stop. */
+static void forget_target(struct step *self, const cJSON *root) {
+  const cJSON *kind = cJSON_GetObjectItemCaseSensitive(root, "kind");
+  if (!cJSON_IsString(kind) || strcasecmp(kind->valuestring, step_cancel.name) != 0)
+    return;
+  free(self->step_id);
+  self->step_id = memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
+}
+
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error) {
   *self = (struct step){0};
@@ -173,6 +183,8 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
   if (root == NULL)
     return -1;
   int result = read_fields(self, kinds, root, error);
+  if (result != 0)
+    forget_target(self, root);
   cJSON_Delete(root);
   return result;
 }

@@ -54,8 +54,9 @@ bool step_is_work(const struct step *self);
  * known, ended by NULL; the first is that of a step that names none. Fields that its kind does
  * not have are ignored, whatever they hold. Returns 0, or -1 when the step is refused: then
  * error->text names the field and what was expected and shows no values but a kind or a number;
- * step_id is the payload's where it could be read (also from broken JSON), else STEP_NIL_ID, and
- * nothing else may be read. Either way the caller ends with step_release.
+ * step_id is the payload's where it could be read (also from broken JSON), else STEP_NIL_ID, which
+ * also stands for that of a cancel, another step's; nothing else may be read. Either way the caller
+ * ends with step_release.
  *
  * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
  * times `length` for strings and 100 bytes for each value of the JSON, of which there may be

@@ -15,7 +15,8 @@ void pattern_reader_lose(struct pattern_reader *self) {
   self->is_local = false;
 }
 
-/* {n}, {n,}, {,m} or {n,m}, with spaces as they may be; 0: it is none. `*minimum` is 0 or not. */
+/* {n}, {n,}, {,m} or {n,m}, with spaces as they may be; 0: it is none. `*optional`: n is 0,
+   or is not there. */
 static size_t braces(const char *text, bool *optional) {
   size_t at = 1 + strspn(text + 1, " ");
   size_t digits = strspn(text + at, "0123456789");

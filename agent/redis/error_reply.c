@@ -7,6 +7,12 @@ static bool begins_with(const char *text, const char *prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* Without what stands in front when EXEC itself is refused. */
+static const char *without_abort(const char *text) {
+  static const char aborted[] = "EXECABORT Transaction discarded because of: ";
+  return begins_with(text, aborted) ? text + sizeof aborted - 1 : text;
+}
+
 /*
  * ASK is not followed but waited out, until it becomes MOVED: what is sent here is about several
  * keys at once, and while a slot is on its way no node has all of them. The one that it leaves
@@ -15,7 +21,6 @@ static bool begins_with(const char *text, const char *prefix) {
  * mean not yet.
  */
 bool error_reply_passes(const char *text) {
-  static const char aborted[] = "EXECABORT Transaction discarded because of: ";
   static const char *const passing[] = {"OOM ",
                                         "LOADING ",
                                         "READONLY ",
@@ -29,8 +34,7 @@ bool error_reply_passes(const char *text) {
                                         "NOREPLICAS ",
                                         "UNBLOCKED ",
                                         "ERR max number of clients"};
-  if (begins_with(text, aborted))
-    text += sizeof aborted - 1; /* what stands in front when EXEC itself is refused */
+  text = without_abort(text);
   for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
     if (begins_with(text, passing[i]))
       return true;
@@ -46,5 +50,5 @@ const char *error_reply_moved_to(const char *text) {
 const char *error_reply_explain(const char *text) {
   if (begins_with(text, "CROSSSLOT"))
     return "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}";
-  return text;
+  return without_abort(text);
 }

@@ -14,7 +14,7 @@ bool error_reply_passes(const char *text);
 /* "host:port" of the node that has the keys now; NULL when the reply does not name one. */
 const char *error_reply_moved_to(const char *text);
 
-/* The text for people: the same, or one that tells what to do. */
+/* The text for people: the reason alone where EXEC is refused, or what to do; else the same. */
 const char *error_reply_explain(const char *text);
 
 #endif

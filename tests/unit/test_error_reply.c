@@ -83,6 +83,16 @@ static void keys_in_several_slots_come_with_advice(void **state) {
                       "NOAUTH Authentication required.");
 }
 
+static void a_refused_exec_is_told_without_redis_preamble(void **state) {
+  (void)state;
+  assert_string_equal(
+      error_reply_explain("EXECABORT Transaction discarded because of: NOPERM this user has no "
+                          "permissions to run the 'exec' command"),
+      "NOPERM this user has no permissions to run the 'exec' command");
+  static const char others[] = "EXECABORT Transaction discarded because of previous errors.";
+  assert_string_equal(error_reply_explain(others), others);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_redis_gets_over_passes),
@@ -90,6 +100,7 @@ int main(void) {
       cmocka_unit_test(a_word_that_begins_alike_is_another_one),
       cmocka_unit_test(only_what_has_moved_says_where_to),
       cmocka_unit_test(keys_in_several_slots_come_with_advice),
+      cmocka_unit_test(a_refused_exec_is_told_without_redis_preamble),
   };
   return cmocka_run_group_tests_name("error_reply", tests, NULL, NULL);
 }

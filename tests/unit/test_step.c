@@ -372,6 +372,22 @@ static void every_step_needs_an_id(void **state) {
   }
 }
 
+static void a_refused_cancel_is_not_taken_for_the_step_that_it_names(void **state) {
+  (void)state;
+  static const struct {
+    const char *json;
+    const char *message;
+  } rows[] = {
+      {"{\"stepId\":\"s\",\"kind\":\"cancel\",\"schemaVersion\":2}",
+       "schemaVersion: expected 1, got 2"},
+      {"{\"schemaVersion\":\"1\",\"kind\":\"CANCEL\",\"stepId\":\"s\"}",
+       "schemaVersion: expected 1, got a string"},
+      {"{\"stepId\":\"s\",\"kind\":\"cancel\",\"x\":1,\"x\":2}", "x: expected once, got it twice"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    assert_refused(rows[i].json, strlen(rows[i].json), rows[i].message, STEP_NIL_ID);
+}
+
 static void an_id_may_be_long_but_not_too_long(void **state) {
   (void)state;
   char json[8 * STEP_ID_MAX];
@@ -529,6 +545,7 @@ int main(void) {
       cmocka_unit_test(fields_that_are_wrong),
       cmocka_unit_test(a_run_needs_a_command),
       cmocka_unit_test(every_step_needs_an_id),
+      cmocka_unit_test(a_refused_cancel_is_not_taken_for_the_step_that_it_names),
       cmocka_unit_test(an_id_may_be_long_but_not_too_long),
       cmocka_unit_test(messages_are_short),
       cmocka_unit_test(nested_ten_thousand_deep),

@@ -12,7 +12,7 @@
 
 /*
  * A kind of step that is run: its fields, and what is done for it. Each is one file here and one
- * row in kinds.c; nothing else knows it.
+ * row in kinds.h; nothing else knows it.
  *
  * What a kind does is done in a process of the step's own, so that deadline, cancel and a crash are
  * the same for all. `run` executes a command. Every other kind has a function `work` that runs in a
