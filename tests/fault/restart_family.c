@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include <cmocka.h>
@@ -34,6 +35,24 @@ static long stream_length(struct trial *trial) {
   return (long)trial_command(trial, "XLEN sandbox:%s:events", trial->job->id);
 }
 
+static bool is_file_written(void *context) {
+  struct trial *trial = context;
+  redisReply *reply = redisCommand(trial->job->redis, "INFO persistence");
+  assert_non_null(reply);
+  bool is_written = strstr(reply->str, "aof_rewrite_in_progress:0\r\n") != NULL &&
+                    strstr(reply->str, "aof_rewrite_scheduled:0\r\n") != NULL;
+  freeReplyObject(reply);
+  return is_written;
+}
+
+/* A server that was killed in the middle of writing a transaction drops it when it loads the file,
+   but leaves its beginning there, which the load after that takes for part of what follows (Redis
+   7.0 to 8.0; valkey-io/valkey pull request 4342). */
+static void write_file_anew(struct trial *trial) {
+  freeReplyObject(redisCommand(trial->job->redis, "BGREWRITEAOF"));
+  assert_true(wait_until(is_file_written, trial, WAIT_BOUND_MS));
+}
+
 void restart_kept(struct trial *trial) {
   static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
   trial_open(trial, redis_server_start(durable));
@@ -42,10 +61,12 @@ void restart_kept(struct trial *trial) {
   work_push_lines(&trial->work, 3, 4);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);
+  trial->work.redis_may_be_away = true;
   long floor = 0;
   for (int i = 0; i < 3; i++) {
     work_wait_events(&trial->work, floor + trial_random(trial, 2000));
     restart(trial);
+    write_file_anew(trial);
     floor += 2000;
   }
   trial_finish(trial, BOUND_MS);
