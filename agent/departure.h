@@ -67,7 +67,7 @@ void departure_go_on(struct departure *self);
 /* The outbox has failed: nobody brings what a shutdown would wait for. */
 void departure_undeliverable(struct departure *self);
 
-/* The heartbeat has ended, which is last. */
+/* Leaves the loop: the heartbeat has ended, which is last. */
 void departure_end(struct departure *self);
 
 int departure_exit_code(const struct departure *self);

@@ -20,11 +20,13 @@ static const int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NO
 /* One byte more tells a file that is too large from one that is not. */
 static const size_t room = SEARCH_FILE_MAX + 1;
 
-/* How many bytes there are; 0 too for what is not to be searched. A file whose size is known needs
-   no second read to find its end. */
-static size_t fill(int fd, char *buffer) {
+/* How many bytes there are; 0 too for what is not to be searched, -1 with errno where reading
+   fails. A file whose size is known needs no second read to find its end. */
+static ssize_t fill(int fd, char *buffer) {
   struct stat file;
-  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
+  if (fstat(fd, &file) != 0)
+    return -1;
+  if (!S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
     return 0;
   size_t filled = 0;
   ssize_t n = 1;
@@ -33,9 +35,9 @@ static size_t fill(int fd, char *buffer) {
     if (n > 0)
       filled += (size_t)n;
     else if (n < 0 && errno != EINTR)
-      return 0;
+      return -1;
   }
-  return filled < room ? filled : 0;
+  return filled < room ? (ssize_t)filled : 0;
 }
 
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
@@ -48,9 +50,10 @@ static int search_below(struct file_search *self, struct walk *walk, const struc
     int fd = openat(entry.parent, entry.name, reading);
     if (fd < 0)
       continue;
-    size_t filled = fill(fd, buffer);
+    ssize_t filled = fill(fd, buffer);
     (void)close(fd);
-    if (filled > 0 && file_search_run(self, entry.path, entry.length, buffer, filled, error) != 0)
+    if (filled > 0 &&
+        file_search_run(self, entry.path, entry.length, buffer, (size_t)filled, error) != 0)
       return -1;
   }
   return 0;
@@ -79,14 +82,16 @@ static int search_file(struct file_search *self, int fd, char *buffer, const cha
                        struct error *error) {
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL ? path : slash + 1;
-  size_t filled = fill(fd, buffer);
+  ssize_t filled = fill(fd, buffer);
+  if (filled < 0)
+    (void)error_set(error, "cannot read file (%s): %s", strerror(errno), path);
   struct stat file;
   if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
     self->result.unsearched = "a file of more than 1,000,000 bytes";
-  else if (memchr(buffer, '\0', filled) != NULL)
+  else if (filled > 0 && memchr(buffer, '\0', (size_t)filled) != NULL)
     self->result.unsearched = "a binary file";
   (void)close(fd);
-  return file_search_run(self, name, strlen(name), buffer, filled, error);
+  return filled < 0 ? -1 : file_search_run(self, name, strlen(name), buffer, (size_t)filled, error);
 }
 
 static int search_root(struct file_search *self, const char *path, const struct glob *glob,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
@@ -106,15 +107,17 @@ static void copy_server_text(const struct login *self, char *out, size_t size, c
   free(shown);
 }
 
-/* The server names the command, with its subcommand, but not the key; and who reads it wants to
-   know the rule that would mend it. */
+/* Who reads it wants to know the rule that would mend it. The server does not name the key; what it
+   names as the command is told when it is what was sent, for it may be the password. */
 static void explain_denial(struct login_refusal *refusal, const char *text) {
   static const char before_command[] = "permissions to run the '";
   const char *command = strstr(text, before_command), *key = strchr(refusal->command, ' ');
+  size_t length = strcspn(refusal->command, " ");
   if (command != NULL) {
     command += sizeof before_command - 1;
-    (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs +%.*s",
-                   (int)strcspn(command, "'"), command);
+    if (strncasecmp(command, refusal->command, length) == 0 && command[length] == '\'')
+      (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs +%.*s",
+                     (int)length, command);
   } else if (key != NULL && strstr(text, " key") != NULL) {
     (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs ~%s", key + 1);
   }

@@ -85,7 +85,7 @@ bool outbox_is_full(struct outbox *self, size_t more);
 /* Also when it holds a beat and nothing else, which nobody waits for. */
 bool outbox_is_empty(const struct outbox *self);
 
-/* Since ready(); see delivery_is_claimed. */
+/* See delivery_is_claimed. */
 bool outbox_is_ready(const struct outbox *self);
 
 /* See delivery_had_owner, delivery_look and delivery_is_ours. */

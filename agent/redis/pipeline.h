@@ -59,8 +59,8 @@ void pipeline_open(struct pipeline *self, const struct hold_window *window,
                    const char value[CLAIM_TEXT_SIZE]);
 bool pipeline_is_open(const struct pipeline *self);
 
-/* The open window is the next request; or, when none is open, a look. When nothing is under way.
-   The question, if there is one, goes with it; NULL: it does not. */
+/* The next request, when nothing is under way: the window, which must be open; or a look, when none
+   is. The question, if there is one, goes with it; NULL: it does not. */
 void pipeline_execute(struct pipeline *self, const struct question *question);
 void pipeline_look(struct pipeline *self, const struct question *question);
 

@@ -118,8 +118,10 @@ static void a_denied_probe_has_the_rule_that_is_missing(void **state) {
        "subcommand",
        "NOPERM: the user needs +multi"},
       {"MULTI", NULL, "NOPERM for a reason of get's own", "NOPERM for a reason of ***'s own"},
+      {"GET", "j:x", "NOPERM User get has no permissions to run the 'pass' command",
+       "NOPERM User *** has no permissions to run the '****' command"},
   };
-  char user[] = "get", password[] = "p";
+  char user[] = "get", password[] = "pass";
   struct redis_url url = {.user = user, .password = password};
   for (size_t i = 0; i < sizeof denials / sizeof *denials; i++) {
     const char *words[] = {denials[i].command, denials[i].key};

@@ -331,6 +331,18 @@ static void a_size_is_not_trusted(void **state) {
   text_release(&content);
 }
 
+/* No matches would be an answer. */
+static void a_named_file_whose_reading_fails_is_an_error(void **state) {
+  (void)state;
+  struct text content = {0};
+  struct search_result result;
+  struct error error;
+  struct search search = {.path = "/proc/self/mem", .pattern = "a", .head_limit = 1};
+  assert_int_equal(search_run(&search, &content, &result, &error), -1);
+  assert_int_equal(strncmp(error.text, "cannot read file (", 18), 0);
+  text_release(&content);
+}
+
 /* 0, or what is wrong, for who may read less than root. */
 static int search_what_is_closed(const struct tree *tree) {
   static const struct {
@@ -530,6 +542,7 @@ int main(void) {
       in_a_tree("only_regular_files_are_opened", only_regular_files_are_opened),
       cmocka_unit_test(devices_are_not_read),
       cmocka_unit_test(a_size_is_not_trusted),
+      cmocka_unit_test(a_named_file_whose_reading_fails_is_an_error),
       in_a_tree("what_cannot_be_read_is_told", what_cannot_be_read_is_told),
       in_a_tree("what_vanishes_is_no_error", what_vanishes_is_no_error),
       in_a_tree("a_refusal_is_an_error", a_refusal_is_an_error),
