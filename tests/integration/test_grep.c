@@ -103,19 +103,10 @@ static void a_cut_is_clear(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-/* Deeper than a walk goes; nothing else is closed to root. */
-static void make_deep(struct job *job) {
-  char path[2 * 260 + 8] = "";
-  for (size_t i = 0; i < 260; i++)
-    memcpy(path + 2 * i, "d/", 3);
-  memcpy(path + 2 * 260, "file", 5);
-  kind_rows_file(job, path, "x");
-}
-
 static void what_is_missing_is_told(void **state) {
   struct job *job = *state;
   enum { LENGTH = 10001 };
-  make_deep(job);
+  kind_rows_deep_file(job);
   char *text = malloc(LENGTH + 32);
   assert_non_null(text);
   memset(text, 'a', LENGTH);

@@ -49,17 +49,23 @@ static bool is_gone(void *context) {
   return time_left(context) == -2;
 }
 
-/* Watches for so long that no beat is late. */
-static void expect_steady(struct job *job, int64_t watch_ms) {
+/* Watches for so long that it has never less than this to live; returns the least that it had. */
+static long long watch(struct job *job, int64_t watch_ms, long long floor) {
   int64_t end = wait_now_ms() + watch_ms;
   long long least = LIFE_MS;
   while (wait_now_ms() < end) {
     long long left = time_left(job);
     least = left < least ? left : least;
-    if (left < LIFE_MS - PERIOD_MS - LATE_MS)
+    if (left < floor)
       job_fail(job, "the heartbeat has %lld ms to live", left);
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   }
+  return least;
+}
+
+/* No beat is late. */
+static void expect_steady(struct job *job, int64_t watch_ms) {
+  long long least = watch(job, watch_ms, LIFE_MS - PERIOD_MS - LATE_MS);
   assert_true(least < LIFE_MS - PERIOD_MS / 2); /* it was watched for longer than a beat */
 }
 
@@ -187,12 +193,7 @@ static void a_dead_connection_does_not_end_it(void **state) {
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   proxy_deafen(proxy, RELAY_HEARTBEAT);
-  int64_t end = wait_now_ms() + LIFE_MS + PERIOD_MS;
-  while (wait_now_ms() < end) {
-    if (time_left(job) < 0)
-      job_fail(job, "the heartbeat has ended");
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-  }
+  (void)watch(job, LIFE_MS + PERIOD_MS, 0);
   assert_true(proxy_connections(proxy, RELAY_HEARTBEAT) > 1);
   expect_steady(job, 5000);
   job_shut_down(job);
@@ -223,12 +224,7 @@ static void without_a_connection_it_goes_with_what_the_agent_says(void **state) 
   long long id = of_connection(job);
   job_do(job, "CONFIG SET maxclients 1");
   job_do(job, "CLIENT KILL ID %lld", id);
-  int64_t end = wait_now_ms() + LIFE_MS + PERIOD_MS;
-  while (wait_now_ms() < end) {
-    if (time_left(job) < LIFE_MS - 3 * PERIOD_MS)
-      job_fail(job, "the heartbeat has %lld ms to live", time_left(job));
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-  }
+  (void)watch(job, LIFE_MS + PERIOD_MS, LIFE_MS - 3 * PERIOD_MS);
   assert_false(has_connection(job));
   job_do(job, "CONFIG SET maxclients 1000");
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));

@@ -74,6 +74,15 @@ static const char *expand(struct job *job, const char *text) {
   return job_own_text(job, out);
 }
 
+void kind_rows_deep_file(struct job *job) {
+  enum { DEPTH = 260 };
+  char path[2 * DEPTH + 8] = "";
+  for (size_t i = 0; i < DEPTH; i++)
+    memcpy(path + 2 * i, "d/", 3);
+  memcpy(path + 2 * DEPTH, "file", 5);
+  kind_rows_file(job, path, "x");
+}
+
 cJSON *kind_rows_step(struct job *job, const char *fields) {
   const char *json =
       job_format(job, "{\"schemaVersion\":1,\"stepId\":\"kind-%d\",\"workingDirectory\":\"%s\",%s}",

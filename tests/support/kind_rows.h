@@ -8,8 +8,7 @@
 /*
  * Steps of the file kinds as a table: what is sent, and what is answered. In all texts $D is the
  * directory of the test, below the Redis server's, which is also the workingDirectory of every
- * step;
- * $$ is a dollar.
+ * step; $$ is a dollar.
  */
 struct kind_row {
   const char *fields;  /* of the step, without stepId and workingDirectory */
@@ -28,6 +27,9 @@ const char *kind_rows_path(struct job *job, const char *name);
 /* Makes a file in it, and the directories above; and what it then holds. */
 void kind_rows_file(struct job *job, const char *name, const char *content);
 const char *kind_rows_content(struct job *job, const char *name);
+
+/* Makes one deeper than a walk goes: to root, nothing else is closed. */
+void kind_rows_deep_file(struct job *job);
 
 /* A step with these fields, to be pushed; $D as above. */
 cJSON *kind_rows_step(struct job *job, const char *fields);
