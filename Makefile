@@ -112,8 +112,8 @@ agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/file
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes a minute and more, waiting, begins first.
-longest := $(patsubst %,tests/integration/test_%.c,run_alive inject_kill heartbeat idle hanging_mount \
-  deadline kind_faults)
+longest := $(patsubst %,tests/integration/test_%.c,run_alive heartbeat idle hanging_mount deadline \
+  kind_faults inject_kill)
 integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
