@@ -148,13 +148,18 @@ static void a_frozen_server_holds_the_command_back(void **state) {
   struct job *job = *state;
   job_start_agent(job, "--events-maxlen", "0", NULL);
   const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo one; until [ -e %s ]; do sleep 0.05; done; exec seq 60000", gate));
+  /* By a name that no other run of this test has. */
+  const char *seq = job_path(job, "seq");
+  const cJSON *step = job_script(job, job_format(job,
+                                                 "ln -s \"$(command -v seq)\" %s; echo one; "
+                                                 "until [ -e %s ]; do sleep 0.05; done; "
+                                                 "exec %s 60000",
+                                                 seq, gate, seq));
   job_push(job, step);
   events_wait(job, step, "stdout", "one");
   redis_server_freeze(job->server);
   open_gate(gate);
-  struct writer writer = {.pid = proc_wait_for("seq 60000", WAIT_BOUND_MS)};
+  struct writer writer = {.pid = proc_wait_for(job_format(job, "%s 60000", seq), WAIT_BOUND_MS)};
   assert_int_not_equal(writer.pid, 0);
   if (!wait_until(has_stalled, &writer, WAIT_BOUND_MS))
     job_fail(job, "the command is not held back");
