@@ -108,7 +108,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 
 # --- sources -------------------------------------------------------------------------------------
 
-agent_sources := $(sort $(wildcard $(addsuffix /*.c,wire inject agent agent/files agent/redis agent/step agent/step/kinds)))
+agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes a minute and more, waiting, begins first.
@@ -122,7 +122,7 @@ bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
-c_files := $(shell find wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+c_files := $(shell find base wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
 program = $(patsubst %.c,$(out)/%,$(1))
@@ -354,7 +354,7 @@ coverage-report: $(agent) $(unit_programs) $(integration_programs)
 	@AGENT='$(abspath $(agent))' tests/run $(filter $(out)/tests/%,$^)
 	@gcov --no-output --relative-only $(patsubst %.c,$(out)/obj/%.gcno,$(agent_sources)) 2>&1 | awk -F "[':% ]+" ' \
 	  /^File / { file = $$2; next } \
-	  /^Lines executed/ && file ~ /^(wire|inject|agent)\/.*\.c$$/ { \
+	  /^Lines executed/ && file ~ /^(base|wire|inject|agent)\/.*\.c$$/ { \
 	    printf "%6.2f %% of %4d  %s\n", $$3, $$5, file; hit += $$3 * $$5 / 100; all += $$5 } \
 	  { file = "" } \
 	  END { if (all) printf "%6.2f %% of %4d  total\n", 100 * hit / all, all }'

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
 #include "agent/departure.h"
 #include "agent/idle.h"
 #include "agent/job.h"
-#include "agent/loop_event.h"
 #include "agent/presence.h"
 #include "agent/signals.h"
 #include "agent/step/process_tree.h"
 #include "agent/worker.h"
+#include "base/clock.h"
+#include "base/loop.h"
 
 struct agent {
   struct job job;

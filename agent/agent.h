@@ -2,9 +2,9 @@
 #define AGENT_AGENT_H
 
 #include "agent/exit_code.h"
-#include "agent/log.h"
 #include "agent/options.h"
 #include "agent/self.h"
+#include "base/log.h"
 
 /*
  * The agent's life, from the first connection attempt to its end: takes a step, runs it, reports,

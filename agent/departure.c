@@ -11,8 +11,8 @@
 
 #include "agent/idle.h"
 #include "agent/last_words.h"
-#include "agent/loop_event.h"
 #include "agent/signals.h"
+#include "base/loop.h"
 
 void departure_end(struct departure *self) {
   if (!outbox_is_empty(self->job.outbox) && !presence_is_ending(self->presence))

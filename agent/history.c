@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "wire/hash.h"
+#include "base/hash.h"
 
 /* In the lowest bits of an entry; 0 is an empty one. */
 enum state { STARTED = 1, HELD = 2, ANSWERED = 3 };

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/run_guard.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 struct idle {
   struct event_base *base;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/log.h"
 #include "agent/options.h"
+#include "base/log.h"
 
 /*
  * How long the agent waits without a step: until the idle limit, and as long as the run that it

@@ -3,9 +3,9 @@
 
 #include <event2/event.h>
 
-#include "agent/log.h"
 #include "agent/options.h"
 #include "agent/redis/outbox.h"
+#include "base/log.h"
 #include "wire/keys.h"
 
 /* What everybody who works for the job shares, and outlives them all. Nothing is owned. */

@@ -1,6 +1,6 @@
 #include "agent/last_words.h"
 
-#include "agent/clock.h"
+#include "base/clock.h"
 
 static void log_result(void *owner, const char *json, size_t length) {
   const struct log *log = owner;
@@ -9,7 +9,7 @@ static void log_result(void *owner, const char *json, size_t length) {
 
 void last_words(const struct log *log, const struct outbox *outbox) {
   struct log patient = *log;
-  patient.patient_until_ms = clock_monotonic_ms() + LAST_WORDS_MS;
+  patient.wait_until_ms = clock_monotonic_ms() + LAST_WORDS_MS;
   log_line(&patient, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
   outbox_each_result(outbox, log_result, &patient);
 }

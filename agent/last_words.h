@@ -1,8 +1,8 @@
 #ifndef AGENT_LAST_WORDS_H
 #define AGENT_LAST_WORDS_H
 
-#include "agent/log.h"
 #include "agent/redis/outbox.h"
+#include "base/log.h"
 
 /* Logs the results that the outbox holds and nobody else will ever see, whole. The log's reader may
    take LAST_WORDS_MS for all of them. */

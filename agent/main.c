@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/log.h"
 #include "agent/options.h"
 #include "agent/redis/version.h"
 #include "agent/self.h"
+#include "base/log.h"
 #include "inject/inject.h"
 
 #define AGENT_VERSION "0.1.0"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 const char options_help[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 enum options_action { OPTIONS_RUN, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/heartbeat.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 /* How long Redis may take to remove a key that ends by itself. */
 #define FAREWELL_MS 2000

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "agent/job.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Joins the heartbeat and the outbox: the first beat goes with the claim, what a beat learns of the

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/step/kinds/kinds.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 struct queued *queued_new(const struct taken *taken) {
   struct queued *self = memory_allocate(sizeof *self);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/redis/records.h"
-#include "wire/error.h"
+#include "base/error.h"
 #include "wire/step.h"
 
 /*

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 
 #include "agent/history.h"
-#include "agent/log.h"
 #include "agent/redis/outbox.h"
 #include "agent/supply.h"
+#include "base/log.h"
 
 /*
  * Redis has gone back to a time before, or is empty: what is known here it knows again, and a step

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/redis/url.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */

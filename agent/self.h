@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "agent/step/spawn.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * What the program does to its own process before anything else, so that steps can rely on it:

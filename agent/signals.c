@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/loop_event.h"
+#include "base/loop.h"
 
 /* How many are read at once; the event comes again for others. */
 #define AT_ONCE 4

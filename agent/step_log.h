@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-#include "agent/log.h"
 #include "agent/step/step_run.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 
 /* What the log tells of a step: one line, and one more for each thing that it left behind. */
 void step_log_done(const struct log *log, const struct step *step,

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/clock.h"
 #include "agent/redis/intake.h"
 #include "agent/redis/recovery.h"
-#include "wire/memory.h"
+#include "base/clock.h"
+#include "base/memory.h"
 
 /* How long a question that nobody waits for any more may still take a step: Redis holds it for
    INTAKE_BLOCK_SECONDS, and an agent that was superseded may ask once more before it learns of it.

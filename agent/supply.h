@@ -6,7 +6,7 @@
 
 #include "agent/job.h"
 #include "agent/queue.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Where steps come from: takes them ahead, finds those that were taken and are not answered, and

@@ -14,7 +14,7 @@
 #include "agent/step/process.h"
 #include "agent/step_log.h"
 #include "agent/supply.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 struct worker {
   struct job job;

@@ -7,7 +7,7 @@
 
 #include "agent/job.h"
 #include "agent/step/step_run.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Works off the steps of the job: takes them, runs one at a time in their order, answers each.

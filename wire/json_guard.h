@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Stands before cJSON where the text may be hostile. cJSON decides whether the text is JSON; the

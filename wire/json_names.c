@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/hash.h"
-#include "wire/memory.h"
+#include "base/hash.h"
+#include "base/memory.h"
 
 void json_names_show(char out[JSON_NAMES_SHOWN_SIZE], const char *text, size_t length) {
   static const char more[] = "...";

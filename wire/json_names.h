@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * The names of a JSON object's members: each is there once, and an error tells them on one short

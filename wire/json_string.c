@@ -3,13 +3,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "wire/utf8.h"
-#include "wire/word.h"
+#include "base/swar.h"
+#include "base/utf8.h"
 
 #define REPLACEMENT_LENGTH (sizeof UTF8_REPLACEMENT - 1)
 
 static uint64_t not_plain(uint64_t word) {
-  return word_below(word, 0x20) | word_equal(word, '"') | word_equal(word, '\\') | word_high(word);
+  return swar_below(word, 0x20) | swar_equal(word, '"') | swar_equal(word, '\\') | swar_high(word);
 }
 
 static bool is_plain(unsigned char byte) {
@@ -18,15 +18,15 @@ static bool is_plain(unsigned char byte) {
 
 size_t json_string_plain(const char *text, size_t length) {
   size_t at = 0;
-  for (; length - at >= WORD_SIZE; at += WORD_SIZE) {
-    uint64_t hits = not_plain(word_load(text + at));
+  for (; length - at >= SWAR_SIZE; at += SWAR_SIZE) {
+    uint64_t hits = not_plain(swar_load(text + at));
     if (hits != 0)
-      return at + word_first(hits);
+      return at + swar_first(hits);
   }
   if (at > 0 && at < length) {
     /* The rest as one word that reaches back over bytes that are known to be plain. */
-    uint64_t hits = not_plain(word_load(text + length - WORD_SIZE));
-    return hits == 0 ? length : length - WORD_SIZE + word_first(hits);
+    uint64_t hits = not_plain(swar_load(text + length - SWAR_SIZE));
+    return hits == 0 ? length : length - SWAR_SIZE + swar_first(hits);
   }
   while (at < length && is_plain((unsigned char)text[at]))
     at++;
@@ -110,7 +110,7 @@ static char *write_escape(char *out, char byte) {
 char *json_string_write(char *out, const char *text, size_t length) {
   for (size_t at = 0; at < length;) {
     size_t run = copied_run(text + at, length - at);
-    out = word_copy(out, text + at, run);
+    out = swar_copy(out, text + at, run);
     at += run;
     if (at == length)
       break;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 static char *name(const char *job_id, const char *suffix) {
   static const char prefix[] = "sandbox:";

@@ -7,9 +7,9 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/memory.h"
 #include "wire/json_guard.h"
 #include "wire/json_names.h"
-#include "wire/memory.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown"};
 const struct step_kind step_cancel = {.name = "cancel"};

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 #include "wire/step_field.h"
 
 /* Echoed where a step's own id could not be read. */

@@ -6,9 +6,9 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/memory.h"
+#include "base/swar.h"
 #include "wire/json_string.h"
-#include "wire/memory.h"
-#include "wire/word.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_kind[] = "\",\"kind\":\"";
@@ -78,7 +78,7 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
 }
 
 static char *put(char *out, const char *text, size_t length) {
-  return word_copy(out, text, length);
+  return swar_copy(out, text, length);
 }
 
 size_t step_event_length(const struct step_event *self) {

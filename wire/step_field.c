@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/memory.h"
 #include "wire/json_guard.h"
 #include "wire/json_names.h"
-#include "wire/memory.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)

@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * One field of a Step: where it stands in the JSON, what it must be, and where its value goes. A

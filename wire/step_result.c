@@ -7,8 +7,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/memory.h"
 #include "wire/json_string.h"
-#include "wire/memory.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /* The most that is written, in bytes. */
 #define ATOMIC_FILE_MOST 10485760

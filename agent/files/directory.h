@@ -4,7 +4,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Directories, by descriptor.

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "wire/hash.h"
+#include "base/hash.h"
 
 /* As often as others may come first; each time one of them gets on. */
 #define ATTEMPTS 1000

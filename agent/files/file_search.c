@@ -17,7 +17,7 @@ struct page {
 };
 
 void file_search_init(struct file_search *self, const struct search *asked, struct pattern *pattern,
-                      struct text *content) {
+                      struct buffer *content) {
   *self = (struct file_search){.asked = asked, .pattern = pattern};
   match_list_begin(&self->list, content);
 }

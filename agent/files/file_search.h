@@ -26,7 +26,7 @@ struct file_search {
 };
 
 void file_search_init(struct file_search *self, const struct search *asked, struct pattern *pattern,
-                      struct text *content);
+                      struct buffer *content);
 
 /* Behind the text there must be BYTE_SCAN_SLACK bytes that may be read. -1 with an error when it
    cannot be told whether a line matches that may not be passed over. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* Appends the components of a path to `full`, each with a slash in front. Returns the end. */
 static char *append(char *full, const char *path) {

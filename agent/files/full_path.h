@@ -1,7 +1,7 @@
 #ifndef AGENT_FILES_FULL_PATH_H
 #define AGENT_FILES_FULL_PATH_H
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * A path as it is shown: with the current directory in front when it is relative, and without "."

@@ -5,7 +5,7 @@
 
 #include "agent/files/glob_names.h"
 #include "agent/files/glob_text.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /*
  * A glob is compiled to its alternatives without braces, these to components, these to tokens, and

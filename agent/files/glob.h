@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/files/glob_text.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Does a path fit a glob? As in `rg -g` and a line of .gitignore. Pure; compiled once, matched

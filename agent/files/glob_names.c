@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "agent/files/glob_text.h"
-#include "wire/memory.h"
-#include "wire/utf8.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 
 /* A character is the bytes of its UTF-8 sequence as one number, or BROKEN plus the byte where there
    is none. No order but that of ASCII and of code points is asked of it, and UTF-8 keeps theirs. */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Does a name fit one component of a glob (agent/files/glob.h)? Pure. The components of one glob

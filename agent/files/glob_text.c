@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* A bracket expression that begins at text[0]. */
 static size_t brackets(const char *text) {

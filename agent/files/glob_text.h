@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * The text of a glob (agent/files/glob.h) before it is compiled: what belongs together in it, and

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 #define FIRST_CAPACITY 64
 

@@ -13,7 +13,7 @@
 #include "agent/files/full_path.h"
 #include "agent/files/heap.h"
 #include "agent/files/walk.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 #include "wire/step_event.h"
 
 struct item {
@@ -109,49 +109,49 @@ static int64_t milliseconds(struct timespec time) {
   return (time.tv_sec < last_year ? time.tv_sec : last_year) * 1000 + time.tv_nsec / 1000000;
 }
 
-static void add_item(struct text *content, const struct item *item, const char *path,
+static void add_item(struct buffer *content, const struct item *item, const char *path,
                      bool with_sizes) {
-  text_add_string(content, "{\"path\":");
-  text_add_json(content, path, strlen(path));
+  buffer_add_string(content, "{\"path\":");
+  buffer_add_json(content, path, strlen(path));
   if (item->is_known && with_sizes && !item->is_directory) {
-    text_add_string(content, ",\"size_bytes\":");
-    text_add_number(content, (unsigned long long)item->size);
+    buffer_add_string(content, ",\"size_bytes\":");
+    buffer_add_number(content, (unsigned long long)item->size);
   }
   if (item->is_known) {
     char mtime[STEP_EVENT_TIMESTAMP_SIZE];
     step_event_timestamp(mtime, milliseconds(item->mtime));
-    text_add_string(content, ",\"mtime\":\"");
-    text_add_string(content, mtime);
-    text_add_string(content, "\"");
+    buffer_add_string(content, ",\"mtime\":\"");
+    buffer_add_string(content, mtime);
+    buffer_add_string(content, "\"");
   }
-  text_add_string(content, ",\"is_directory\":");
-  text_add_string(content, item->is_directory ? "true}" : "false}");
+  buffer_add_string(content, ",\"is_directory\":");
+  buffer_add_string(content, item->is_directory ? "true}" : "false}");
 }
 
 /* Returns how many there is room for. */
-static size_t add_items(struct text *content, const struct heap *items, const char *root,
+static size_t add_items(struct buffer *content, const struct heap *items, const char *root,
                         bool with_sizes) {
   size_t length = strlen(root);
   char *path = memory_allocate(length + 1 + PATH_MAX);
   memcpy(path, root, length);
   if (path[length - 1] != '/')
     path[length++] = '/';
-  text_add_string(content, "[");
+  buffer_add_string(content, "[");
   size_t i = 0;
   for (; i < items->count && content->length < LISTING_BYTES_MAX; i++) {
     const struct item *item = items->items[i];
     memcpy(path + length, item->path, strlen(item->path) + 1);
     if (i > 0)
-      text_add_string(content, ",");
+      buffer_add_string(content, ",");
     add_item(content, item, path, with_sizes);
   }
-  text_add_string(content, "]");
+  buffer_add_string(content, "]");
   free(path);
   return i;
 }
 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct text *content, struct listing_result *found, struct error *error) {
+                  struct buffer *content, struct listing_result *found, struct error *error) {
   int fd = directory_open(path, error);
   if (fd < 0)
     return -1;

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
-#include "wire/text.h"
+#include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * What is in a directory, as listFiles answers with: a JSON array of
@@ -48,6 +48,6 @@ struct listing_result {
    deeper than WALK_DEPTH_MAX is not gone. Without sizes, no entry has
    `size_bytes`. After an error, nothing was added. */
 int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct text *content, struct listing_result *found, struct error *error);
+                  struct buffer *content, struct listing_result *found, struct error *error);
 
 #endif

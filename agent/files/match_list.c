@@ -2,30 +2,30 @@
 
 #include <string.h>
 
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
-void match_list_begin(struct match_list *self, struct text *out) {
+void match_list_begin(struct match_list *self, struct buffer *out) {
   *self = (struct match_list){.out = out, .is_empty = true};
-  text_add(out, "[", 1);
+  buffer_add(out, "[", 1);
 }
 
 void match_list_end(struct match_list *self) {
-  text_add(self->out, "]", 1);
-  text_release(&self->path);
+  buffer_add(self->out, "]", 1);
+  buffer_release(&self->path);
 }
 
 void match_list_file(struct match_list *self, const char *path, size_t length) {
   self->path.length = 0;
-  text_add_json(&self->path, path, length);
+  buffer_add_json(&self->path, path, length);
 }
 
 static bool open_entry(struct match_list *self) {
   if (self->out->length >= MATCH_LIST_BYTES_MAX)
     return false;
-  text_add_string(self->out, self->is_empty ? "{\"path\":" : ",{\"path\":");
-  text_add(self->out, self->path.bytes, self->path.length);
+  buffer_add_string(self->out, self->is_empty ? "{\"path\":" : ",{\"path\":");
+  buffer_add(self->out, self->path.bytes, self->path.length);
   self->is_empty = false;
   return true;
 }
@@ -46,31 +46,31 @@ bool match_list_line(struct match_list *self, size_t number, const char *text, s
                      bool is_match) {
   if (!open_entry(self))
     return false;
-  text_add_string(self->out, ",\"line\":");
-  text_add_number(self->out, number);
-  text_add_string(self->out, ",\"text\":");
+  buffer_add_string(self->out, ",\"line\":");
+  buffer_add_number(self->out, number);
+  buffer_add_string(self->out, ",\"text\":");
   size_t shown = cut(text, length, MATCH_LIST_CHARACTERS);
-  text_add_json(self->out, text, shown);
+  buffer_add_json(self->out, text, shown);
   if (shown < length) {
     self->out->length--; /* within the quotes */
-    text_add_string(self->out, ELLIPSIS "\"");
+    buffer_add_string(self->out, ELLIPSIS "\"");
   }
-  text_add_string(self->out, is_match ? ",\"kind\":\"match\"}" : ",\"kind\":\"context\"}");
+  buffer_add_string(self->out, is_match ? ",\"kind\":\"match\"}" : ",\"kind\":\"context\"}");
   return true;
 }
 
 bool match_list_path(struct match_list *self) {
   if (!open_entry(self))
     return false;
-  text_add(self->out, "}", 1);
+  buffer_add(self->out, "}", 1);
   return true;
 }
 
 bool match_list_count(struct match_list *self, size_t count) {
   if (!open_entry(self))
     return false;
-  text_add_string(self->out, ",\"count\":");
-  text_add_number(self->out, count);
-  text_add(self->out, "}", 1);
+  buffer_add_string(self->out, ",\"count\":");
+  buffer_add_number(self->out, count);
+  buffer_add(self->out, "}", 1);
   return true;
 }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/text.h"
+#include "base/buffer.h"
 
 /*
  * What a search has found, as a JSON array. Pure.
@@ -30,12 +30,12 @@
 #define MATCH_LIST_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
 struct match_list {
-  struct text *out;
-  struct text path; /* as JSON */
+  struct buffer *out;
+  struct buffer path; /* as JSON */
   bool is_empty;
 };
 
-void match_list_begin(struct match_list *self, struct text *out);
+void match_list_begin(struct match_list *self, struct buffer *out);
 void match_list_file(struct match_list *self, const char *path, size_t length);
 bool match_list_line(struct match_list *self, size_t number, const char *text, size_t length,
                      bool is_match);

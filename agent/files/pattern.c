@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "agent/files/pattern_shape.h"
-#include "wire/memory.h"
-#include "wire/utf8.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 
 /*
  * A call of PCRE2 costs more than most lines do. So

@@ -5,7 +5,7 @@
 
 #include "agent/files/byte_scan.h"
 #include "agent/files/regex.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Which lines of a text does a regular expression match? Pure.

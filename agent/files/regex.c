@@ -8,7 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 #define STACK_FIRST ((size_t)32 * 1024)
 

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * A regular expression of PCRE2, compiled to machine code where the kernel allows it and

@@ -71,11 +71,11 @@ int regular_file_open(int at, const char *path, struct error *error) {
   return fd;
 }
 
-int regular_file_read(int fd, const char *path, struct text *content, struct error *error) {
+int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error) {
   /* One byte more tells a file that ends at the limit from one that goes on. Memory that is not
      read into is never touched. */
   const size_t room = REGULAR_FILE_MOST + 1;
-  char *bytes = text_space(content, room);
+  char *bytes = buffer_space(content, room);
   size_t filled = 0;
   ssize_t n = 1;
   while (filled < room && n != 0) {
@@ -91,16 +91,16 @@ int regular_file_read(int fd, const char *path, struct text *content, struct err
   return 0;
 }
 
-int regular_file_cut(const char *path, const struct text_slice *slice, struct text *to,
+int regular_file_cut(const char *path, const struct text_slice *slice, struct buffer *to,
                      struct error *error) {
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
-  struct text content = {0};
+  struct buffer content = {0};
   int result = regular_file_read(fd, path, &content, error);
   if (result == 0)
     result = text_slice_cut(slice, content.bytes, content.length, to, error);
-  text_release(&content);
+  buffer_release(&content);
   close(fd);
   return result;
 }

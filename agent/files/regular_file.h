@@ -4,8 +4,8 @@
 #include <sys/types.h>
 
 #include "agent/files/text_slice.h"
-#include "wire/error.h"
-#include "wire/text.h"
+#include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * Reading a file that somebody else named: it may be a directory, a FIFO without a writer, a
@@ -22,7 +22,7 @@
 /* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
    begins at the current directory. Takes REGULAR_FILE_MOST bytes of memory, beside what is added.
  */
-int regular_file_cut(const char *path, const struct text_slice *slice, struct text *to,
+int regular_file_cut(const char *path, const struct text_slice *slice, struct buffer *to,
                      struct error *error);
 
 /* Opens for reading; a relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are
@@ -32,7 +32,7 @@ int regular_file_open(int at, const char *path, struct error *error);
 
 /* Adds what is between where the descriptor stands and the end; moves it there. What counts is what
    was read, not what the size was said to be. `path` is for the error. */
-int regular_file_read(int fd, const char *path, struct text *content, struct error *error);
+int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error);
 
 /* What a mode of stat(2) stands for: "a directory", "a FIFO", … */
 const char *regular_file_kind(mode_t mode);

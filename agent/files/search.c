@@ -13,7 +13,7 @@
 #include "agent/files/left_out.h"
 #include "agent/files/regular_file.h"
 #include "agent/files/walk.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 static const int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
@@ -107,7 +107,7 @@ static int search_root(struct file_search *self, const char *path, const struct 
                                : error_set(error, "%s", reason.text);
 }
 
-int search_run(const struct search *self, struct text *content, struct search_result *result,
+int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error) {
   struct glob *glob = NULL;
   if (self->glob != NULL && (glob = glob_new(self->glob, error)) == NULL)

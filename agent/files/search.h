@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
-#include "wire/text.h"
+#include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * Searches the files below a root for lines that a pattern matches (agent/files/pattern.h).
@@ -64,7 +64,7 @@ struct search_result {
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
    refused or may not be read, and where a search fails for a line; the content is then of no use.
  */
-int search_run(const struct search *self, struct text *content, struct search_result *result,
+int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
 
 #endif

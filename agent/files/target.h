@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Where a path leads to, for who wants to write there: an open directory and a name in it that is

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 bool text_slice_is_marked(const char *content, size_t length) {
   return length >= TEXT_SLICE_MARK_LENGTH &&
@@ -38,10 +38,10 @@ static char *put_number(char *to, size_t number, size_t width) {
 }
 
 /* Room for all is made at once: a text that grew might take twice as much. */
-static void add_numbered(struct text *text, const char *from, const char *until, size_t first,
+static void add_numbered(struct buffer *text, const char *from, const char *until, size_t first,
                          size_t lines, size_t width) {
   size_t added = (size_t)(until - from) + lines * (width + 1);
-  char *to = text_space(text, added);
+  char *to = buffer_space(text, added);
   for (size_t number = first; from < until; number++) {
     size_t length = (size_t)(line_end(from, until) - from);
     to = put_number(to, number, width);
@@ -53,7 +53,7 @@ static void add_numbered(struct text *text, const char *from, const char *until,
 }
 
 int text_slice_cut(const struct text_slice *self, const char *content, size_t length,
-                   struct text *to, struct error *error) {
+                   struct buffer *to, struct error *error) {
   if (utf8_valid_prefix(content, length) != length)
     return error_set(error, "binary or non-UTF-8 content not supported");
   if (length == 0)
@@ -69,7 +69,7 @@ int text_slice_cut(const struct text_slice *self, const char *content, size_t le
   const char *until =
       step_over(from, end, self->line_count > 0 ? self->line_count : SIZE_MAX, &lines);
   if (!self->numbered || from == until) {
-    text_add(to, from, (size_t)(until - from));
+    buffer_add(to, from, (size_t)(until - from));
     return 0;
   }
   (void)step_over(until, end, SIZE_MAX, &after);

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
-#include "wire/text.h"
+#include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * Some lines of a text file, as readFile answers with. Pure.
@@ -29,7 +29,7 @@ struct text_slice {
  * an error.
  */
 int text_slice_cut(const struct text_slice *self, const char *content, size_t length,
-                   struct text *to, struct error *error);
+                   struct buffer *to, struct error *error);
 
 /* Whether it begins with a UTF-8 byte order mark, which is TEXT_SLICE_MARK_LENGTH bytes long. */
 bool text_slice_is_marked(const char *content, size_t length);

@@ -12,8 +12,8 @@
 #include "agent/files/heap.h"
 #include "agent/files/left_out.h"
 #include "agent/files/walk.h"
-#include "wire/memory.h"
-#include "wire/utf8.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 
 /*
  * A million names need not be kept to show the first ones: lines that come behind as many bytes as
@@ -44,8 +44,8 @@ struct drawing {
   size_t glob_count;
   unsigned max_depth;
   struct tree_text *result;
-  struct text *content;
-  struct text indentation;
+  struct buffer *content;
+  struct buffer indentation;
   struct level levels[WALK_DEPTH_MAX];
   unsigned depth; /* levels that are open */
 };
@@ -74,16 +74,16 @@ static size_t harmful(const char *name, size_t length, size_t sequence) {
   return is_control || is_separator ? sequence : 0;
 }
 
-static void add_name(struct text *content, const char *name) {
+static void add_name(struct buffer *content, const char *name) {
   size_t length = strlen(name);
   while (length > 0) {
     size_t sequence = utf8_sequence(name, length);
     size_t step = harmful(name, length, sequence);
     if (step > 0) {
-      text_add_string(content, UTF8_REPLACEMENT);
+      buffer_add_string(content, UTF8_REPLACEMENT);
     } else {
       step = sequence;
-      text_add(content, name, step);
+      buffer_add(content, name, step);
     }
     name += step;
     length -= step;
@@ -178,12 +178,12 @@ static void pop(struct drawing *self) {
 
 /* False when there is no room for it. */
 static bool draw_line(struct drawing *self, const struct line *line, bool is_last) {
-  struct text *content = self->content;
+  struct buffer *content = self->content;
   size_t before = content->length;
-  text_add(content, self->indentation.bytes, self->indentation.length);
-  text_add_string(content, is_last ? "└── " : "├── ");
+  buffer_add(content, self->indentation.bytes, self->indentation.length);
+  buffer_add_string(content, is_last ? "└── " : "├── ");
   add_name(content, line->name);
-  text_add_string(content, line->is_directory ? "/\n" : "\n");
+  buffer_add_string(content, line->is_directory ? "/\n" : "\n");
   if (content->length > TREE_TEXT_MOST) {
     content->length = before;
     self->result->cut = true;
@@ -216,7 +216,7 @@ static void draw(struct drawing *self) {
       closedir(below);
       self->result->missed++;
     } else {
-      text_add_string(&self->indentation, is_last ? "    " : "│   ");
+      buffer_add_string(&self->indentation, is_last ? "    " : "│   ");
       push(self, below);
     }
   }
@@ -244,7 +244,7 @@ static int draw_root(struct drawing *self, const char *path, struct error *error
   DIR *directory = root != NULL ? directory_open_below(fd, ".") : NULL;
   if (directory != NULL) {
     add_name(self->content, full_path_name(root));
-    text_add_string(self->content, "/\n");
+    buffer_add_string(self->content, "/\n");
     push(self, directory);
     draw(self);
     result = 0;
@@ -257,7 +257,7 @@ static int draw_root(struct drawing *self, const char *path, struct error *error
 }
 
 int tree_text_write(struct tree_text *self, const char *path, unsigned max_depth,
-                    const char *const *exclude_globs, struct text *content, struct error *error) {
+                    const char *const *exclude_globs, struct buffer *content, struct error *error) {
   *self = (struct tree_text){0};
   struct drawing *drawing = memory_allocate(sizeof *drawing);
   *drawing = (struct drawing){.max_depth = max_depth, .result = self, .content = content};
@@ -268,7 +268,7 @@ int tree_text_write(struct tree_text *self, const char *path, unsigned max_depth
     pop(drawing);
   for (size_t i = 0; i < drawing->glob_count; i++)
     glob_free(drawing->globs[i]);
-  text_release(&drawing->indentation);
+  buffer_release(&drawing->indentation);
   free(drawing);
   return result;
 }

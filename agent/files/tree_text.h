@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire/error.h"
-#include "wire/text.h"
+#include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * A directory as a picture of characters, as directoryTree answers with:
@@ -42,6 +42,6 @@ struct tree_text {
  * matched against mere names, and end with NULL; NULL for none. After an error nothing was added.
  */
 int tree_text_write(struct tree_text *self, const char *path, unsigned max_depth,
-                    const char *const *exclude_globs, struct text *content, struct error *error);
+                    const char *const *exclude_globs, struct buffer *content, struct error *error);
 
 #endif

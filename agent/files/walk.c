@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/files/directory.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* Without sorting, names are taken in portions of so many bytes. */
 #define PORTION ((size_t)4096)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/redis/url_text.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 static bool read_port(const char *text, const char *end, unsigned *port) {
   return url_text_number(text, (size_t)(end - text), 65535, port) && *port > 0;

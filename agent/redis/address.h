@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * A host and a port: as people write them in a connection string, and as a server of a cluster

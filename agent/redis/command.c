@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
-#include "wire/word.h"
+#include "base/memory.h"
+#include "base/swar.h"
 
 struct command_word command_word(const char *text) {
   return (struct command_word){.text = text, .length = strlen(text)};
@@ -107,7 +107,7 @@ size_t command_head_length(const struct command_head *self, size_t last) {
 }
 
 char *command_head_write(const struct command_head *self, char *out, size_t last) {
-  (void)word_copy(out, self->text, self->length);
+  (void)swar_copy(out, self->text, self->length);
   return write_number(out + self->length, '$', last);
 }
 

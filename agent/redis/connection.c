@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/loop_event.h"
+#include "base/loop.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
 

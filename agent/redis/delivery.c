@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/loop_event.h"
-#include "agent/random_number.h"
 #include "agent/redis/claim.h"
 #include "agent/redis/link.h"
 #include "agent/redis/permissions.h"
 #include "agent/redis/pipeline.h"
 #include "agent/redis/question.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/random.h"
 #include "wire/step.h"
 
 /* The longest that Redis may take for an answer that is due, and how long nothing is asked at all.
@@ -276,7 +276,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
   struct delivery *self = memory_allocate(sizeof *self);
   *self =
       (struct delivery){.keys = options->keys, .handler = handler, .owner = owner, .hold = hold};
-  claim_init(&self->claim, random_number());
+  claim_init(&self->claim, random_u64());
   pipeline_init(&self->pipeline, options->keys, options->key_ttl_seconds);
   permissions_init(&self->permissions, options->keys);
   struct link_options link_options = {.url = options->url,

@@ -5,10 +5,10 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "agent/log.h"
 #include "agent/redis/hold.h"
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "wire/keys.h"
 
 /*

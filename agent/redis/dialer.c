@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/resolver.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 struct dialer {
   struct event_base *base;

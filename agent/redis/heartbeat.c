@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
-#include "agent/loop_event.h"
 #include "agent/redis/command.h"
 #include "agent/redis/link.h"
 #include "agent/redis/visibility.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
 #include "wire/beat.h"
-#include "wire/memory.h"
 #include "wire/step.h"
 
 #define BEAT_COMMANDS 2

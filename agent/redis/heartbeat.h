@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/log.h"
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "wire/keys.h"
 
 /*

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 struct hold_chunk {
   struct hold_chunk *next;

@@ -7,7 +7,7 @@
 #include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/link.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 #include "wire/step.h"
 
 /* How much longer than Redis holds a question an answer may take: together they bound the time in

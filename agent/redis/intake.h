@@ -4,10 +4,10 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/log.h"
 #include "agent/redis/records.h"
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "wire/keys.h"
 
 /*

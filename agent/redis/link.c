@@ -8,16 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/clock.h"
-#include "agent/loop_event.h"
-#include "agent/random_number.h"
 #include "agent/redis/connection.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/login.h"
 #include "agent/redis/retry.h"
 #include "agent/redis/route.h"
 #include "agent/redis/trouble.h"
-#include "wire/memory.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 /* From the connection to the end of the login. */
 #define LOGIN_MS 5000
@@ -83,7 +83,7 @@ static void fall(struct link *self, const char *reason, bool refused) {
     return;
   }
   self->state = PAUSING;
-  int pause_ms = retry_pause(&self->retry, random_number());
+  int pause_ms = retry_pause(&self->retry, random_u64());
   if (!was_up)
     log_line(self->log, retry_is_booting(&self->retry) ? LOG_WARN : LOG_DEBUG, NULL,
              "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#include "agent/log.h"
 #include "agent/redis/login.h"
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 
 /*
  * One connection to Redis that comes back by itself, wherever the server is by then (route.h). It

@@ -9,7 +9,7 @@
 
 #include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";

@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/delivery.h"
 #include "agent/redis/hold.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 /* How often the keys' time is set anew: three times in it, once an hour at least. */
 #define REFRESHES 3

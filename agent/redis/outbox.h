@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/log.h"
 #include "agent/redis/records.h"
 #include "agent/redis/url.h"
-#include "wire/error.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "wire/keys.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"

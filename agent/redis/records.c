@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/redis/command.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* As many commands as one piece has at most. */
 #define PIECE_COMMANDS 8

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "agent/redis/command.h"
-#include "wire/hash.h"
-#include "wire/memory.h"
+#include "base/hash.h"
+#include "base/memory.h"
 #include "wire/step_event.h"
 
 static void on_step(void *owner, const redisReply *reply, bool whole);

@@ -1,5 +1,5 @@
 #include "agent/redis/reply_reader.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 #include <stdint.h>
 #include <stdio.h>

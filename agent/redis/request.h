@@ -8,7 +8,7 @@
 
 #include "agent/redis/hold.h"
 #include "agent/redis/link.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Commands that go out together, and their answers: what is sent so far, what is answered, and the

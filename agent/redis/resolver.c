@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "agent/loop_event.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 struct resolver {
   struct event_base *base;

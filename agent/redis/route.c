@@ -5,7 +5,7 @@
 
 #include "agent/redis/dialer.h"
 #include "agent/redis/sentinel.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 struct route {
   struct event_base *base;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/command.h"
 #include "agent/redis/error_reply.h"
 #include "agent/redis/link.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 #include "wire/step.h"
 
 struct run_guard {

@@ -3,8 +3,8 @@
 
 #include <event2/event.h>
 
-#include "agent/log.h"
 #include "agent/redis/url.h"
+#include "base/log.h"
 
 /*
  * Asks once whether a run is alive: whether its id is in the set RUN_GUARD_KEY, which the server

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/loop_event.h"
 #include "agent/redis/command.h"
 #include "agent/redis/connection.h"
 #include "agent/redis/dialer.h"
 #include "agent/redis/url_text.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 /* No address is longer. */
 #define LARGEST_STRING ((size_t)72 * 1024)

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "agent/redis/url_text.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* "user:password", "password" or ":password", as redis-cli reads them. */
 static int read_login(struct redis_url *self, const char *text, size_t length,

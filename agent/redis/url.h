@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "agent/redis/address.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Where a Redis server is and how to log in, from one of

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 bool url_text_begins(const char *text, const char *prefix) {
   return strncasecmp(text, prefix, strlen(prefix)) == 0;

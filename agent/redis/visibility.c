@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "agent/clock.h"
+#include "base/clock.h"
 
 void visibility_init(struct visibility *self, const struct log *log) {
   *self = (struct visibility){.log = log, .since_ms = clock_monotonic_ms()};

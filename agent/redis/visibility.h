@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/log.h"
+#include "base/log.h"
 
 /*
  * Whether the others can see that the agent is there; the log says so, once, when they could not

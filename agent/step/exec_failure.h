@@ -2,7 +2,7 @@
 #define AGENT_STEP_EXEC_FAILURE_H
 
 #include "agent/step/exec_facts.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * Says why execve(2) refused a file, for a person. The errno alone misleads: ENOENT for a file that

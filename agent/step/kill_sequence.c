@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "agent/clock.h"
-#include "agent/loop_event.h"
+#include "base/clock.h"
+#include "base/loop.h"
 
 /* How often a scan looks whether the tree is gone: a scan costs some milliseconds where there are
    hundreds of processes. */

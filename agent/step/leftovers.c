@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/loop_event.h"
-#include "wire/memory.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 struct pipe_drain {
   struct event *readable;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
-#include "wire/utf8.h"
-#include "wire/word.h"
+#include "base/memory.h"
+#include "base/swar.h"
+#include "base/utf8.h"
 
 /* What is left when more bytes are needed is at most one piece, so there is always room to read. */
 #define CAPACITY_MAX (LINE_MAX_PIECE + LINE_SPLITTER_READ)
@@ -56,11 +56,11 @@ void line_splitter_end(struct line_splitter *self) {
 
 /* Index of the first "\n" or "\r" in text[from..to), or `to`. */
 static size_t find_line_end(const char *text, size_t from, size_t to) {
-  for (; to - from >= WORD_SIZE; from += WORD_SIZE) {
-    uint64_t word = word_load(text + from);
-    uint64_t hits = word_equal(word, '\n') | word_equal(word, '\r');
+  for (; to - from >= SWAR_SIZE; from += SWAR_SIZE) {
+    uint64_t word = swar_load(text + from);
+    uint64_t hits = swar_equal(word, '\n') | swar_equal(word, '\r');
     if (hits != 0)
-      return from + word_first(hits);
+      return from + swar_first(hits);
   }
   while (from < to && text[from] != '\n' && text[from] != '\r')
     from++;

@@ -13,11 +13,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
-#include "agent/loop_event.h"
 #include "agent/step/kill_sequence.h"
 #include "agent/step/process_tree.h"
-#include "wire/memory.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
 
 /* How long a child that was killed on its way to the program may take to obey. */
 #define APART_MS 100

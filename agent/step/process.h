@@ -8,7 +8,7 @@
 
 #include "agent/step/leftovers.h"
 #include "agent/step/spawn.h"
-#include "wire/error.h"
+#include "base/error.h"
 
 /*
  * One command from its start until it is over. Bytes and an outcome: it knows no lines.

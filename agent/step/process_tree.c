@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
-#include "wire/memory.h"
+#include "base/clock.h"
+#include "base/memory.h"
 
 enum membership { UNKNOWN, MEMBER, STRANGER };
 

@@ -25,10 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
 #include "agent/step/exec_failure.h"
 #include "agent/step/launch.h"
-#include "wire/memory.h"
+#include "base/clock.h"
+#include "base/memory.h"
 
 #define CHILD_STACK_SIZE 4096
 

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /* Where a command is looked for when PATH is not set, as in a scratch image. */
 #define SPAWN_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

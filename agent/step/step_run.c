@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/clock.h"
-#include "agent/loop_event.h"
 #include "agent/step/batcher.h"
 #include "agent/step/kinds/kind.h"
 #include "agent/step/lines.h"
 #include "agent/step/transcript.h"
 #include "agent/step/verdict.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
 #include "wire/json_string.h"
-#include "wire/memory.h"
 
 struct step_run {
   const struct step_run_context *context;

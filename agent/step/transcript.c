@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/memory.h"
-#include "wire/utf8.h"
-#include "wire/word.h"
+#include "base/memory.h"
+#include "base/swar.h"
+#include "base/utf8.h"
 
 #define TAIL_CAPACITY (2 * TRANSCRIPT_TAIL_MAX)
 
@@ -31,7 +31,7 @@ static void add_to_head(struct transcript *self, const char *text, size_t length
     self->head_capacity = capacity < TRANSCRIPT_HEAD_MAX ? capacity : TRANSCRIPT_HEAD_MAX;
     self->head = memory_resize(self->head, self->head_capacity);
   }
-  (void)word_copy(self->head + self->head_length, text, taken);
+  (void)swar_copy(self->head + self->head_length, text, taken);
   self->head_length += taken;
   if (self->head_cut)
     self->head_length = utf8_cut(self->head, self->head_length);
@@ -52,7 +52,7 @@ static void add_to_tail(struct transcript *self, const char *text, size_t length
     memmove(self->tail, self->tail + self->tail_length - kept, kept);
     self->tail_length = kept;
   }
-  (void)word_copy(self->tail + self->tail_length, text, length);
+  (void)swar_copy(self->tail + self->tail_length, text, length);
   self->tail_length += length;
 }
 

@@ -3,7 +3,7 @@
 
 #include "agent/step/process.h"
 #include "agent/step/transcript.h"
-#include "wire/error.h"
+#include "base/error.h"
 #include "wire/step.h"
 #include "wire/step_result.h"
 

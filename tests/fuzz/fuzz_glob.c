@@ -11,7 +11,7 @@
 
 #include "agent/files/glob.h"
 #include "agent/files/glob_text.h"
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

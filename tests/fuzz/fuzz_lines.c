@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/step/lines.h"
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "agent/step/kinds/kinds.h"
+#include "base/utf8.h"
 #include "wire/step.h"
-#include "wire/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

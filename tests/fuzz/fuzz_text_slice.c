@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/files/text_slice.h"
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,7 +43,7 @@ static size_t width_of_last(const char *text, size_t length) {
 
 /* Byte by byte: which line each belongs to says whether it is in the slice. */
 static void check(const struct text_slice *slice, const char *text, size_t length,
-                  const struct text *cut) {
+                  const struct buffer *cut) {
   size_t width = width_of_last(text, length);
   size_t line = 0;
   size_t at = 0;
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   demand(content != NULL);
   memcpy(content, data + 2, length);
   const struct text_slice slice = {data[0] & 0x7f, data[1], (data[0] & 0x80) != 0};
-  struct text text = {0};
+  struct buffer text = {0};
   struct error error = {.text = ""};
   int result = text_slice_cut(&slice, content, length, &text, &error);
   size_t mark = length >= 3 && memcmp(content, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (result == 0)
     check(&slice, content + mark, length - mark, &text);
   demand(result == 0 || text.length == 0);
-  text_release(&text);
+  buffer_release(&text);
   free(content);
   return 0;
 }

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 /* Nobody's ids, user and group. */
 #define NOBODY 65534

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/loop_event.h"
+#include "base/loop.h"
 
 /*
  * agent/loop_event for a test in which the loop's time goes by TIMES as fast, which it defines

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "agent/step/kinds/kinds.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 static void on_event(void *owner, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};

@@ -22,13 +22,13 @@ enum { LONG = 1 << 20 };
 
 static void expect_content(struct injection *self, const char *name, const char *expected) {
   struct error error = {.text = ""};
-  struct text content = {0};
+  struct buffer content = {0};
   (void)regular_file_cut(injection_path(self, "%s", name), &(struct text_slice){0}, &content,
                          &error);
   assert_string_equal(error.text, "");
   assert_int_equal(content.length, strlen(expected));
   assert_memory_equal(content.bytes, expected, content.length);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void write_new(struct injection *self, const char *name) {
@@ -116,7 +116,7 @@ static void files_are_read_and_written_without_proc(void **state) {
   assert_int_equal(mkfifo(injection_path(self, "fifo"), 0644), 0);
   assert_int_equal(mount("tmpfs", "/proc", "tmpfs", 0, NULL), 0);
   struct error error = {.text = ""};
-  struct text content = {0};
+  struct buffer content = {0};
   int fifo =
       regular_file_cut(injection_path(self, "fifo"), &(struct text_slice){0}, &content, &error);
   int written =
@@ -132,7 +132,7 @@ static void files_are_read_and_written_without_proc(void **state) {
   assert_int_equal(result, 0);
   assert_int_equal(content.length, 5);
   assert_memory_equal(content.bytes, "newer", 5);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/clock.h"
+#include "base/clock.h"
 
 static int64_t read_ns(clockid_t clock) {
   struct timespec now;

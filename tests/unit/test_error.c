@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "wire/error.h"
+#include "base/error.h"
 
 static void it_formats_and_returns_minus_one(void **state) {
   (void)state;

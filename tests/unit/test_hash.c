@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "wire/hash.h"
+#include "base/hash.h"
 
 /* The values are those that the authors of FNV-1a publish with it. */
 static void it_is_fnv_1a(void **state) {

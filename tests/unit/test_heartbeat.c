@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "agent/clock.h"
 #include "agent/redis/heartbeat.h"
+#include "base/clock.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"

@@ -9,9 +9,9 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "wire/json_guard.h"
 #include "wire/json_string.h"
-#include "wire/utf8.h"
 
 #define TEXT_MAX 64
 

@@ -23,7 +23,7 @@
 #define FOREVER_MS 3600000
 
 static int say(struct answer *answer, const char *text) {
-  text_add_string(&answer->content, text);
+  buffer_add_string(&answer->content, text);
   return 0;
 }
 
@@ -93,17 +93,17 @@ static int look(const struct step *step, struct answer *answer, struct error *er
   (void)error;
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {
-      text_add_number(&answer->content, (unsigned long long)fd);
-      text_add_string(&answer->content, " ");
+      buffer_add_number(&answer->content, (unsigned long long)fd);
+      buffer_add_string(&answer->content, " ");
     }
   char byte;
   struct rlimit core;
   sigset_t blocked;
   (void)getrlimit(RLIMIT_CORE, &core);
   (void)sigprocmask(SIG_SETMASK, NULL, &blocked);
-  text_add_string(&answer->content, read(STDIN_FILENO, &byte, 1) == 0 ? "empty " : "not empty ");
-  text_add_string(&answer->content, getsid(0) == getpid() ? "leader " : "member ");
-  text_add_string(&answer->content, core.rlim_cur == 0 ? "coreless " : "core ");
+  buffer_add_string(&answer->content, read(STDIN_FILENO, &byte, 1) == 0 ? "empty " : "not empty ");
+  buffer_add_string(&answer->content, getsid(0) == getpid() ? "leader " : "member ");
+  buffer_add_string(&answer->content, core.rlim_cur == 0 ? "coreless " : "core ");
   return say(answer, sigismember(&blocked, SIGTERM) == 0 ? "open" : "blocked");
 }
 
@@ -113,7 +113,7 @@ enum { MUCH = 3000000 };
 static int much(const struct step *step, struct answer *answer, struct error *error) {
   (void)step;
   (void)error;
-  char *bytes = text_space(&answer->content, MUCH);
+  char *bytes = buffer_space(&answer->content, MUCH);
   for (size_t i = 0; i < MUCH; i++)
     bytes[i] = (char)(i % 251);
   answer->content.length += MUCH;
@@ -131,13 +131,13 @@ struct values {
 static int show(const struct step *step, struct answer *answer, struct error *error) {
   (void)error;
   const struct values *values = step->fields;
-  text_add_string(&answer->content, values->text != NULL ? values->text : "none");
-  text_add_string(&answer->content, " ");
-  text_add(&answer->content, values->bytes.text, values->bytes.length);
-  text_add_string(&answer->content, " ");
-  text_add_number(&answer->content, values->count);
-  text_add_string(&answer->content, values->flag ? " true " : " false ");
-  text_add_number(&answer->content, values->choice);
+  buffer_add_string(&answer->content, values->text != NULL ? values->text : "none");
+  buffer_add_string(&answer->content, " ");
+  buffer_add(&answer->content, values->bytes.text, values->bytes.length);
+  buffer_add_string(&answer->content, " ");
+  buffer_add_number(&answer->content, values->count);
+  buffer_add_string(&answer->content, values->flag ? " true " : " false ");
+  buffer_add_number(&answer->content, values->choice);
   return 0;
 }
 

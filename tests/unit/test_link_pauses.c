@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "agent/clock.h"
 #include "agent/redis/retry.h"
+#include "base/clock.h"
 #include "tests/support/link_owner.h"
 #include "tests/support/wait.h"
 

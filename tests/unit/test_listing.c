@@ -16,9 +16,9 @@
 
 #include "agent/files/listing.h"
 #include "agent/files/walk.h"
+#include "base/utf8.h"
 #include "tests/support/changes.h"
 #include "tests/support/tree.h"
-#include "wire/utf8.h"
 
 struct wish {
   unsigned max_depth;
@@ -28,13 +28,13 @@ struct wish {
 
 /* The JSON with a NUL, to be freed. */
 static char *list_with(const char *path, struct wish wish, struct listing_result *found) {
-  struct text content = {0};
+  struct buffer content = {0};
   struct error error = {.text = "none"};
   assert_int_equal(
       listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, found, &error),
       0);
   assert_string_equal(error.text, "none");
-  text_add(&content, "", 1);
+  buffer_add(&content, "", 1);
   return content.bytes;
 }
 
@@ -420,7 +420,7 @@ static void what_is_no_directory_is_refused(void **state) {
     char expected[256];
     (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
     (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
-    struct text content = {0};
+    struct buffer content = {0};
     struct error error = {.text = ""};
     struct listing_result found;
     assert_int_equal(seteuid(65534), 0);

@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "agent/clock.h"
-#include "agent/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
 
@@ -271,7 +271,7 @@ static void say(struct reader *self, int lines, int length, int64_t patience_ms)
   char *text = calloc(1, (size_t)length + 1);
   assert_non_null(text);
   memset(text, 'x', (size_t)length);
-  self->log.patient_until_ms = patience_ms > 0 ? clock_monotonic_ms() + patience_ms : 0;
+  self->log.wait_until_ms = patience_ms > 0 ? clock_monotonic_ms() + patience_ms : 0;
   for (int i = 0; i < lines; i++)
     log_line(&self->log, LOG_ERROR, NULL, "%s", text);
   free(text);

@@ -11,15 +11,15 @@
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
-static void expect(struct text *text, const char *json) {
-  text_add(text, "", 1);
+static void expect(struct buffer *text, const char *json) {
+  buffer_add(text, "", 1);
   assert_string_equal(text->bytes, json);
-  text_release(text);
+  buffer_release(text);
 }
 
 static void an_empty_one_is_an_array(void **state) {
   (void)state;
-  struct text text = {0};
+  struct buffer text = {0};
   struct match_list list;
   match_list_begin(&list, &text);
   match_list_file(&list, "a", 1);
@@ -29,7 +29,7 @@ static void an_empty_one_is_an_array(void **state) {
 
 static void entries_have_their_fields(void **state) {
   (void)state;
-  struct text text = {0};
+  struct buffer text = {0};
   struct match_list list;
   match_list_begin(&list, &text);
   match_list_file(&list, "a/b.c", 5);
@@ -46,17 +46,17 @@ static void entries_have_their_fields(void **state) {
 }
 
 /* A line of so many of these characters, shown. */
-static void show(struct text *text, const char *character, size_t count, const char *end) {
-  struct text line = {0};
+static void show(struct buffer *text, const char *character, size_t count, const char *end) {
+  struct buffer line = {0};
   for (size_t i = 0; i < count; i++)
-    text_add_string(&line, character);
-  text_add_string(&line, end);
+    buffer_add_string(&line, character);
+  buffer_add_string(&line, end);
   struct match_list list;
   match_list_begin(&list, text);
   match_list_file(&list, "a", 1);
   assert_true(match_list_line(&list, 1, line.bytes, line.length, true));
   match_list_end(&list);
-  text_release(&line);
+  buffer_release(&line);
 }
 
 static void long_lines_are_cut_by_characters(void **state) {
@@ -75,28 +75,28 @@ static void long_lines_are_cut_by_characters(void **state) {
   static const char tail[] = "\",\"kind\":\"match\"}]";
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     size_t shown = strlen(rows[i].shown);
-    struct text whole = {0};
-    struct text cut = {0};
-    struct text expected = {0};
+    struct buffer whole = {0};
+    struct buffer cut = {0};
+    struct buffer expected = {0};
     show(&whole, rows[i].character, MATCH_LIST_CHARACTERS, "");
     show(&cut, rows[i].character, MATCH_LIST_CHARACTERS, "y");
     assert_int_equal(whole.length, strlen(head) + MATCH_LIST_CHARACTERS * shown + strlen(tail));
-    text_add_string(&expected, head);
+    buffer_add_string(&expected, head);
     for (int k = 0; k < MATCH_LIST_CHARACTERS; k++)
-      text_add_string(&expected, rows[i].shown);
-    text_add_string(&expected, ELLIPSIS);
-    text_add_string(&expected, tail);
+      buffer_add_string(&expected, rows[i].shown);
+    buffer_add_string(&expected, ELLIPSIS);
+    buffer_add_string(&expected, tail);
     assert_int_equal(cut.length, expected.length);
     assert_memory_equal(cut.bytes, expected.bytes, expected.length);
-    text_release(&whole);
-    text_release(&cut);
-    text_release(&expected);
+    buffer_release(&whole);
+    buffer_release(&cut);
+    buffer_release(&expected);
   }
 }
 
 static void there_is_an_end(void **state) {
   (void)state;
-  struct text text = {0};
+  struct buffer text = {0};
   struct match_list list;
   match_list_begin(&list, &text);
   match_list_file(&list, "a", 1);
@@ -109,7 +109,7 @@ static void there_is_an_end(void **state) {
   match_list_end(&list);
   assert_in_range(text.length, MATCH_LIST_BYTES_MAX, MATCH_LIST_BYTES_MAX + 2000);
   assert_memory_equal(text.bytes + text.length - 2, "}]", 2);
-  text_release(&text);
+  buffer_release(&text);
 }
 
 int main(void) {

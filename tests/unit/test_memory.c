@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* Read by the address sanitizer, which would else end the program in its own way. */
 const char *__asan_default_options(void);

@@ -40,21 +40,21 @@ static void expect_refused(const struct tree *tree, const char *name, const char
 
 static void expect_content(int fd, const char *expected, size_t expected_length) {
   struct error error = {.text = ""};
-  struct text content = {0};
+  struct buffer content = {0};
   assert_int_equal(regular_file_read(fd, "name", &content, &error), 0);
   assert_string_equal(error.text, "");
   assert_int_equal(content.length, expected_length);
   assert_memory_equal(content.bytes, expected, expected_length);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void expect_unread(int fd, const char *text) {
   struct error error = {.text = ""};
-  struct text content = {0};
+  struct buffer content = {0};
   assert_int_equal(regular_file_read(fd, "name", &content, &error), -1);
   assert_string_equal(error.text, text);
   assert_int_equal(content.length, 0);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void a_file_is_read(void **state) {
@@ -228,12 +228,12 @@ static void growth_counts(void **state) {
 static void files_of_the_kernel_are_read(void **state) {
   const struct tree *tree = *state;
   struct error error;
-  struct text content = {0};
+  struct buffer content = {0};
   int fd = open_file(tree, "/proc/self/status");
   assert_int_equal(regular_file_read(fd, "status", &content, &error), 0);
   assert_true(content.length > 5);
   assert_memory_equal(content.bytes, "Name:", 5);
-  text_release(&content);
+  buffer_release(&content);
   close(fd);
 }
 
@@ -253,14 +253,14 @@ static void a_file_without_a_name_is_read(void **state) {
 
 static void expect_cut(const char *path, const struct text_slice *slice, const char *text) {
   struct error error = {.text = ""};
-  struct text content = {0};
+  struct buffer content = {0};
   int descriptors = proc_fd_count(getpid());
   int result = regular_file_cut(path, slice, &content, &error);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
-  text_add(&content, "", 1);
+  buffer_add(&content, "", 1);
   assert_string_equal(result == 0 ? content.bytes : error.text, text);
   assert_int_equal(result, error.text[0] == '\0' ? 0 : -1);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void lines_are_cut(void **state) {

@@ -56,7 +56,7 @@ static void add_entry(char *out, size_t size, const cJSON *entry) {
 /* The path of what is asked for is relative to the tree. */
 static struct answer ask(const struct tree *tree, struct search search) {
   static struct answer answer;
-  struct text content = {0};
+  struct buffer content = {0};
   char path[200];
   memset(&answer, 0, sizeof answer);
   (void)snprintf(path, sizeof path, "%s/%s", tree->path, search.path == NULL ? "" : search.path);
@@ -75,7 +75,7 @@ static struct answer ask(const struct tree *tree, struct search search) {
     }
     cJSON_Delete(array);
   }
-  text_release(&content);
+  buffer_release(&content);
   return answer;
 }
 
@@ -221,7 +221,7 @@ static void an_answer_has_an_end(void **state) {
   write_bytes(tree, "a", text, sizeof text);
   char path[64];
   (void)snprintf(path, sizeof path, "%s/a", tree->path);
-  struct text content = {0};
+  struct buffer content = {0};
   struct search_result result;
   struct error error;
   struct search search = {.path = path, .pattern = "", .head_limit = SIZE_MAX};
@@ -233,7 +233,7 @@ static void an_answer_has_an_end(void **state) {
   for (size_t at = 0; at < content.length; at++)
     matches += content.bytes[at] == '{';
   assert_int_equal(result.matches, matches);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void some_files_are_passed_over(void **state) {
@@ -309,38 +309,38 @@ static void devices_are_not_read(void **state) {
   (void)state;
   static const char *const devices[] = {"/dev/zero", "/dev/tty", "/dev/null"};
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    struct text content = {0};
+    struct buffer content = {0};
     struct search_result result;
     struct error error;
     struct search search = {.path = devices[i], .pattern = "", .head_limit = 1};
     assert_int_equal(search_run(&search, &content, &result, &error), -1);
     assert_non_null(strstr(error.text, "is a character device, not a regular file"));
-    text_release(&content);
+    buffer_release(&content);
   }
 }
 
 /* Files of /proc have no size. */
 static void a_size_is_not_trusted(void **state) {
   (void)state;
-  struct text content = {0};
+  struct buffer content = {0};
   struct search_result result;
   struct error error;
   struct search search = {.path = "/proc/self/status", .pattern = "^Name:", .head_limit = 1};
   assert_int_equal(search_run(&search, &content, &result, &error), 0);
   assert_int_equal(result.matches, 1);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 /* No matches would be an answer. */
 static void a_named_file_whose_reading_fails_is_an_error(void **state) {
   (void)state;
-  struct text content = {0};
+  struct buffer content = {0};
   struct search_result result;
   struct error error;
   struct search search = {.path = "/proc/self/mem", .pattern = "a", .head_limit = 1};
   assert_int_equal(search_run(&search, &content, &result, &error), -1);
   assert_int_equal(strncmp(error.text, "cannot read file (", 18), 0);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 /* 0, or what is wrong, for who may read less than root. */

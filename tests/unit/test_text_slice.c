@@ -12,8 +12,8 @@
 
 static const char no_text[] = "binary or non-UTF-8 content not supported";
 
-static struct text cut(const struct text_slice *slice, const char *content, size_t length) {
-  struct text text = {0};
+static struct buffer cut(const struct text_slice *slice, const char *content, size_t length) {
+  struct buffer text = {0};
   struct error error = {.text = ""};
   assert_int_equal(text_slice_cut(slice, content, length, &text, &error), 0);
   assert_string_equal(error.text, "");
@@ -22,11 +22,11 @@ static struct text cut(const struct text_slice *slice, const char *content, size
 
 static void expect_bytes(const struct text_slice *slice, const char *content, size_t length,
                          const char *expected, size_t expected_length) {
-  struct text text = cut(slice, content, length);
+  struct buffer text = cut(slice, content, length);
   assert_int_equal(text.length, expected_length);
   if (expected_length > 0)
     assert_memory_equal(text.bytes, expected, expected_length);
-  text_release(&text);
+  buffer_release(&text);
 }
 
 static void expect(const char *content, unsigned start, unsigned count, const char *text) {
@@ -40,14 +40,14 @@ static void expect_numbered(const char *content, unsigned start, unsigned count,
 }
 
 static void expect_refused(const char *content, size_t length) {
-  struct text text = {0};
+  struct buffer text = {0};
   struct error error = {.text = ""};
-  text_add(&text, "before", 6);
+  buffer_add(&text, "before", 6);
   assert_int_equal(text_slice_cut(&(struct text_slice){1, 1, true}, content, length, &text, &error),
                    -1);
   assert_string_equal(error.text, no_text);
   assert_int_equal(text.length, 6);
-  text_release(&text);
+  buffer_release(&text);
 }
 
 static void without_a_wish_all_of_it(void **state) {
@@ -86,7 +86,7 @@ static void behind_the_last_line_is_nothing(void **state) {
 /* What was there before stays in front. */
 static void lines_are_added(void **state) {
   (void)state;
-  struct text text = cut(&(struct text_slice){1, 1, true}, "one\ntwo\n", 8);
+  struct buffer text = cut(&(struct text_slice){1, 1, true}, "one\ntwo\n", 8);
   struct error error;
   assert_int_equal(text_slice_cut(&(struct text_slice){2, 1, true}, "one\ntwo\n", 8, &text, &error),
                    0);
@@ -94,7 +94,7 @@ static void lines_are_added(void **state) {
                    0);
   assert_int_equal(text.length, 15);
   assert_memory_equal(text.bytes, "1\tone\n2\ttwo\ntwo", 15);
-  text_release(&text);
+  buffer_release(&text);
 }
 
 static void numbers_are_aligned(void **state) {
@@ -150,11 +150,11 @@ static void numbers_of_a_whole_file(void **state) {
   char *content = malloc(LINES);
   assert_non_null(content);
   memset(content, '\n', LINES);
-  struct text numbered = cut(&(struct text_slice){0, 0, true}, content, LINES);
+  struct buffer numbered = cut(&(struct text_slice){0, 0, true}, content, LINES);
   assert_int_equal(numbered.length, (size_t)LINES * (WIDTH + 2));
   assert_memory_equal(numbered.bytes, "      1\t\n      2\t\n", 18);
   assert_memory_equal(numbered.bytes + numbered.length - 9, "1048576\t\n", 9);
-  text_release(&numbered);
+  buffer_release(&numbered);
   free(content);
 }
 

@@ -15,20 +15,20 @@
 
 #include "agent/files/tree_text.h"
 #include "agent/files/walk.h"
+#include "base/utf8.h"
 #include "tests/support/changes.h"
 #include "tests/support/tree.h"
-#include "wire/utf8.h"
 
 static const char *const no_globs[] = {NULL};
 
 /* With a NUL, to be freed. */
 static char *draw(struct tree_text *result, const char *path, unsigned max_depth,
                   const char *const *globs) {
-  struct text content = {0};
+  struct buffer content = {0};
   struct error error = {.text = "none"};
   assert_int_equal(tree_text_write(result, path, max_depth, globs, &content, &error), 0);
   assert_string_equal(error.text, "none");
-  text_add(&content, "", 1);
+  buffer_add(&content, "", 1);
   return content.bytes;
 }
 
@@ -273,14 +273,14 @@ static void names_do_no_harm(void **state) {
       {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct text expected = {0};
-    text_add_string(&expected, "└── ");
+    struct buffer expected = {0};
+    buffer_add_string(&expected, "└── ");
     for (const char *at = rows[i].shown; *at != '\0'; at++)
-      text_add(&expected, *at == '#' ? UTF8_REPLACEMENT : at, *at == '#' ? 3 : 1);
-    text_add(&expected, "\n", 2);
+      buffer_add(&expected, *at == '#' ? UTF8_REPLACEMENT : at, *at == '#' ? 3 : 1);
+    buffer_add(&expected, "\n", 2);
     tree_write(tree, rows[i].name, "", 0600);
     expect(tree, 4, NULL, expected.bytes);
-    text_release(&expected);
+    buffer_release(&expected);
     assert_int_equal(unlinkat(tree->fd, rows[i].name, 0), 0);
   }
   char longest[NAME_MAX + 1];
@@ -350,13 +350,13 @@ static void what_may_not_be_read_is_shown_without_content(void **state) {
 }
 
 static void expect_refusal(const char *path, const char *const *globs, const char *expected) {
-  struct text content = {0};
+  struct buffer content = {0};
   struct error error = {.text = ""};
   struct tree_text result;
   assert_int_equal(tree_text_write(&result, path, 4, globs, &content, &error), -1);
   assert_string_equal(error.text, expected);
   assert_int_equal(content.length, 0);
-  text_release(&content);
+  buffer_release(&content);
 }
 
 static void what_is_no_directory_is_refused(void **state) {

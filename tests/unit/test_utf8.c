@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 /*
  * The reference: every code point, encoded by the book. `whole` and `starts` say of up to three

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/clock.h"
 #include "agent/redis/visibility.h"
+#include "base/clock.h"
 
 static int64_t now_ms;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/step/launch.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 const struct kind *kind_of(const struct step *step) {
   return (const struct kind *)step->kind; /* its first member */

@@ -6,9 +6,9 @@
 
 #include "agent/step/process.h"
 #include "agent/step/step_run.h"
-#include "wire/error.h"
+#include "base/buffer.h"
+#include "base/error.h"
 #include "wire/step.h"
-#include "wire/text.h"
 
 /*
  * A kind of step that is run: its fields, and what is done for it. Each is one file here and one
@@ -24,8 +24,8 @@
 
 /* What `work` leaves behind; all zeros before. */
 struct answer {
-  struct text content; /* outputContent */
-  struct error note;   /* a line on standard error, such as that the content was cut; "": none */
+  struct buffer content; /* outputContent */
+  struct error note;     /* a line on standard error, such as that the content was cut; "": none */
 };
 
 struct kind {

@@ -5,7 +5,7 @@
 #include "agent/step/command_text.h"
 #include "agent/step/kinds/kinds.h"
 #include "agent/step/process_tree.h"
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* What the agent sets itself. */
 enum { OWN_VARIABLES = 3 };

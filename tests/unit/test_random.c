@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/random_number.h"
+#include "base/random.h"
 
 /* Stands before the C library's own. */
 static bool refuses;
@@ -29,16 +29,16 @@ ssize_t getrandom(void *out, size_t size, unsigned flags) {
 static void it_is_the_kernels(void **state) {
   (void)state;
   static const uint8_t bytes[sizeof(uint64_t)] = {1, 2, 3, 4, 5, 6, 7, 8};
-  uint64_t number = random_number();
+  uint64_t number = random_u64();
   assert_memory_equal(&number, bytes, sizeof bytes);
 }
 
 static void without_the_system_call_they_differ_too(void **state) {
   (void)state;
   refuses = true;
-  uint64_t first = random_number();
-  assert_true(first != random_number());
-  assert_true(first >> 32 != 0 || random_number() >> 32 != 0);
+  uint64_t first = random_u64();
+  assert_true(first != random_u64());
+  assert_true(first >> 32 != 0 || random_u64() >> 32 != 0);
   refuses = false;
 }
 

@@ -1,8 +1,8 @@
-#include "wire/utf8.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 
-#include "wire/word.h"
+#include "base/swar.h"
 
 /* RFC 3629's table, read by the first byte: the length of its sequences, 0 when it begins none, and
    the range of the second byte, which shuts out overlong forms, surrogates and what is too high. */
@@ -65,8 +65,8 @@ size_t utf8_broken(const char *text, size_t length) {
 size_t utf8_valid_prefix(const char *text, size_t length) {
   size_t at = 0;
   while (at < length) {
-    if (length - at >= WORD_SIZE && word_high(word_load(text + at)) == 0) {
-      at += WORD_SIZE;
+    if (length - at >= SWAR_SIZE && swar_high(swar_load(text + at)) == 0) {
+      at += SWAR_SIZE;
       continue;
     }
     size_t n = utf8_sequence(text + at, length - at);

@@ -1,5 +1,5 @@
-#ifndef AGENT_CLOCK_H
-#define AGENT_CLOCK_H
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
 
 #include <stdint.h>
 

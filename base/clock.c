@@ -1,4 +1,4 @@
-#include "agent/clock.h"
+#include "base/clock.h"
 
 #include <time.h>
 

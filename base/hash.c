@@ -1,4 +1,4 @@
-#include "wire/hash.h"
+#include "base/hash.h"
 
 /* FNV-1a for 64 bits, with the offset basis and the prime of its authors: G. Fowler, L. C. Noll,
    K.-P. Vo, "The FNV Non-Cryptographic Hash Algorithm" (draft-eastlake-fnv). */

@@ -1,5 +1,5 @@
-#ifndef AGENT_LOOP_EVENT_H
-#define AGENT_LOOP_EVENT_H
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
 
 #include <event2/event.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "agent/log.h"
+#include "base/log.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
-#include "wire/memory.h"
-#include "wire/utf8.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/utf8.h"
 
 static const char *const level_names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
 
@@ -87,7 +87,7 @@ static size_t put_time(char *out, size_t size) {
 
 /* Whether a write of up to PIPE_BUF bytes would not block. */
 static bool has_room(const struct log *self) {
-  int64_t left_ms = self->patient_until_ms > 0 ? self->patient_until_ms - clock_monotonic_ms() : 0;
+  int64_t left_ms = self->wait_until_ms > 0 ? self->wait_until_ms - clock_monotonic_ms() : 0;
   if (left_ms < 0)
     left_ms = 0;
   struct pollfd descriptor = {.fd = self->fd, .events = POLLOUT};

@@ -1,5 +1,5 @@
-#ifndef WIRE_ERROR_H
-#define WIRE_ERROR_H
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
 
 /*
  * An error as data: a text in a fixed buffer that the caller owns, so that reporting a failure can

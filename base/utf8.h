@@ -1,5 +1,5 @@
-#ifndef WIRE_UTF8_H
-#define WIRE_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
-#include "agent/loop_event.h"
+#include "base/loop.h"
 
-#include "wire/memory.h"
+#include "base/memory.h"
 
 /* libevent's own warnings are about what is reported here better, and in another form. */
 static void ignore_message(int severity, const char *message) {

@@ -1,5 +1,5 @@
-#ifndef WIRE_MEMORY_H
-#define WIRE_MEMORY_H
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-#ifndef AGENT_LOG_H
-#define AGENT_LOG_H
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
  *
  * Nobody waits for who reads it: a line that a full pipe would not take at once is dropped, and
  * counted in a line of its own as soon as there is room. Last words may wait: all that is said with
- * one `patient_until_ms` together, however much it is, waits until then and not longer.
+ * one `wait_until_ms` together, however much it is, waits until then and not longer.
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
@@ -22,8 +22,8 @@ struct log {
   enum log_level least; /* lines below are not written */
   const char *job;      /* NULL before it is known */
   int fd;
-  int64_t patient_until_ms; /* monotonic (agent/clock.h): lines wait for a reader; 0: not at all */
-  unsigned long *dropped;   /* lines, since the last one that was not; NULL: not counted */
+  int64_t wait_until_ms;  /* monotonic (agent/clock.h): lines wait for a reader; 0: not at all */
+  unsigned long *dropped; /* lines, since the last one that was not; NULL: not counted */
 };
 
 /* `step_id` may be NULL; its first eight bytes are shown. */

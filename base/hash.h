@@ -1,5 +1,5 @@
-#ifndef WIRE_HASH_H
-#define WIRE_HASH_H
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "wire/memory.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,74 @@
+#ifndef BASE_SWAR_H
+#define BASE_SWAR_H
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Eight bytes of text at a time, in plain C: load a word, ask which bytes match, take the first; or
+ * copy them.
+ *
+ *   hits = swar_equal(word, '\n') | swar_equal(word, '\r');
+ *   if (hits != 0)
+ *     found = text + swar_first(hits);
+ *
+ * A mask has the high bit set of each byte that matches. Bytes behind the first that matches may be
+ * reported wrongly, so that only "none" and swar_first may be asked of a mask. Masks may be or-ed.
+ */
+#define SWAR_SIZE sizeof(uint64_t)
+#define SWAR_LOW_BITS UINT64_C(0x0101010101010101)
+#define SWAR_HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* The first byte of text becomes the lowest of the word, on every machine. */
+static inline uint64_t swar_load(const char *text) {
+  uint64_t word;
+  memcpy(&word, text, sizeof word);
+  return le64toh(word);
+}
+
+/* Bytes below `limit`, which is at most 0x80. */
+static inline uint64_t swar_below(uint64_t word, unsigned char limit) {
+  return (word - SWAR_LOW_BITS * limit) & ~word & SWAR_HIGH_BITS;
+}
+
+static inline uint64_t swar_equal(uint64_t word, unsigned char byte) {
+  return swar_below(word ^ (SWAR_LOW_BITS * byte), 1);
+}
+
+/* Bytes that are not ASCII. */
+static inline uint64_t swar_high(uint64_t word) {
+  return word & SWAR_HIGH_BITS;
+}
+
+/* Index of the first byte that matches; the mask is not 0. */
+static inline size_t swar_first(uint64_t hits) {
+  return (size_t)__builtin_ctzll(hits) / 8;
+}
+
+/* Longer texts are left to memcpy(3). */
+#define SWAR_COPY_MAX 512
+
+/* memcpy(3) for texts of a line's length: musl's begins with what takes longer than such a copy
+   takes as a whole (`rep movsq`). Returns the end of what was written. */
+static inline char *swar_copy(char *restrict out, const char *restrict text, size_t length) {
+  char *end = out + length;
+  if (length > SWAR_COPY_MAX) {
+    memcpy(out, text, length);
+  } else if (length < SWAR_SIZE) {
+    while (out < end)
+      *out++ = *text++;
+  } else {
+    for (; (size_t)(end - out) > 2 * SWAR_SIZE; out += 2 * SWAR_SIZE, text += 2 * SWAR_SIZE)
+      memcpy(out, text, 2 * SWAR_SIZE);
+    /* Of the rest the first and the last word, which may overlap what is there already. */
+    ptrdiff_t rest = end - out;
+    if (rest > (ptrdiff_t)SWAR_SIZE)
+      memcpy(out, text, SWAR_SIZE);
+    memcpy(end - SWAR_SIZE, text + rest - SWAR_SIZE, SWAR_SIZE);
+  }
+  return end;
+}
+
+#endif
