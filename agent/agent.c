@@ -9,8 +9,8 @@
 #include "agent/idle.h"
 #include "agent/job.h"
 #include "agent/presence.h"
+#include "agent/process/process_tree.h"
 #include "agent/signals.h"
-#include "agent/step/process_tree.h"
 #include "agent/worker.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -21,7 +21,7 @@ struct agent {
   struct presence *presence;
   struct worker *worker;
   struct idle *idle;
-  struct leftovers *leftovers;
+  struct orphaned_pipes *orphaned_pipes;
   char tag[64];
   struct step_run_context run_context;
   struct departure departure;
@@ -178,12 +178,13 @@ static void make_worker(struct agent *self, const struct self *process) {
                                                 .stopped = on_worker_stopped,
                                                 .failed = on_redis_failed};
   (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
-  self->leftovers = leftovers_new(self->job.base);
-  self->run_context = (struct step_run_context){
-      .process = {.base = self->job.base, .leftovers = self->leftovers, .spawn = process->spawn},
-      .job_id = self->job.options->job_id,
-      .environment = environ,
-      .agent_tag = self->tag};
+  self->orphaned_pipes = orphaned_pipes_new(self->job.base);
+  self->run_context = (struct step_run_context){.process = {.base = self->job.base,
+                                                            .orphaned_pipes = self->orphaned_pipes,
+                                                            .spawn = process->spawn},
+                                                .job_id = self->job.options->job_id,
+                                                .environment = environ,
+                                                .agent_tag = self->tag};
   self->worker = worker_new(&self->job, &self->run_context, &handler, self);
 }
 
@@ -210,7 +211,7 @@ static void agent_release(struct agent *self) {
   idle_free(self->idle);
   presence_free(self->presence);
   outbox_free(self->job.outbox);
-  leftovers_free(self->leftovers);
+  orphaned_pipes_free(self->orphaned_pipes);
   departure_release(&self->departure);
   signals_release(&self->signals);
   (void)event_base_loop(self->job.base, EVLOOP_NONBLOCK); /* what resolvers left behind */

@@ -7,7 +7,7 @@
 #include "agent/exit_code.h"
 #include "agent/job.h"
 #include "agent/presence.h"
-#include "agent/step/kill_sequence.h"
+#include "agent/process/kill_sequence.h"
 #include "agent/worker.h"
 
 /*

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "agent/step/spawn.h"
+#include "agent/process/spawn.h"
 #include "base/error.h"
 
 /*

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/history.h"
+#include "agent/process/process.h"
 #include "agent/rollback.h"
-#include "agent/step/process.h"
 #include "agent/step_log.h"
 #include "agent/supply.h"
 #include "base/memory.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 #include "wire/step.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"

@@ -1,7 +1,7 @@
 #ifndef AGENT_STEP_VERDICT_H
 #define AGENT_STEP_VERDICT_H
 
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 #include "agent/step/transcript.h"
 #include "base/error.h"
 #include "wire/step.h"

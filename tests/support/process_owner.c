@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/process_tree.h"
+#include "agent/process/process_tree.h"
 #include "tests/support/spawned.h"
 
 static void on_readable(void *owner, enum process_stream stream) {
@@ -61,7 +61,7 @@ int process_owner_set_up(void **state) {
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
   self->context.base = self->loop.base;
-  self->context.leftovers = leftovers_new(self->loop.base);
+  self->context.orphaned_pipes = orphaned_pipes_new(self->loop.base);
   self->context.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   getrlimit(RLIMIT_NOFILE, &self->context.spawn.open_files);
   directory_init(&self->directory);
@@ -78,7 +78,7 @@ int process_owner_tear_down(void **state) {
   if (self->process != NULL)
     process_free(self->process);
   self->process = NULL;
-  leftovers_free(self->context.leftovers);
+  orphaned_pipes_free(self->context.orphaned_pipes);
   close(self->context.spawn.stdin_fd);
   loop_release(&self->loop);
   directory_release(&self->directory);

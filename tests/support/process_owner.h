@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
 

@@ -75,7 +75,7 @@ int step_owner_set_up(void **state) {
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
   self->context.process.base = self->loop.base;
-  self->context.process.leftovers = leftovers_new(self->loop.base);
+  self->context.process.orphaned_pipes = orphaned_pipes_new(self->loop.base);
   self->context.process.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   getrlimit(RLIMIT_NOFILE, &self->context.process.spawn.open_files);
   directory_init(&self->directory);
@@ -96,7 +96,7 @@ int step_owner_tear_down(void **state) {
   if (self->run != NULL)
     step_run_free(self->run);
   self->run = NULL;
-  leftovers_free(self->context.process.leftovers);
+  orphaned_pipes_free(self->context.process.orphaned_pipes);
   close(self->context.process.spawn.stdin_fd);
   loop_release(&self->loop);
   directory_release(&self->directory);

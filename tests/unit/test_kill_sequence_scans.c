@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/kill_sequence.h"
+#include "agent/process/kill_sequence.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
 

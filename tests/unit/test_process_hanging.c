@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/process_tree.h"
+#include "agent/process/process_tree.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/proc.h"

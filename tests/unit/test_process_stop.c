@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
 #include "tests/support/wait.h"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "agent/step/process_tree.h"
-#include "agent/step/spawn.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/spawn.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
 #include "tests/support/spawned.h"

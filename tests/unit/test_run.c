@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/process_tree.h"
+#include "agent/process/process_tree.h"
 #include "tests/support/step_owner.h"
 
 /* Runs a step with these fields behind its id; returns what it wrote. */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/spawn.h"
+#include "agent/process/spawn.h"
 #include "tests/support/directory.h"
 #include "tests/support/proc.h"
 #include "tests/support/spawned.h"

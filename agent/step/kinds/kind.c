@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/step/launch.h"
+#include "agent/process/launch.h"
 #include "base/memory.h"
 
 const struct kind *kind_of(const struct step *step) {

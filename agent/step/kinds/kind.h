@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 #include "agent/step/step_run.h"
 #include "base/buffer.h"
 #include "base/error.h"

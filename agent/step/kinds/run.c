@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "agent/process/process_tree.h"
 #include "agent/step/command_text.h"
 #include "agent/step/kinds/kinds.h"
-#include "agent/step/process_tree.h"
 #include "base/memory.h"
 
 /* What the agent sets itself. */

@@ -1,4 +1,4 @@
-#include "agent/step/exec_failure.h"
+#include "agent/process/exec_error.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -36,8 +36,8 @@ static bool is_elf(const unsigned char *head, size_t length) {
 
 /* The interpreter that the first line of a script names, cut to `size`; false when it names none.
  */
-static bool find_interpreter(const struct exec_facts *facts, char *out, size_t size) {
-  const char *head = (const char *)facts->head;
+static bool find_interpreter(const struct exec_probe *probe, char *out, size_t size) {
+  const char *head = (const char *)probe->head;
   if (strncmp(head, "#!", 2) != 0)
     return false;
   const char *name = head + 2 + strspn(head + 2, " \t");
@@ -46,17 +46,17 @@ static bool find_interpreter(const struct exec_facts *facts, char *out, size_t s
 }
 
 static int missing_interpreter(struct error *error, const char *path,
-                               const struct exec_facts *facts) {
-  if (facts->loader[0] != '\0')
+                               const struct exec_probe *probe) {
+  if (probe->loader[0] != '\0')
     return error_set(error,
                      "cannot run %.80s: it exists, but its loader %.80s does not"
                      " (built for another libc?)",
-                     path, facts->loader);
+                     path, probe->loader);
   char interpreter[128];
-  if (!find_interpreter(facts, interpreter, sizeof interpreter))
+  if (!find_interpreter(probe, interpreter, sizeof interpreter))
     return error_set(error, "cannot run %.150s: it exists, but its interpreter or loader does not",
                      path);
-  const char *head = (const char *)facts->head;
+  const char *head = (const char *)probe->head;
   if (head[strcspn(head, "\r\n")] == '\r')
     return error_set(error,
                      "cannot run %.80s: its first line ends in a carriage return, which"
@@ -97,15 +97,15 @@ static const char *why_not_permitted(mode_t mode) {
                             : "permission denied";
 }
 
-int exec_failure(struct error *error, const char *path, const struct exec_facts *facts) {
-  if (facts->error == EACCES && facts->there)
-    return error_set(error, "cannot run %.150s: %s", path, why_not_permitted(facts->mode));
-  if (facts->error == ENOENT)
-    return facts->there ? missing_interpreter(error, path, facts)
+int exec_error(struct error *error, const char *path, const struct exec_probe *probe) {
+  if (probe->error == EACCES && probe->there)
+    return error_set(error, "cannot run %.150s: %s", path, why_not_permitted(probe->mode));
+  if (probe->error == ENOENT)
+    return probe->there ? missing_interpreter(error, path, probe)
                         : error_set(error, "cannot run %.150s: no such file", path);
-  if (facts->error == ENOEXEC && facts->head_length >= 0)
-    return bad_format(error, path, facts->head, (size_t)facts->head_length);
-  if (facts->error == E2BIG)
+  if (probe->error == ENOEXEC && probe->head_length >= 0)
+    return bad_format(error, path, probe->head, (size_t)probe->head_length);
+  if (probe->error == E2BIG)
     return error_set(error, "cannot run %.100s: arguments and environment are too long", path);
-  return error_set(error, "cannot run %.150s: %s", path, strerror(facts->error));
+  return error_set(error, "cannot run %.150s: %s", path, strerror(probe->error));
 }

@@ -1,5 +1,5 @@
-#ifndef AGENT_STEP_SPAWN_H
-#define AGENT_STEP_SPAWN_H
+#ifndef AGENT_PROCESS_SPAWN_H
+#define AGENT_PROCESS_SPAWN_H
 
 #include <stdbool.h>
 #include <sys/resource.h>

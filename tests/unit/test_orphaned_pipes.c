@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#include "agent/step/leftovers.h"
+#include "agent/process/orphaned_pipes.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
 
 struct scene {
   struct loop loop;
-  struct leftovers *leftovers;
+  struct orphaned_pipes *orphaned_pipes;
   int writer; /* -1 when closed */
   size_t written;
 };
@@ -24,14 +24,14 @@ struct scene {
 static void adopt(struct scene *self) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-  leftovers_adopt(self->leftovers, ends[0]);
+  orphaned_pipes_adopt(self->orphaned_pipes, ends[0]);
   self->writer = ends[1];
 }
 
 static int set_up(void **state) {
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
-  scene->leftovers = leftovers_new(scene->loop.base);
+  scene->orphaned_pipes = orphaned_pipes_new(scene->loop.base);
   scene->writer = -1;
   *state = scene;
   return 0;
@@ -39,7 +39,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  leftovers_free(scene->leftovers);
+  orphaned_pipes_free(scene->orphaned_pipes);
   if (scene->writer >= 0)
     close(scene->writer);
   loop_release(&scene->loop);
@@ -80,10 +80,10 @@ static void a_pipe_is_closed_behind_its_last_writer(void **state) {
 static void all_are_closed_at_the_end(void **state) {
   struct scene *scene = *state;
   adopt(scene);
-  leftovers_free(scene->leftovers);
+  orphaned_pipes_free(scene->orphaned_pipes);
   assert_int_equal(write(scene->writer, "x", 1), -1);
   assert_int_equal(errno, EPIPE);
-  scene->leftovers = leftovers_new(scene->loop.base);
+  scene->orphaned_pipes = orphaned_pipes_new(scene->loop.base);
 }
 
 int main(void) {

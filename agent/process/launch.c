@@ -1,4 +1,4 @@
-#include "agent/step/launch.h"
+#include "agent/process/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/step/raw_syscall.h"
+#include "agent/process/raw_syscall.h"
 
 /* AddressSanitizer would mark frames on the child's stack, which are never left, and calls
    functions of its own. */
@@ -68,7 +68,7 @@ NO_SANITIZER static void exec_candidates(struct launch *self) {
     if (error != EACCES)
       break;
   }
-  exec_facts_look(&failure->facts, self->candidates[failure->candidate], failure->error);
+  exec_probe_file(&failure->probe, self->candidates[failure->candidate], failure->error);
 }
 
 NO_SANITIZER static void execute(struct launch *self) {

@@ -1,7 +1,7 @@
-#ifndef AGENT_STEP_EXEC_FAILURE_H
-#define AGENT_STEP_EXEC_FAILURE_H
+#ifndef AGENT_PROCESS_EXEC_ERROR_H
+#define AGENT_PROCESS_EXEC_ERROR_H
 
-#include "agent/step/exec_facts.h"
+#include "agent/process/exec_probe.h"
 #include "base/error.h"
 
 /*
@@ -10,6 +10,6 @@
  * ENOEXEC may be a program for another machine or a script without its first line. `path` is what
  * the file is called; it is not looked at. Returns -1, like error_set.
  */
-int exec_failure(struct error *error, const char *path, const struct exec_facts *facts);
+int exec_error(struct error *error, const char *path, const struct exec_probe *probe);
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef AGENT_STEP_EXEC_FACTS_H
-#define AGENT_STEP_EXEC_FACTS_H
+#ifndef AGENT_PROCESS_EXEC_PROBE_H
+#define AGENT_PROCESS_EXEC_PROBE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 /*
  * What can be seen of a file that execve(2) refused. To look may take as long as the file system
  * likes, so that the child does it, and by raw system calls alone: see launch.h. The words are
- * exec_failure's.
+ * exec_error's.
  */
-struct exec_facts {
+struct exec_probe {
   int error;  /* what execve said */
   bool there; /* the path leads to something */
   mode_t mode;
@@ -20,6 +20,6 @@ struct exec_facts {
 };
 
 /* Fills in facts that are all zeros. `path` is looked at from the current directory. */
-void exec_facts_look(struct exec_facts *self, const char *path, int exec_errno);
+void exec_probe_file(struct exec_probe *self, const char *path, int exec_errno);
 
 #endif

@@ -1,13 +1,13 @@
-#ifndef AGENT_STEP_PROCESS_H
-#define AGENT_STEP_PROCESS_H
+#ifndef AGENT_PROCESS_PROCESS_H
+#define AGENT_PROCESS_PROCESS_H
 
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/step/leftovers.h"
-#include "agent/step/spawn.h"
+#include "agent/process/orphaned_pipes.h"
+#include "agent/process/spawn.h"
 #include "base/error.h"
 
 /*
@@ -58,7 +58,7 @@ struct process_handler {
 /* What all processes of one agent share. Nothing is owned. */
 struct process_context {
   struct event_base *base;
-  struct leftovers *leftovers;
+  struct orphaned_pipes *orphaned_pipes;
   struct spawn_defaults spawn;
 };
 

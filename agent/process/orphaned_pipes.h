@@ -1,5 +1,5 @@
-#ifndef AGENT_STEP_LEFTOVERS_H
-#define AGENT_STEP_LEFTOVERS_H
+#ifndef AGENT_PROCESS_ORPHANED_PIPES_H
+#define AGENT_PROCESS_ORPHANED_PIPES_H
 
 #include <event2/event.h>
 
@@ -8,14 +8,14 @@
  * output belongs to nobody any more, but it is read and thrown away until the last writer is gone:
  * a closed pipe would break a server that the command started for the steps to come.
  */
-struct leftovers;
+struct orphaned_pipes;
 
-struct leftovers *leftovers_new(struct event_base *base);
+struct orphaned_pipes *orphaned_pipes_new(struct event_base *base);
 
 /* Closes all pipes. */
-void leftovers_free(struct leftovers *self);
+void orphaned_pipes_free(struct orphaned_pipes *self);
 
 /* Takes over a non-blocking descriptor, and closes it at its end. */
-void leftovers_adopt(struct leftovers *self, int fd);
+void orphaned_pipes_adopt(struct orphaned_pipes *self, int fd);
 
 #endif

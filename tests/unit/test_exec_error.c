@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/exec_failure.h"
+#include "agent/process/exec_error.h"
 
 /* Every test runs in an empty directory, where the file is called "file". */
 static int setup(void **state) {
@@ -46,9 +46,9 @@ static void make_file(const void *content, size_t length, mode_t mode) {
 }
 
 static int explain(struct error *error, const char *path, int exec_errno) {
-  struct exec_facts facts = {0};
-  exec_facts_look(&facts, path, exec_errno);
-  return exec_failure(error, path, &facts);
+  struct exec_probe probe = {0};
+  exec_probe_file(&probe, path, exec_errno);
+  return exec_error(error, path, &probe);
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {

@@ -1,4 +1,4 @@
-#include "agent/step/kill_sequence.h"
+#include "agent/process/kill_sequence.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * that forks faster than it is scanned is caught by its process group, which the kernel signals as
  * one.
  */
-#include "agent/step/process_tree.h"
+#include "agent/process/process_tree.h"
 
 #include <dirent.h>
 #include <errno.h>

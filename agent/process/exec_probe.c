@@ -1,4 +1,4 @@
-#include "agent/step/exec_facts.h"
+#include "agent/process/exec_probe.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/step/raw_syscall.h"
+#include "agent/process/raw_syscall.h"
 
 /* launch.c says why. */
 #define NO_SANITIZER __attribute__((no_sanitize("address")))
@@ -15,7 +15,7 @@ NO_SANITIZER static ssize_t read_at(int fd, void *out, size_t size, unsigned lon
   return raw_syscall(SYS_pread64, fd, (long)out, (long)size, (long)offset);
 }
 
-NO_SANITIZER static void read_loader(struct exec_facts *self, int fd) {
+NO_SANITIZER static void read_loader(struct exec_probe *self, int fd) {
   Elf64_Ehdr elf = {0};
   if (read_at(fd, &elf, sizeof elf, 0) != (ssize_t)sizeof elf || elf.e_ident[EI_MAG0] != ELFMAG0 ||
       elf.e_ident[EI_MAG1] != ELFMAG1 || elf.e_ident[EI_MAG2] != ELFMAG2 ||
@@ -35,7 +35,7 @@ NO_SANITIZER static void read_loader(struct exec_facts *self, int fd) {
   }
 }
 
-NO_SANITIZER void exec_facts_look(struct exec_facts *self, const char *path, int exec_errno) {
+NO_SANITIZER void exec_probe_file(struct exec_probe *self, const char *path, int exec_errno) {
   self->error = exec_errno;
   struct stat stat_buffer = {0};
   self->there = raw_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&stat_buffer, 0) == 0;

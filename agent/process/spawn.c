@@ -10,7 +10,7 @@
  * posix_spawn, which may be emulated by a fork: then nothing comes back through memory, but over a
  * close-on-exec pipe.
  */
-#include "agent/step/spawn.h"
+#include "agent/process/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/step/exec_failure.h"
-#include "agent/step/launch.h"
+#include "agent/process/exec_error.h"
+#include "agent/process/launch.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -85,7 +85,7 @@ static char **make_candidates(const char *command, char *const *envp) {
 static void explain_exec(const struct launch *launch, struct error *error) {
   const struct launch_failure *failure = &launch->failure;
   const char *command = launch->request.argv[0];
-  if (failure->error == ENOENT && !failure->facts.there && strchr(command, '/') == NULL) {
+  if (failure->error == ENOENT && !failure->probe.there && strchr(command, '/') == NULL) {
     (void)error_set(error, "%.150s: command not found on PATH", command);
     return;
   }
@@ -94,7 +94,7 @@ static void explain_exec(const struct launch *launch, struct error *error) {
   if (candidate[0] != '/' && failure->in_directory &&
       asprintf(&path, "%s/%s", launch->request.directory, candidate) < 0)
     memory_exhausted("a buffer");
-  (void)exec_failure(error, path != NULL ? path : candidate, &failure->facts);
+  (void)exec_error(error, path != NULL ? path : candidate, &failure->probe);
   free(path);
 }
 

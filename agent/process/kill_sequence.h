@@ -1,12 +1,12 @@
-#ifndef AGENT_STEP_KILL_SEQUENCE_H
-#define AGENT_STEP_KILL_SEQUENCE_H
+#ifndef AGENT_PROCESS_KILL_SEQUENCE_H
+#define AGENT_PROCESS_KILL_SEQUENCE_H
 
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/step/process_tree.h"
+#include "agent/process/process_tree.h"
 
 /*
  * Ends a process tree: SIGTERM to all of it, a grace, then SIGKILL again and again until a scan of

@@ -1,4 +1,4 @@
-#include "agent/step/leftovers.h"
+#include "agent/process/orphaned_pipes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,19 +9,19 @@
 
 struct pipe_drain {
   struct event *readable;
-  struct leftovers *owner;
+  struct orphaned_pipes *owner;
   struct pipe_drain *next;
   int fd;
 };
 
-struct leftovers {
+struct orphaned_pipes {
   struct event_base *base;
   struct pipe_drain *drains;
 };
 
-struct leftovers *leftovers_new(struct event_base *base) {
-  struct leftovers *self = memory_allocate(sizeof *self);
-  *self = (struct leftovers){.base = base};
+struct orphaned_pipes *orphaned_pipes_new(struct event_base *base) {
+  struct orphaned_pipes *self = memory_allocate(sizeof *self);
+  *self = (struct orphaned_pipes){.base = base};
   return self;
 }
 
@@ -31,7 +31,7 @@ static void pipe_drain_free(struct pipe_drain *drain) {
   free(drain);
 }
 
-void leftovers_free(struct leftovers *self) {
+void orphaned_pipes_free(struct orphaned_pipes *self) {
   for (struct pipe_drain *drain = self->drains, *next; drain != NULL; drain = next) {
     next = drain->next;
     pipe_drain_free(drain);
@@ -54,7 +54,7 @@ static void throw_away(evutil_socket_t fd, short what, void *context) {
   pipe_drain_free(drain);
 }
 
-void leftovers_adopt(struct leftovers *self, int fd) {
+void orphaned_pipes_adopt(struct orphaned_pipes *self, int fd) {
   struct pipe_drain *drain = memory_allocate(sizeof *drain);
   *drain = (struct pipe_drain){.owner = self, .fd = fd, .next = self->drains};
   drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, throw_away, drain);

@@ -3,7 +3,7 @@
  * end, and, when it is being killed, its tree is gone. Each is a flag; every change of one calls
  * maybe_end(), the only place that decides.
  */
-#include "agent/step/process.h"
+#include "agent/process/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "agent/step/kill_sequence.h"
-#include "agent/step/process_tree.h"
+#include "agent/process/kill_sequence.h"
+#include "agent/process/process_tree.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -33,7 +33,7 @@ struct stream {
 struct process {
   const struct process_handler *handler;
   void *owner;
-  struct leftovers *leftovers;
+  struct orphaned_pipes *orphaned_pipes;
   struct stream streams[2];
   struct event *deadline;
   struct event *drain;
@@ -71,7 +71,7 @@ static void stream_end(struct stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
-    leftovers_adopt(stream->process->leftovers, stream->fd);
+    orphaned_pipes_adopt(stream->process->orphaned_pipes, stream->fd);
   else
     close(stream->fd);
   stream->fd = -1;
@@ -160,7 +160,7 @@ static struct process *process_new(const struct process_context *context,
   *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag))};
   self->handler = handler;
   self->owner = owner;
-  self->leftovers = context->leftovers;
+  self->orphaned_pipes = context->orphaned_pipes;
   self->outcome.status = -1;
   self->tree.tag = self->tag;
   self->deadline = loop_timer_new(context->base, on_deadline, self);

@@ -1,12 +1,12 @@
-#ifndef AGENT_STEP_LAUNCH_H
-#define AGENT_STEP_LAUNCH_H
+#ifndef AGENT_PROCESS_LAUNCH_H
+#define AGENT_PROCESS_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "agent/step/exec_facts.h"
-#include "agent/step/spawn.h"
+#include "agent/process/exec_probe.h"
+#include "agent/process/spawn.h"
 
 /*
  * The child's side of spawn.c: from clone(2) until the program is executed. It runs on the agent's
@@ -22,7 +22,7 @@ struct launch_failure {
   int error;
   bool in_directory; /* it had come to the request's directory */
   size_t candidate;  /* LAUNCH_EXEC: the one that is there and cannot be run, else the first */
-  struct exec_facts facts; /* LAUNCH_EXEC: of that one */
+  struct exec_probe probe; /* LAUNCH_EXEC: of that one */
 };
 
 struct launch {

@@ -1,5 +1,5 @@
-#ifndef AGENT_STEP_RAW_SYSCALL_H
-#define AGENT_STEP_RAW_SYSCALL_H
+#ifndef AGENT_PROCESS_RAW_SYSCALL_H
+#define AGENT_PROCESS_RAW_SYSCALL_H
 
 #include <sys/syscall.h>
 

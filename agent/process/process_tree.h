@@ -1,5 +1,5 @@
-#ifndef AGENT_STEP_PROCESS_TREE_H
-#define AGENT_STEP_PROCESS_TREE_H
+#ifndef AGENT_PROCESS_PROCESS_TREE_H
+#define AGENT_PROCESS_PROCESS_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
