@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "agent/departure.h"
-#include "agent/idle.h"
+#include "agent/engine/idle.h"
+#include "agent/engine/signals.h"
 #include "agent/job.h"
 #include "agent/presence.h"
 #include "agent/process/process_tree.h"
-#include "agent/signals.h"
 #include "agent/worker.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -23,7 +23,7 @@ struct agent {
   struct idle *idle;
   struct orphaned_pipes *orphaned_pipes;
   char tag[64];
-  struct step_run_context run_context;
+  struct run_context run_context;
   struct departure departure;
   struct signals signals;
   bool looked_at_proc;
@@ -171,7 +171,7 @@ static void make_outbox(struct agent *self) {
   self->job.outbox = outbox_new(self->job.base, self->job.log, &outbox_options, &handler, self);
 }
 
-static void make_worker(struct agent *self, const struct self *process) {
+static void make_worker(struct agent *self, const struct startup *process) {
   static const struct worker_handler handler = {.busy = on_worker_busy,
                                                 .idle = on_worker_idle,
                                                 .shutdown = on_worker_shutdown,
@@ -179,17 +179,17 @@ static void make_worker(struct agent *self, const struct self *process) {
                                                 .failed = on_redis_failed};
   (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
   self->orphaned_pipes = orphaned_pipes_new(self->job.base);
-  self->run_context = (struct step_run_context){.process = {.base = self->job.base,
-                                                            .orphaned_pipes = self->orphaned_pipes,
-                                                            .spawn = process->spawn},
-                                                .job_id = self->job.options->job_id,
-                                                .environment = environ,
-                                                .agent_tag = self->tag};
+  self->run_context = (struct run_context){.process = {.base = self->job.base,
+                                                       .orphaned_pipes = self->orphaned_pipes,
+                                                       .spawn = process->spawn},
+                                           .job_id = self->job.options->job_id,
+                                           .environment = environ,
+                                           .agent_tag = self->tag};
   self->worker = worker_new(&self->job, &self->run_context, &handler, self);
 }
 
 static void agent_init(struct agent *self, const struct options *options,
-                       const struct self *process, const struct log *log) {
+                       const struct startup *process, const struct log *log) {
   static const struct signals_handler signals_handler = {.ordered = on_order, .reaped = on_reaped};
   static const struct idle_handler idle_handler = {.is_stuck = is_stuck, .over = on_idle_over};
   static const struct presence_handler presence_handler = {
@@ -219,7 +219,7 @@ static void agent_release(struct agent *self) {
   keys_release(&self->keys);
 }
 
-int agent_run(const struct options *options, const struct self *process, const struct log *log) {
+int agent_run(const struct options *options, const struct startup *process, const struct log *log) {
   struct agent agent;
   agent_init(&agent, options, process, log);
   outbox_start(agent.job.outbox);

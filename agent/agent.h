@@ -3,13 +3,13 @@
 
 #include "agent/exit_code.h"
 #include "agent/options.h"
-#include "agent/self.h"
+#include "agent/startup.h"
 #include "base/log.h"
 
 /*
  * The agent's life, from the first connection attempt to its end: takes a step, runs it, reports,
  * takes the next. Returns the exit code (exit_code.h), which was logged with its reason.
  */
-int agent_run(const struct options *options, const struct self *self, const struct log *log);
+int agent_run(const struct options *options, const struct startup *self, const struct log *log);
 
 #endif

@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "agent/idle.h"
+#include "agent/engine/idle.h"
+#include "agent/engine/signals.h"
 #include "agent/last_words.h"
-#include "agent/signals.h"
 #include "base/loop.h"
 
 void departure_end(struct departure *self) {

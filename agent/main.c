@@ -11,7 +11,7 @@
 #include "agent/agent.h"
 #include "agent/options.h"
 #include "agent/redis/version.h"
-#include "agent/self.h"
+#include "agent/startup.h"
 #include "base/log.h"
 #include "inject/inject.h"
 
@@ -34,8 +34,8 @@ static int run(const struct options *options) {
                     .job = options->job_id,
                     .fd = STDERR_FILENO};
   struct error error;
-  struct self self;
-  if (self_init(&self, &error) != 0) {
+  struct startup self;
+  if (startup_init(&self, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }
@@ -43,9 +43,9 @@ static int run(const struct options *options) {
     log_line(&log, LOG_WARN, NULL,
              "this kernel knows no child subreaper: a process that leaves its step is not ended "
              "with it");
-  self_offer_tools();
+  startup_offer_tools();
   int exit_code = agent_run(options, &self, &log);
-  self_release(&self);
+  startup_release(&self);
   return exit_code;
 }
 
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
   struct options options;
   struct error error;
   int parsed = options_parse(&options, argc, argv, &error);
-  self_hide_credentials(argc, argv);
+  startup_hide_credentials(argc, argv);
   if (parsed != 0) {
     (void)fprintf(stderr, "agent: %s\nTry 'agent --help'.\n", error.text);
     return AGENT_EXIT_USAGE;

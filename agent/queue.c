@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/step/kinds/kinds.h"
+#include "agent/kinds/kinds.h"
 #include "base/memory.h"
 
 struct queued *queued_new(const struct taken *taken) {

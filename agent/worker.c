@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/engine/run_log.h"
 #include "agent/history.h"
 #include "agent/process/process.h"
 #include "agent/rollback.h"
-#include "agent/step_log.h"
 #include "agent/supply.h"
 #include "base/memory.h"
 
 struct worker {
   struct job job;
-  const struct step_run_context *context;
+  const struct run_context *context;
   const struct worker_handler *handler;
   void *owner;
   struct supply *supply;
-  struct step_run *run; /* begun or running; NULL for none */
+  struct run *run; /* begun or running; NULL for none */
   const struct queued *running;
   bool begun; /* the run waits for Redis to know of it */
   bool waits; /* the run is over but for lines for which there is no room */
@@ -54,7 +54,7 @@ static void remove_unanswered(struct worker *self, const struct taken *taken) {
 }
 
 static const char *running_id(const struct worker *self) {
-  return self->run != NULL ? step_run_step(self->run)->step_id : NULL;
+  return self->run != NULL ? run_step(self->run)->step_id : NULL;
 }
 
 static void on_run_event(void *owner, const struct step_event *event) {
@@ -83,7 +83,7 @@ static void on_run_waits(void *owner) {
   self->waits = true;
   self->handler->idle(self->owner);
   if (self->stopping)
-    step_run_resume(self->run);
+    run_resume(self->run);
 }
 
 static bool next_is_run(const struct worker *self) {
@@ -93,9 +93,9 @@ static bool next_is_run(const struct worker *self) {
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
-static void on_run_done(void *owner, const struct step_run_report *report) {
+static void on_run_done(void *owner, const struct run_report *report) {
   struct worker *self = owner;
-  struct step_run *run = self->run;
+  struct run *run = self->run;
   outbox_result(self->job.outbox, &report->completed, &report->result, &self->running->taken, true);
   self->run = NULL;
   self->running = NULL;
@@ -105,8 +105,8 @@ static void on_run_done(void *owner, const struct step_run_report *report) {
   if (joined)
     next(self);
   outbox_flush(self->job.outbox);
-  step_log_done(self->job.log, step_run_step(run), report);
-  step_run_free(run);
+  run_log_done(self->job.log, run_step(run), report);
+  run_free(run);
   if (self->stopping)
     self->handler->stopped(self->owner);
   else if (!joined)
@@ -114,16 +114,16 @@ static void on_run_done(void *owner, const struct step_run_report *report) {
 }
 
 static void begin_run(struct worker *self, struct queued *queued) {
-  static const struct step_run_handler handler = {.event = on_run_event,
-                                                  .flush = on_run_flush,
-                                                  .full = on_run_full,
-                                                  .waits = on_run_waits,
-                                                  .done = on_run_done};
+  static const struct run_handler handler = {.event = on_run_event,
+                                             .flush = on_run_flush,
+                                             .full = on_run_full,
+                                             .waits = on_run_waits,
+                                             .done = on_run_done};
   history_add(&self->history, queued->step.step_id);
   outbox_started(self->job.outbox, queued->step.step_id);
   self->begun = true;
   self->running = queued;
-  self->run = step_run_new(self->context, &queued->step, ++self->runs, &handler, self);
+  self->run = run_new(self->context, &queued->step, ++self->runs, &handler, self);
   self->handler->idle(self->owner);
 }
 
@@ -137,15 +137,15 @@ void worker_delivered(struct worker *self) {
   self->begun = false;
   self->handler->busy(self->owner);
   log_line(self->job.log, LOG_DEBUG, running_id(self), "started");
-  step_run_start(self->run);
+  run_start(self->run);
 }
 
 static void begin(struct worker *self, struct queued *queued) {
   if (!queued->refused && step_is_work(&queued->step)) {
     begin_run(self, queued);
   } else if (queued->refused) {
-    step_log_refused(self->job.log, queued->step.step_id, &queued->error, queued->taken.payload,
-                     queued->taken.length);
+    run_log_refused(self->job.log, queued->step.step_id, &queued->error, queued->taken.payload,
+                    queued->taken.length);
     answer(self, queued->step.step_id, queued->error.text, 0, queued->gone ? NULL : &queued->taken,
            false);
     supply_settled(self->supply);
@@ -178,7 +178,7 @@ static void next(struct worker *self) {
 
 void worker_room(struct worker *self) {
   if (self->run != NULL) {
-    step_run_resume(self->run);
+    run_resume(self->run);
     supply_more(self->supply);
   } else {
     next(self);
@@ -192,7 +192,7 @@ static void cancel(struct worker *self, const char *step_id) {
   struct queued *waiting;
   if (self->run != NULL && strcmp(running_id(self), step_id) == 0) {
     log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
-    step_run_stop(self->run, PROCESS_GRACE_MS, reason);
+    run_stop(self->run, PROCESS_GRACE_MS, reason);
   } else if ((waiting = supply_take_run(self->supply, step_id)) != NULL) {
     log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
     answer(self, step_id, reason, 0, &waiting->taken, false);
@@ -260,11 +260,11 @@ static void on_lost(void *owner, const struct queued *queued) {
 /* A step that waits to be started may have run before; so may those that wait behind it. */
 void worker_forgotten(struct worker *self) {
   if (self->begun && history_times(&self->history, running_id(self)) > 1)
-    step_run_stop(self->run, 0, lost_result);
+    run_stop(self->run, 0, lost_result);
   rollback_forgotten(&self->rollback, running_id(self));
 }
 
-struct worker *worker_new(const struct job *job, const struct step_run_context *context,
+struct worker *worker_new(const struct job *job, const struct run_context *context,
                           const struct worker_handler *handler, void *owner) {
   static const struct supply_handler supply_handler = {.interrupted = on_interrupted,
                                                        .arrived = on_arrived,
@@ -286,7 +286,7 @@ struct worker *worker_new(const struct job *job, const struct step_run_context *
 
 void worker_free(struct worker *self) {
   if (self->run != NULL)
-    step_run_free(self->run);
+    run_free(self->run);
   supply_free(self->supply);
   free(self);
 }
@@ -296,9 +296,9 @@ void worker_stop(struct worker *self, int64_t grace_ms, const char *reason) {
   supply_stop(self->supply);
   if (self->run == NULL)
     return;
-  step_run_stop(self->run, grace_ms, reason);
+  run_stop(self->run, grace_ms, reason);
   if (self->waits)
-    step_run_resume(self->run);
+    run_resume(self->run);
 }
 
 bool worker_is_running(const struct worker *self) {
@@ -306,5 +306,5 @@ bool worker_is_running(const struct worker *self) {
 }
 
 bool worker_reaped(struct worker *self, pid_t pid, int status) {
-  return self->run != NULL && step_run_reaped(self->run, pid, status);
+  return self->run != NULL && run_reaped(self->run, pid, status);
 }

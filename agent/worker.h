@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/engine/run.h"
 #include "agent/job.h"
-#include "agent/step/step_run.h"
 #include "base/error.h"
 
 /*
@@ -32,7 +32,7 @@ struct worker_handler {
 };
 
 /* The context must outlive it. */
-struct worker *worker_new(const struct job *job, const struct step_run_context *context,
+struct worker *worker_new(const struct job *job, const struct run_context *context,
                           const struct worker_handler *handler, void *owner);
 void worker_free(struct worker *self);
 

@@ -70,7 +70,7 @@ struct spread row_ratio(const struct row_samples *self) {
   return figures_spread(&ratios);
 }
 
-enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row) {
+enum outcome_result row_verdict(const struct samples *self, size_t number, const struct row *row) {
   const struct row_samples *samples = &self->rows[number];
   struct spread judged =
       row->kind == OURS_AT_MOST ? figures_spread(&samples->sides[OURS]) : row_ratio(samples);
@@ -81,8 +81,8 @@ enum verdict row_verdict(const struct samples *self, size_t number, const struct
   return good ? VERDICT_OK : VERDICT_SHORT;
 }
 
-const char *verdict_name(enum verdict verdict) {
+const char *verdict_name(enum outcome_result outcome_result) {
   static const char *const names[] = {
       [VERDICT_OK] = "ok", [VERDICT_SHORT] = "short", [VERDICT_UNKNOWN] = "not measured"};
-  return names[verdict];
+  return names[outcome_result];
 }

@@ -46,12 +46,12 @@ struct spread figures_spread(const struct figures *self);
 /* Of the ratios of ours to the ceiling, round by round. */
 struct spread row_ratio(const struct row_samples *self);
 
-enum verdict { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
+enum outcome_result { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
 
 /* Of the row with this number. Unknown when the measurement broke half-way, whatever figures it has
    taken by then. */
-enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row);
-const char *verdict_name(enum verdict verdict);
+enum outcome_result row_verdict(const struct samples *self, size_t number, const struct row *row);
+const char *verdict_name(enum outcome_result outcome_result);
 
 struct samples *samples_new(void);
 void samples_free(struct samples *self);

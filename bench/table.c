@@ -95,8 +95,8 @@ static void print_line(FILE *out, const struct line *line, const size_t widths[C
                        : "  ",
             to_left ? -(int)widths[i] : (int)widths[i], line->cells[i]);
   }
-  const char *verdict = line->cells[COLUMNS - 1];
-  fprintf(out, "%s%s\n", *verdict == '\0' ? "" : "  ", verdict);
+  const char *outcome_result = line->cells[COLUMNS - 1];
+  fprintf(out, "%s%s\n", *outcome_result == '\0' ? "" : "  ", outcome_result);
 }
 
 static void print_below(FILE *out, const struct row *row, const struct row_samples *samples) {

@@ -44,7 +44,7 @@ static const struct step_field timeout_field = {.name = "timeoutSeconds",
                                                 .fallback = STEP_TIMEOUT_DEFAULT_SECONDS};
 
 bool step_is_work(const struct step *self) {
-  return self->kind->subject != NULL;
+  return self->kind->target != NULL;
 }
 
 /* cJSON cannot tell a want of memory from bad JSON: with this it has none to tell. */
@@ -119,12 +119,12 @@ static int read_kind(struct step *self, const struct step_kind *const *kinds, co
 /* What every kind with a subject has, and what only this one has. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
   const struct step_kind *kind = self->kind;
-  const struct step_field subject = {.name = kind->subject,
-                                     .type = &step_field_text,
-                                     .offset = offsetof(struct step, subject),
-                                     .required = true,
-                                     .minimum = 1};
-  if (read_field(&subject, root, self, error) != 0 ||
+  const struct step_field target = {.name = kind->target,
+                                    .type = &step_field_text,
+                                    .offset = offsetof(struct step, target),
+                                    .required = true,
+                                    .minimum = 1};
+  if (read_field(&target, root, self, error) != 0 ||
       read_field(&directory_field, root, self, error) != 0 ||
       read_field(&timeout_field, root, self, error) != 0)
     return -1;
@@ -197,7 +197,7 @@ void step_release(struct step *self) {
   }
   free(self->fields);
   free(self->step_id);
-  free(self->subject);
+  free(self->target);
   free(self->working_directory);
   *self = (struct step){0};
 }

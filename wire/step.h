@@ -22,8 +22,8 @@
 
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
-  const char *name;    /* in `kind`, there in upper or lower case */
-  const char *subject; /* the field that says what it is about, a text, required, not empty: the
+  const char *name;   /* in `kind`, there in upper or lower case */
+  const char *target; /* the field that says what it is about, a text, required, not empty: the
                           command of a run, a path; NULL: it has none, and nothing is run for it */
   const struct step_field *fields; /* the others that only this kind has */
   size_t field_count;
@@ -40,7 +40,7 @@ struct step {
   char *step_id;           /* never NULL after step_parse, refused or not; cancel: whom to stop */
   const struct step_kind *kind;
   /* Of a kind that has a subject, else 0 and NULL: */
-  char *subject;
+  char *target;
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
   void *fields; /* the kind's own, in its struct */

@@ -183,14 +183,14 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
                     size_t length) {
   if (!code->is_ready)
     make_ready(self, code);
-  PCRE2_SPTR subject = (PCRE2_SPTR)text;
+  PCRE2_SPTR target = (PCRE2_SPTR)text;
   int result = PCRE2_ERROR_JIT_BADOPTION;
   if (code->is_machine)
-    result = pcre2_jit_match(code->code, subject, length, 0, 0, self->found, self->context);
+    result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
   /* The interpreter has more room than machine code, which there is none of for (*NO_JIT). It is
      told what is known of the text. */
   if (result == PCRE2_ERROR_JIT_STACKLIMIT || result == PCRE2_ERROR_JIT_BADOPTION)
-    result = pcre2_match(code->code, subject, length, 0,
+    result = pcre2_match(code->code, target, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
                          self->found, self->context);
   return result;

@@ -36,11 +36,11 @@ struct claim_news claim_see(struct claim *self, bool executed, const char *value
     return (struct claim_news){0};
   }
   self->delivered += executed;
-  enum claim_verdict verdict = claim_judge(self, value, length);
-  self->delivered += verdict == CLAIM_DELIVERED;
-  return (struct claim_news){.arrived = executed || verdict == CLAIM_DELIVERED,
-                             .forgotten = verdict == CLAIM_FORGOTTEN,
-                             .taken = verdict == CLAIM_TAKEN};
+  enum claim_verdict outcome_result = claim_judge(self, value, length);
+  self->delivered += outcome_result == CLAIM_DELIVERED;
+  return (struct claim_news){.arrived = executed || outcome_result == CLAIM_DELIVERED,
+                             .forgotten = outcome_result == CLAIM_FORGOTTEN,
+                             .taken = outcome_result == CLAIM_TAKEN};
 }
 
 enum claim_verdict claim_judge(const struct claim *self, const char *value, size_t length) {

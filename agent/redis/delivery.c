@@ -251,10 +251,10 @@ void delivery_look(struct delivery *self) {
 bool delivery_is_ours(struct delivery *self, const char *committed, size_t length) {
   if (claim_is_unchanged(&self->claim, committed, length))
     return true;
-  enum claim_verdict verdict = claim_judge(&self->claim, committed, length);
-  if (verdict != CLAIM_PENDING)
+  enum claim_verdict outcome_result = claim_judge(&self->claim, committed, length);
+  if (outcome_result != CLAIM_PENDING)
     delivery_look(self);
-  return verdict != CLAIM_TAKEN;
+  return outcome_result != CLAIM_TAKEN;
 }
 
 static void on_quiet(evutil_socket_t fd, short what, void *context) {

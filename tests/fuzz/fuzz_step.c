@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/step/kinds/kinds.h"
+#include "agent/kinds/kinds.h"
 #include "base/utf8.h"
 #include "wire/step.h"
 
@@ -62,7 +62,7 @@ static void check_field(const struct step_field *field, const void *place) {
 }
 
 static void check_work(const struct step *step) {
-  check_text(step->subject, 1);
+  check_text(step->target, 1);
   if (step->working_directory != NULL)
     check_text(step->working_directory, 1);
   demand(step->timeout_seconds >= 1 && step->timeout_seconds <= STEP_TIMEOUT_MAX_SECONDS);
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   else if (step_is_work(&step))
     check_work(&step);
   else
-    demand(step.subject == NULL && step.fields == NULL);
+    demand(step.target == NULL && step.fields == NULL);
   step_release(&step);
   return 0;
 }

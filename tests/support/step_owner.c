@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/kinds/kinds.h"
+#include "agent/kinds/kinds.h"
 #include "base/memory.h"
 
 static void on_event(void *owner, const struct step_event *event) {
@@ -44,7 +44,7 @@ static void on_waits(void *owner) {
   ((struct step_owner *)owner)->waits++;
 }
 
-static void on_done(void *owner, const struct step_run_report *report) {
+static void on_done(void *owner, const struct run_report *report) {
   struct step_owner *self = owner;
   on_event(self, &report->completed);
   on_flush(self); /* as the answer does */
@@ -58,14 +58,14 @@ static void on_done(void *owner, const struct step_run_report *report) {
         strndup(report->result.error_message, report->result.error_message_length);
   snprintf(self->holder, sizeof self->holder, "%s", report->holder);
   self->survivors = report->survivors;
-  step_run_free(self->run);
+  run_free(self->run);
   self->run = NULL;
 }
 
 static void on_reaped(void *owner, pid_t pid, int status) {
   struct step_owner *self = owner;
   if (self->run != NULL)
-    (void)step_run_reaped(self->run, pid, status);
+    (void)run_reaped(self->run, pid, status);
 }
 
 int step_owner_set_up(void **state) {
@@ -94,7 +94,7 @@ int step_owner_set_up(void **state) {
 int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
   if (self->run != NULL)
-    step_run_free(self->run);
+    run_free(self->run);
   self->run = NULL;
   orphaned_pipes_free(self->context.process.orphaned_pipes);
   close(self->context.process.spawn.stdin_fd);
@@ -112,7 +112,7 @@ void step_owner_make(struct step_owner *self, const char *json) {
 
 void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
                         const char *json) {
-  static const struct step_run_handler handler = {
+  static const struct run_handler handler = {
       .event = on_event, .flush = on_flush, .full = on_full, .waits = on_waits, .done = on_done};
   struct step step;
   struct error error;
@@ -125,15 +125,15 @@ void step_owner_make_of(struct step_owner *self, const struct step_kind *const *
   self->length = 0;
   self->event_count = self->flushes = self->flushed_events = self->done = 0;
   self->out_of_sequence = 0;
-  self->run = step_run_new(&self->context, &step, ++self->number, &handler, self);
+  self->run = run_new(&self->context, &step, ++self->number, &handler, self);
   assert_non_null(self->run);
-  assert_null(step.subject); /* the step was taken over */
+  assert_null(step.target); /* the step was taken over */
   assert_int_equal(self->done, 0);
 }
 
 void step_owner_start(struct step_owner *self, const char *json) {
   step_owner_make(self, json);
-  step_run_start(self->run);
+  run_start(self->run);
   assert_int_equal(self->done, 0);
 }
 

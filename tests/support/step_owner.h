@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/step/step_run.h"
+#include "agent/engine/run.h"
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
 
@@ -14,8 +14,8 @@
  */
 struct step_owner {
   struct loop loop;
-  struct step_run_context context;
-  struct step_run *run; /* NULL when there is none */
+  struct run_context context;
+  struct run *run; /* NULL when there is none */
   struct directory directory;
   char tag[32];      /* of the agent; nobody else on this machine has it */
   char variable[40]; /* D=directory */

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/batcher.h"
+#include "agent/engine/batcher.h"
 
 static void nothing_is_due_without_lines(void **state) {
   (void)state;

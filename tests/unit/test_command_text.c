@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/command_text.h"
+#include "agent/kinds/command_text.h"
 
 struct row {
   const char *words[8];

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/departure.h"
-#include "agent/idle.h"
+#include "agent/engine/idle.h"
 #include "agent/last_words.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"

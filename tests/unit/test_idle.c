@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/idle.h"
+#include "agent/engine/idle.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"

@@ -15,108 +15,108 @@
 
 #include <cmocka.h>
 
-#include "agent/step/kinds/kind.h"
-#include "agent/step/transcript.h"
+#include "agent/engine/capture.h"
+#include "agent/kinds/kind.h"
 #include "tests/support/step_owner.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
 
-static int say(struct answer *answer, const char *text) {
-  buffer_add_string(&answer->content, text);
+static int say(struct output *output, const char *text) {
+  buffer_add_string(&output->content, text);
   return 0;
 }
 
-static int echo(const struct step *step, struct answer *answer, struct error *error) {
+static int echo(const struct step *step, struct output *output, struct error *error) {
   (void)error;
-  return say(answer, step->subject);
+  return say(output, step->target);
 }
 
-static int nothing(const struct step *step, struct answer *answer, struct error *error) {
+static int nothing(const struct step *step, struct output *output, struct error *error) {
   (void)step;
-  (void)answer;
+  (void)output;
   (void)error;
   return 0;
 }
 
-static int note(const struct step *step, struct answer *answer, struct error *error) {
+static int warning(const struct step *step, struct output *output, struct error *error) {
   (void)error;
-  kind_note(answer, "noted %s", step->subject);
-  return say(answer, "content");
+  kind_warn(output, "noted %s", step->target);
+  return say(output, "content");
 }
 
-static int note_more(const struct step *step, struct answer *answer, struct error *error) {
+static int note_more(const struct step *step, struct output *output, struct error *error) {
   (void)error;
-  kind_note(answer, "noted %s", step->subject);
-  kind_note_missed(answer, 0);
-  kind_note_missed(answer, 3);
+  kind_warn(output, "noted %s", step->target);
+  kind_warn_missed(output, 0);
+  kind_warn_missed(output, 3);
   return 0;
 }
 
 /* What is too long for a note ends where that does. */
-static int note_much(const struct step *step, struct answer *answer, struct error *error) {
+static int note_much(const struct step *step, struct output *output, struct error *error) {
   for (int i = 0; i < 30; i++)
-    kind_note(answer, "0123456789");
-  return note_more(step, answer, error);
+    kind_warn(output, "0123456789");
+  return note_more(step, output, error);
 }
 
-static int refuse(const struct step *step, struct answer *answer, struct error *error) {
-  (void)say(answer, "half of it");
-  return error_set(error, "no such thing: %s", step->subject);
+static int refuse(const struct step *step, struct output *output, struct error *error) {
+  (void)say(output, "half of it");
+  return error_set(error, "no such thing: %s", step->target);
 }
 
-static int crash(const struct step *step, struct answer *answer, struct error *error) {
+static int crash(const struct step *step, struct output *output, struct error *error) {
   (void)step;
-  (void)answer;
+  (void)output;
   (void)error;
   (void)raise(SIGKILL); /* a sanitizer would catch SIGSEGV */
   return 0;
 }
 
 /* A FIFO without a writer. */
-static int hang(const struct step *step, struct answer *answer, struct error *error) {
-  (void)say(answer, "half of it");
-  return open(step->subject, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
+static int hang(const struct step *step, struct output *output, struct error *error) {
+  (void)say(output, "half of it");
+  return open(step->target, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
 }
 
-static int where(const struct step *step, struct answer *answer, struct error *error) {
+static int where(const struct step *step, struct output *output, struct error *error) {
   (void)step;
   char path[512];
   if (getcwd(path, sizeof path) == NULL)
     return error_set(error, "%s", strerror(errno));
-  return say(answer, path);
+  return say(output, path);
 }
 
 /* What a command would see, and what it would not. */
-static int look(const struct step *step, struct answer *answer, struct error *error) {
+static int look(const struct step *step, struct output *output, struct error *error) {
   (void)step;
   (void)error;
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {
-      buffer_add_number(&answer->content, (unsigned long long)fd);
-      buffer_add_string(&answer->content, " ");
+      buffer_add_number(&output->content, (unsigned long long)fd);
+      buffer_add_string(&output->content, " ");
     }
   char byte;
   struct rlimit core;
   sigset_t blocked;
   (void)getrlimit(RLIMIT_CORE, &core);
   (void)sigprocmask(SIG_SETMASK, NULL, &blocked);
-  buffer_add_string(&answer->content, read(STDIN_FILENO, &byte, 1) == 0 ? "empty " : "not empty ");
-  buffer_add_string(&answer->content, getsid(0) == getpid() ? "leader " : "member ");
-  buffer_add_string(&answer->content, core.rlim_cur == 0 ? "coreless " : "core ");
-  return say(answer, sigismember(&blocked, SIGTERM) == 0 ? "open" : "blocked");
+  buffer_add_string(&output->content, read(STDIN_FILENO, &byte, 1) == 0 ? "empty " : "not empty ");
+  buffer_add_string(&output->content, getsid(0) == getpid() ? "leader " : "member ");
+  buffer_add_string(&output->content, core.rlim_cur == 0 ? "coreless " : "core ");
+  return say(output, sigismember(&blocked, SIGTERM) == 0 ? "open" : "blocked");
 }
 
 /* More than a pipe holds, of every byte. */
 enum { MUCH = 3000000 };
 
-static int much(const struct step *step, struct answer *answer, struct error *error) {
+static int much(const struct step *step, struct output *output, struct error *error) {
   (void)step;
   (void)error;
-  char *bytes = buffer_space(&answer->content, MUCH);
+  char *bytes = buffer_space(&output->content, MUCH);
   for (size_t i = 0; i < MUCH; i++)
     bytes[i] = (char)(i % 251);
-  answer->content.length += MUCH;
+  output->content.length += MUCH;
   return 0;
 }
 
@@ -128,16 +128,16 @@ struct values {
   unsigned choice;
 };
 
-static int show(const struct step *step, struct answer *answer, struct error *error) {
+static int show(const struct step *step, struct output *output, struct error *error) {
   (void)error;
   const struct values *values = step->fields;
-  buffer_add_string(&answer->content, values->text != NULL ? values->text : "none");
-  buffer_add_string(&answer->content, " ");
-  buffer_add(&answer->content, values->bytes.text, values->bytes.length);
-  buffer_add_string(&answer->content, " ");
-  buffer_add_number(&answer->content, values->count);
-  buffer_add_string(&answer->content, values->flag ? " true " : " false ");
-  buffer_add_number(&answer->content, values->choice);
+  buffer_add_string(&output->content, values->text != NULL ? values->text : "none");
+  buffer_add_string(&output->content, " ");
+  buffer_add(&output->content, values->bytes.text, values->bytes.length);
+  buffer_add_string(&output->content, " ");
+  buffer_add_number(&output->content, values->count);
+  buffer_add_string(&output->content, values->flag ? " true " : " false ");
+  buffer_add_number(&output->content, values->choice);
   return 0;
 }
 
@@ -161,12 +161,12 @@ static const struct step_field value_fields[] = {
 };
 
 #define KIND(function)                                                                             \
-  { .wire = {.name = #function, .subject = "path"}, .start = kind_fork, .work = (function) }
+  { .wire = {.name = #function, .target = "path"}, .start = kind_fork, .work = (function) }
 
 static const struct kind test_kinds[] = {
     KIND(echo),
     KIND(nothing),
-    KIND(note),
+    KIND(warning),
     KIND(note_more),
     KIND(note_much),
     KIND(refuse),
@@ -176,13 +176,13 @@ static const struct kind test_kinds[] = {
     KIND(look),
     KIND(much),
     {.wire = {.name = "shown",
-              .subject = "path",
+              .target = "path",
               .fields = value_fields,
               .field_count = sizeof value_fields / sizeof *value_fields,
               .size = sizeof(struct values)},
      .start = kind_fork,
      .work = show},
-    {.wire = {.name = "blank", .subject = "path"},
+    {.wire = {.name = "blank", .target = "path"},
      .start = kind_fork,
      .work = nothing,
      .has_content = true},
@@ -202,7 +202,7 @@ static void start(struct step_owner *owner, const char *kind, const char *more) 
   (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"%s\",\"path\":\"/the/path\"%s}",
                  kind, more);
   make(owner, json);
-  step_run_start(owner->run);
+  run_start(owner->run);
 }
 
 static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
@@ -230,7 +230,7 @@ static void the_title_is_one_line_with_an_end(void **state) {
   struct step_owner *owner = *state;
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
   assert_string_equal(owner->events, "started echo /a b  c\n");
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "/a\nb\r\nc");
 
@@ -239,7 +239,7 @@ static void the_title_is_one_line_with_an_end(void **state) {
                  2 * KIND_TITLE_MAX, 0);
   make(owner, json);
   assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
 }
 
@@ -308,14 +308,14 @@ static void what_hangs_is_over_at_its_deadline(void **state) {
                  "{\"stepId\":\"s-1\",\"kind\":\"hang\",\"path\":\"%s\",\"timeoutSeconds\":1}",
                  path);
   make(owner, json);
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
   ended_with(owner, -1, "timed out after 1s", NULL);
   assert_true(owner->result.timed_out);
 
   make(owner, json);
-  step_run_start(owner->run);
-  step_run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
+  run_start(owner->run);
+  run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
   step_owner_wait(owner);
   ended_with(owner, -1, "cancelled: by a test", NULL);
 }
@@ -328,20 +328,20 @@ static void a_relative_path_begins_where_the_step_is(void **state) {
       "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\",\"workingDirectory\":\"%s\"}",
       owner->directory.path);
   make(owner, json);
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, owner->directory.path);
 
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"x\","
               "\"workingDirectory\":\"/nowhere/at/all\"}");
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "/nowhere/at/all/x");
 
   /* An absolute one does not need it. */
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/x\","
               "\"workingDirectory\":\"/nowhere/at/all\"}");
-  step_run_start(owner->run);
+  run_start(owner->run);
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "/x");
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/step/lines.h"
+#include "agent/engine/lines.h"
 
 #define EURO "\xE2\x82\xAC"
 

@@ -193,7 +193,7 @@ static void the_password_is_overwritten(void **state) {
 
 struct answer {
   const char *text; /* an error, or NULL: OK */
-  enum login_verdict verdict;
+  enum login_verdict outcome_result;
   const char *command;
 };
 
@@ -212,9 +212,9 @@ static void hears(const struct answer *answers, int count) {
       reply = (redisReply){.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
     }
     struct login_refusal refusal;
-    assert_int_equal(login_take(&login, &reply, &refusal), answers[i].verdict);
+    assert_int_equal(login_take(&login, &reply, &refusal), answers[i].outcome_result);
     assert_string_equal(refusal.command, answers[i].command);
-    if (answers[i].verdict == LOGIN_LATER || answers[i].verdict == LOGIN_REFUSED)
+    if (answers[i].outcome_result == LOGIN_LATER || answers[i].outcome_result == LOGIN_REFUSED)
       assert_string_equal(refusal.text, answers[i].text);
   }
   login_release(&login);
@@ -316,10 +316,10 @@ static enum login_verdict hears_role(redisReply *reply, struct login_refusal *re
   struct login login;
   login_init(&login, &url, "its-name");
   assert_int_equal(login_take(&login, &named, refusal), LOGIN_GOES_ON);
-  enum login_verdict verdict = login_take(&login, reply, refusal);
+  enum login_verdict outcome_result = login_take(&login, reply, refusal);
   assert_string_equal(refusal->command, "ROLE");
   login_release(&login);
-  return verdict;
+  return outcome_result;
 }
 
 static void only_a_master_will_do_for_sentinels(void **state) {

@@ -16,31 +16,31 @@
 #define E_ACUTE "\xC3\xA9"
 
 /* With what must make no difference behind it. */
-struct subject {
+struct target {
   char *bytes;
   size_t length;
 };
 
-static struct subject subject_of(const char *text, size_t length) {
-  struct subject subject = {.bytes = malloc(length + BYTE_SCAN_SLACK), .length = length};
-  if (subject.bytes == NULL)
+static struct target subject_of(const char *text, size_t length) {
+  struct target target = {.bytes = malloc(length + BYTE_SCAN_SLACK), .length = length};
+  if (target.bytes == NULL)
     abort();
   if (length > 0)
-    memcpy(subject.bytes, text, length);
-  memset(subject.bytes + length, 'a', BYTE_SCAN_SLACK);
-  return subject;
+    memcpy(target.bytes, text, length);
+  memset(target.bytes + length, 'a', BYTE_SCAN_SLACK);
+  return target;
 }
 
 /* The numbers of the lines that match, each with a space behind it, or the error. */
-static void run(struct pattern *pattern, const struct subject *subject, char *out, size_t size) {
+static void run(struct pattern *pattern, const struct target *target, char *out, size_t size) {
   struct line line = {.next = 0};
   struct error error;
   int found;
   size_t used = 0;
   out[0] = '\0';
-  pattern_begin(pattern, subject->bytes, subject->length);
+  pattern_begin(pattern, target->bytes, target->length);
   while ((found = pattern_next(pattern, line.next, &line, &error)) > 0 && used + 32 < size) {
-    size_t number = 1 + byte_scan_count(subject->bytes, line.start, '\n');
+    size_t number = 1 + byte_scan_count(target->bytes, line.start, '\n');
     used += (size_t)snprintf(out + used, size - used, "%zu ", number);
   }
   if (found < 0)
@@ -54,9 +54,9 @@ static const char *lines_of(const char *source, const char *text, size_t length,
     (void)snprintf(out, 256, "%s", error.text);
     return out;
   }
-  struct subject subject = subject_of(text, length);
-  run(pattern, &subject, out, 256);
-  free(subject.bytes);
+  struct target target = subject_of(text, length);
+  run(pattern, &target, out, 256);
+  free(target.bytes);
   pattern_free(pattern);
   return out;
 }
@@ -216,11 +216,11 @@ static int check_limits(void) {
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
     struct error error;
     struct pattern *pattern = pattern_new(patterns[i], &error);
-    struct subject subject = subject_of(text, strlen(text));
+    struct target target = subject_of(text, strlen(text));
     struct line line = {.next = 0};
-    pattern_begin(pattern, subject.bytes, subject.length);
+    pattern_begin(pattern, target.bytes, target.length);
     int found = pattern_next(pattern, 0, &line, &error);
-    free(subject.bytes);
+    free(target.bytes);
     pattern_free(pattern);
     if (found != -1 || line.start != 5 ||
         strcmp(error.text, "pattern too expensive: match limit exceeded") != 0) {
@@ -550,7 +550,7 @@ enum { TEXT_MAX = 24000 };
 
 /* The kinds of text by turns: ASCII without "\r", ASCII, all of it. Some are longer than a block.
  */
-static struct subject random_subject(uint64_t *state, size_t kind) {
+static struct target random_subject(uint64_t *state, size_t kind) {
   static const size_t kinds[] = {4, 32, sizeof pieces / sizeof *pieces};
   char text[TEXT_MAX];
   size_t length = 0;
@@ -567,19 +567,19 @@ static struct subject random_subject(uint64_t *state, size_t kind) {
 }
 
 /* As pattern_next, by nothing but the one code that fits all texts. */
-static void run_line_by_line(struct regex *regex, const struct subject *subject, char *out,
+static void run_line_by_line(struct regex *regex, const struct target *target, char *out,
                              size_t size) {
   size_t used = 0;
   size_t number = 1;
   out[0] = '\0';
-  for (size_t at = 0; at < subject->length && used + 32 < size; number++) {
-    const char *newline = memchr(subject->bytes + at, '\n', subject->length - at);
-    size_t next = newline == NULL ? subject->length : (size_t)(newline - subject->bytes) + 1;
+  for (size_t at = 0; at < target->length && used + 32 < size; number++) {
+    const char *newline = memchr(target->bytes + at, '\n', target->length - at);
+    size_t next = newline == NULL ? target->length : (size_t)(newline - target->bytes) + 1;
     size_t end = newline == NULL ? next : next - 1;
-    if (newline != NULL && end > at && subject->bytes[end - 1] == '\r')
+    if (newline != NULL && end > at && target->bytes[end - 1] == '\r')
       end--;
     size_t start;
-    int found = regex_match(regex, REGEX_BROKEN, subject->bytes + at, end - at, &start);
+    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &start);
     if (found != 0)
       used += (size_t)snprintf(out + used, size - used, found > 0 ? "%zu " : "%zu? ", number);
     at = next;
@@ -598,14 +598,14 @@ static int compare(const char *source, uint64_t *state) {
   }
   int failed = 0;
   for (size_t i = 0; i < 60; i++) {
-    struct subject subject = random_subject(state, i);
-    run(pattern, &subject, ours, sizeof ours);
-    run_line_by_line(regex, &subject, plain, sizeof plain);
+    struct target target = random_subject(state, i);
+    run(pattern, &target, ours, sizeof ours);
+    run_line_by_line(regex, &target, plain, sizeof plain);
     if (strcmp(ours, plain) != 0) {
       fprintf(stderr, "%s, text %zu: \"%.60s\", not \"%.60s\"\n", source, i, ours, plain);
       failed = 1;
     }
-    free(subject.bytes);
+    free(target.bytes);
   }
   regex_free(regex);
   pattern_free(pattern);

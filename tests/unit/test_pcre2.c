@@ -24,7 +24,7 @@ struct found {
 };
 
 struct sample {
-  const char *pattern, *subject, *match; /* no match: NULL */
+  const char *pattern, *target, *match; /* no match: NULL */
 };
 
 /* \x81 and \xff are no UTF-8. */
@@ -55,10 +55,10 @@ static pcre2_code *compile(const char *pattern) {
   return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, OPTIONS, &error, &offset, NULL);
 }
 
-static struct found find(const pcre2_code *code, const char *subject) {
+static struct found find(const pcre2_code *code, const char *target) {
   pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
   struct found found = {
-      .result = pcre2_match(code, (PCRE2_SPTR)subject, strlen(subject), 0, 0, data, NULL)};
+      .result = pcre2_match(code, (PCRE2_SPTR)target, strlen(target), 0, 0, data, NULL)};
   if (found.result > 0) {
     const size_t *ends = pcre2_get_ovector_pointer(data);
     found.offset = ends[0];
@@ -69,11 +69,11 @@ static struct found find(const pcre2_code *code, const char *subject) {
 }
 
 static bool finds(const pcre2_code *code, const struct sample *sample) {
-  struct found found = find(code, sample->subject);
+  struct found found = find(code, sample->target);
   if (sample->match == NULL)
     return found.result == PCRE2_ERROR_NOMATCH;
   return found.result > 0 && found.length == strlen(sample->match) &&
-         memcmp(sample->subject + found.offset, sample->match, found.length) == 0;
+         memcmp(sample->target + found.offset, sample->match, found.length) == 0;
 }
 
 static size_t jit_size(const pcre2_code *code) {
@@ -144,10 +144,9 @@ static void backtracking_has_an_end(void **state) {
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     assert_int_equal(pcre2_set_match_limit(context, 10000), 0);
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
-    static const char subject[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
-    assert_int_equal(
-        pcre2_match(code, (PCRE2_SPTR)subject, sizeof subject - 1, 0, 0, data, context),
-        PCRE2_ERROR_MATCHLIMIT);
+    static const char target[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
+    assert_int_equal(pcre2_match(code, (PCRE2_SPTR)target, sizeof target - 1, 0, 0, data, context),
+                     PCRE2_ERROR_MATCHLIMIT);
     pcre2_match_data_free(data);
     pcre2_match_context_free(context);
     pcre2_code_free(code);

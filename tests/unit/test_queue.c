@@ -146,11 +146,11 @@ static void a_run_is_taken_out_by_its_id(void **state) {
   assert_null(queue_take_run(queue, ""));
   struct queued *taken = queue_take_run(queue, "b");
   assert_non_null(taken);
-  assert_string_equal(taken->step.subject, "first");
+  assert_string_equal(taken->step.target, "first");
   queued_free(taken);
   taken = queue_take_run(queue, "b");
   assert_non_null(taken);
-  assert_string_equal(taken->step.subject, "second");
+  assert_string_equal(taken->step.target, "second");
   queued_free(taken);
   assert_null(queue_take_run(queue, "b"));
   assert_int_equal(queue->count, 3);

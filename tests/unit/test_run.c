@@ -5,155 +5,429 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "agent/process/process_tree.h"
+#include "agent/engine/batcher.h"
+#include "agent/engine/lines.h"
+#include "agent/engine/run.h"
+#include "tests/support/proc.h"
 #include "tests/support/step_owner.h"
+#include "tests/support/wait.h"
 
-/* Runs a step with these fields behind its id; returns what it wrote. */
-static const char *run(struct step_owner *owner, const char *fields) {
-  char json[1024];
-  snprintf(json, sizeof json, "{\"schemaVersion\":1,\"stepId\":\"s-1\",%s}", fields);
-  step_owner_start(owner, json);
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+/* Longer than a test may take: a grace that must not be waited for. */
+#define FOREVER_MS 3600000
+
+#define TIMEOUT 600
+
+static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
+                       const char *output_content) {
+  assert_int_equal(owner->result.exit_code, exit_code);
+  if (error_message == NULL)
+    assert_null(owner->error_message);
+  else
+    assert_string_equal(owner->error_message, error_message);
+  if (output_content == NULL)
+    assert_null(owner->output_content);
+  else
+    assert_string_equal(owner->output_content, output_content);
+  assert_int_equal(owner->flushed_events, owner->event_count);
+}
+
+static void events_come_in_order(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two; printf last", TIMEOUT);
+  assert_string_equal(owner->events, "started sh\n");
+  assert_string_equal(run_step(owner->run)->step_id, "s-1");
   step_owner_wait(owner);
-  return owner->output_content == NULL ? "" : owner->output_content;
+  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout last\n"
+                                     "completed exit=0 timedOut=False\n");
+  ended_with(owner, 0, NULL, "one\ntwo\nlast\n");
+  assert_false(owner->result.timed_out);
+  assert_true(owner->result.duration_ms >= 0);
+  assert_int_equal(owner->timestamps_back, 0);
+  assert_string_equal(owner->holder, "");
+  assert_int_equal(owner->survivors, 0);
 }
 
-/* The lines that `env` printed, each with a \n before and behind it. */
-static void has_line(const char *lines, const char *line, int expected) {
-  int count = 0;
-  size_t length = strlen(line);
-  for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1)
-    count += strncmp(at, line, length) == 0 && at[length] == '\n';
-  if (count != expected)
-    fail_msg("%d times %s in:\n%s", count, line, lines);
-}
-
-static int lines_that_begin(const char *lines, const char *name) {
-  int count = 0;
-  for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1)
-    count += strncmp(at, name, strlen(name)) == 0;
-  return count;
-}
-
-static void arguments_are_passed_as_they_are(void **state) {
+static void the_step_id_goes_into_json(void **state) {
   struct step_owner *owner = *state;
-  const char *out = run(owner, "\"command\":\"printf\",\"args\":[\"[%s]\",\"a b\",\"\",\"*\"]");
-  assert_string_equal(out, "[a b][][*]\n");
-  assert_string_equal(run(owner, "\"command\":\"echo\""), "\n");
-  assert_string_equal(run(owner, "\"command\":\"echo\",\"args\":null"), "\n");
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"a\\\"b\",\"command\":\"true\"}");
+  step_owner_wait(owner);
+  assert_non_null(strstr(owner->step_id, "a\\\"b"));
 }
 
-static void agents_environment_is_inherited(void **state) {
+static void a_failure_tells_the_end_of_both_streams(void **state) {
   struct step_owner *owner = *state;
-  const char *lines = run(owner, "\"command\":\"env\"");
-  has_line(lines, owner->variable, 1);
-  has_line(lines, "PATH=/usr/bin:/bin", 1);
+  step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout out\n");
+  step_owner_touch(owner, "go");
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout out\nstderr err\n"
+                                     "completed exit=3 timedOut=False\n");
+  ended_with(owner, 3, "out\nerr", "out\n");
 }
 
-static void job_and_step_are_told(void **state) {
+static void a_silent_failure_tells_its_code(void **state) {
   struct step_owner *owner = *state;
-  owner->context.agent_tag = "1-99";
-  const char *lines = run(owner, "\"command\":\"env\"");
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
-  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
-  has_line(lines, PROCESS_TREE_TAG "=1-99-1", 1);
-  lines = run(owner, "\"command\":\"env\"");
-  has_line(lines, PROCESS_TREE_TAG "=1-99-2", 1); /* each step has its own */
+  step_owner_start_script(owner, "exit 3", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 3, "exited with code 3 and wrote nothing", NULL);
 }
 
-static void environment_of_the_step_wins(void **state) {
+static void a_signal_is_128_and_its_number(void **state) {
   struct step_owner *owner = *state;
-  static char was[] = "WHO=agent";
-  static char longer[] = "WHOEVER=agent";
-  owner->environment[2] = was;
-  owner->environment[3] = longer;
-  const char *lines =
-      run(owner, "\"command\":\"env\",\"env\":{\"WHO\":\"step=x\",\"NEW\":\"\",\"W\":\"1\"}");
-  has_line(lines, "WHO=step=x", 1);
-  has_line(lines, "NEW=", 1);
-  has_line(lines, "W=1", 1);
-  has_line(lines, "WHOEVER=agent", 1);
-  assert_int_equal(lines_that_begin(lines, "WHO="), 1);
+  step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 134, "killed by signal 6 (SIGABRT)", NULL);
+  step_owner_start_script(owner, "echo out; kill -KILL $$", TIMEOUT);
+  step_owner_wait(owner);
+  ended_with(owner, 137, "out", "out\n");
 }
 
-static void what_the_agent_sets_cannot_be_overruled(void **state) {
+static void over_its_time_outranks_output(void **state) {
   struct step_owner *owner = *state;
-  owner->context.agent_tag = "1-99";
-  static char inherited[] = PROCESS_TREE_TAG "=outer";
-  static char job[] = "SANDBOX_JOB_ID=outer";
-  owner->environment[2] = inherited;
-  owner->environment[3] = job;
-  const char *lines = run(owner, "\"command\":\"env\",\"env\":{\"SANDBOX_STEP_ID\":\"x\","
-                                 "\"" PROCESS_TREE_TAG "\":\"x\"}");
-  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
-  has_line(lines, PROCESS_TREE_TAG "=1-99-1", 1);
-  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
+  step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=-1 timedOut=True\n");
+  ended_with(owner, -1, "timed out after 1s", "out\n");
+  assert_true(owner->result.timed_out);
 }
 
-static void path_of_the_step_finds_the_command(void **state) {
+static void what_cannot_start_is_reported_like_the_rest(void **state) {
   struct step_owner *owner = *state;
-  char path[64];
-  snprintf(path, sizeof path, "%s/only-here", owner->directory.path);
-  FILE *file = fopen(path, "we");
-  fputs("#!/bin/sh\necho found\n", file);
-  fclose(file);
-  chmod(path, 0755);
-  char fields[128];
-  snprintf(fields, sizeof fields, "\"command\":\"only-here\",\"env\":{\"PATH\":\"%s\"}",
-           owner->directory.path);
-  assert_string_equal(run(owner, fields), "found\n");
-  (void)run(owner, "\"command\":\"only-here\"");
+  owner->full = true;
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->waits));
+  run_stop(owner->run, 0, "too late");
+  owner->full = false;
+  run_resume(owner->run);
+  assert_int_equal(owner->done, 0);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started no-such-command\ncompleted exit=-1 timedOut=False\n");
   assert_int_equal(owner->result.exit_code, -1);
+  assert_non_null(strstr(owner->error_message, "no-such-command: command not found"));
+  assert_false(owner->result.timed_out);
 }
 
-static void the_step_names_its_directory(void **state) {
+static void a_stop_says_the_first_reason(void **state) {
   struct step_owner *owner = *state;
-  char fields[128];
-  char expected[64];
-  snprintf(fields, sizeof fields, "\"command\":\"pwd\",\"workingDirectory\":\"%s\"",
-           owner->directory.path);
-  snprintf(expected, sizeof expected, "%s\n", owner->directory.path);
-  assert_string_equal(run(owner, fields), expected);
-  (void)run(owner, "\"command\":\"pwd\",\"workingDirectory\":\"/no/such/place\"");
-  assert_int_equal(owner->result.exit_code, -1);
-  assert_non_null(strstr(owner->error_message, "/no/such/place"));
+  step_owner_start_script(owner,
+                          "trap 'echo term' TERM; echo ready; "
+                          "while :; do sleep 0.01; done 2>&-",
+                          TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  run_stop(owner->run, FOREVER_MS, "first");
+  step_owner_expect(owner, "started sh\nstdout ready\nstdout term\n");
+  run_stop(owner->run, 0, "second");
+  step_owner_wait(owner);
+  ended_with(owner, -1, "first", "ready\nterm\n");
+  assert_false(owner->result.timed_out);
 }
 
-/* /work where there is one, else where the agent is: what holds here is looked up here. */
-static void without_a_directory_there_is_a_default(void **state) {
+static bool is_there(const struct step_owner *owner, const char *name) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
+  return access(path, F_OK) == 0;
+}
+
+static void nothing_runs_before_the_start(void **state) {
   struct step_owner *owner = *state;
-  struct stat work;
-  char *own = getcwd(NULL, 0);
-  bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
-  char expected[512];
-  snprintf(expected, sizeof expected, "%s\n", there ? "/work" : own);
-  assert_string_equal(run(owner, "\"command\":\"/bin/pwd\""), expected);
-  free(own);
+  step_owner_make_script(owner, "touch $D/ran");
+  assert_string_equal(owner->events, "started sh\n");
+  assert_int_equal(owner->flushes, 1);
+  assert_int_equal(owner->flushed_events, 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+  assert_false(is_there(owner, "ran"));
+  run_start(owner->run);
+  run_start(owner->run); /* again is the same */
+  step_owner_wait(owner);
+  assert_true(is_there(owner, "ran"));
+  assert_string_equal(owner->events, "started sh\ncompleted exit=0 timedOut=False\n");
+}
+
+static void what_is_stopped_before_its_start_has_not_run(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  run_stop(owner->run, FOREVER_MS, "first");
+  assert_int_equal(owner->done, 0); /* never inside a call */
+  run_start(owner->run);
+  run_stop(owner->run, 0, "second");
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\ncompleted exit=-1 timedOut=False\n");
+  ended_with(owner, -1, "first", NULL);
+  assert_int_equal(owner->result.event_count, 2);
+  assert_int_equal(owner->result.duration_ms, 0);
+  assert_false(is_there(owner, "ran"));
+}
+
+static void a_stop_before_the_start_waits_for_room(void **state) {
+  struct step_owner *owner = *state;
+  owner->full = true;
+  step_owner_make_script(owner, "true");
+  run_stop(owner->run, 0, "stopped");
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  assert_true(owner->waits > 0);
+  owner->full = false;
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, -1, "stopped", NULL);
+}
+
+static void what_was_not_started_can_be_freed(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  run_resume(owner->run); /* nothing waits: nothing happens */
+  assert_false(run_reaped(owner->run, 1, 0));
+  run_free(owner->run);
+  owner->run = NULL;
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  assert_false(is_there(owner, "ran"));
+}
+
+static void a_stop_that_comes_too_late_changes_nothing(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout hi\n");
+  /* The shell is gone or about to go; only the sleep holds the step. */
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
+  ended_with(owner, 0, NULL, "hi\n");
+  assert_int_equal(strncmp(owner->holder, "pid ", 4), 0);
+  assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
+}
+
+static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
+  owner->full = true;
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 50003);
+  assert_non_null(strstr(owner->events, "stdout 1\nstdout 2\n"));
+  assert_non_null(strstr(owner->events, "stdout 49999\nstdout 50000\n"));
+  assert_non_null(strstr(owner->events, "stderr err\n"));
+  assert_int_equal(owner->result.exit_code, 2);
+}
+
+/* As far as it is taken apart: a read may be a thousand lines. */
+static void what_is_read_at_once_leaves_batch_by_batch(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 1000", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 1002);
+  assert_in_range(owner->flushes, 1000 / BATCHER_LINES, 1000 / BATCHER_LINES + 10);
+}
+
+/* It repeats the output: on top of what is held that would be a megabyte more. */
+static void a_result_waits_for_room_of_its_size(void **state) {
+  struct step_owner *owner = *state;
+  owner->room = 5;
+  step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
+  step_owner_await(owner, "over");
+  while (owner->waits == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  assert_string_equal(owner->events, "started sh\nstdout 12345\n");
+  owner->room = 6; /* and the line's end */
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "12345\n");
+}
+
+static void everything_may_end_while_the_owner_is_full(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
+  owner->full = true;
+  step_owner_await(owner, "over");
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  /* Still full, and told twice: nothing happens, and nothing is lost. */
+  run_resume(owner->run);
+  run_resume(owner->run);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  run_resume(owner->run);
+  assert_int_equal(owner->done, 0); /* never inside a call */
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout end\n"
+                                     "completed exit=0 timedOut=False\n");
+}
+
+/* step_owner_wait looks at every number: here are the ways on which one could get lost. */
+static void events_are_counted_over_both_streams_and_pauses(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner,
+                          "echo one >&2; touch $D/first; " AWAIT(
+                              "more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
+                          TIMEOUT);
+  owner->full = true;
+  step_owner_await(owner, "first");
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  run_resume(owner->run);
+  step_owner_expect(owner, "started sh\nstderr one\n");
+  owner->full = true;
+  step_owner_touch(owner, "more");
+  step_owner_await(owner, "second");
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->event_count, 2);
+  owner->full = false;
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 1 + 1 + 5000 + 2 + 1);
+  assert_int_equal(owner->out_of_sequence, 0);
+}
+
+static void each_step_counts_from_one(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 4);
+  step_owner_start_script(owner, "true", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 2);
+  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 2);
+  step_owner_start_script(owner, "echo out; exec sleep 4005", 1);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.event_count, 3);
+}
+
+static bool the_command_is_reaped(void *context) {
+  (void)context;
+  return proc_child_count(getpid(), NULL) == 0;
+}
+
+static void the_last_lines_may_wait_for_room(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one", TIMEOUT);
+  owner->full = true;
+  assert_true(loop_until(&owner->loop, the_command_is_reaped, NULL));
+  owner->full = false;
+  run_resume(owner->run);
+  owner->full = true; /* full again before it could end */
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  owner->full = false;
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  ended_with(owner, 0, NULL, "one\n");
+}
+
+static void a_line_after_silence_leaves_at_once_and_others_soon(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
+                          TIMEOUT);
+  assert_int_equal(owner->flushes, 1); /* started */
+  step_owner_expect(owner, "started sh\nstdout one\n");
+  step_owner_touch(owner, "a");
+  step_owner_expect(owner, "started sh\nstdout one\nstdout two\n");
+  step_owner_touch(owner, "b");
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 5);
+}
+
+static void many_lines_leave_in_batches(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "seq 1 20000", TIMEOUT);
+  step_owner_wait(owner);
+  assert_int_equal(owner->event_count, 20002);
+  assert_true(owner->flushes < 500);
+}
+
+static void a_line_without_end_comes_in_pieces(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "yes | tr -d '[:space:]' | head -c 600000", TIMEOUT);
+  step_owner_wait(owner);
+  const char *at = owner->events + strlen("started sh\n");
+  size_t letters = 0;
+  for (int piece = 0; piece < 3; piece++) {
+    bool partial = piece < 2;
+    assert_int_equal(strncmp(at, partial ? "stdout+" : "stdout ", 7), 0);
+    size_t length = strspn(at += 7, "y");
+    assert_true(length > 0 && length <= LINE_MAX_PIECE);
+    letters += length;
+    at += length + 1;
+  }
+  assert_int_equal(letters, 600000);
+  assert_string_equal(at, "completed exit=0 timedOut=False\n");
+  assert_int_equal(owner->result.output_content_length, 600001);
+}
+
+static void what_is_freed_while_it_runs_is_killed(void **state) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
+  assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);
+  run_free(owner->run);
+  owner->run = NULL;
+  assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
+  assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(arguments_are_passed_as_they_are, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(events_come_in_order, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(agents_environment_is_inherited, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(the_step_id_goes_into_json, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(job_and_step_are_told, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(a_failure_tells_the_end_of_both_streams, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(environment_of_the_step_wins, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(a_silent_failure_tells_its_code, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_the_agent_sets_cannot_be_overruled, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(a_signal_is_128_and_its_number, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(path_of_the_step_finds_the_command, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(over_its_time_outranks_output, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_step_names_its_directory, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(what_cannot_start_is_reported_like_the_rest,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_says_the_first_reason, step_owner_set_up,
                                       step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(without_a_directory_there_is_a_default, step_owner_set_up,
+      cmocka_unit_test_setup_teardown(nothing_runs_before_the_start, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_stopped_before_its_start_has_not_run,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_before_the_start_waits_for_room, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_was_not_started_can_be_freed, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_result_waits_for_room_of_its_size, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(everything_may_end_while_the_owner_is_full, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(events_are_counted_over_both_streams_and_pauses,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(each_step_counts_from_one, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_last_lines_may_wait_for_room, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_line_after_silence_leaves_at_once_and_others_soon,
+                                      step_owner_set_up, step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(many_lines_leave_in_batches, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_line_without_end_comes_in_pieces, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_freed_while_it_runs_is_killed, step_owner_set_up,
                                       step_owner_tear_down),
   };
-  return cmocka_run_group_tests_name("run", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("step_run", tests, NULL, NULL);
 }

@@ -27,11 +27,11 @@ struct scene {
   struct run_guard *guard; /* NULL: it is done */
   const char *to_question; /* of `server`; NULL: none */
   int done;
-  enum run_guard_answer answer;
+  enum run_guard_answer output;
   char why[256];
 };
 
-static const char *answer(void *owner, const char *command) {
+static const char *output(void *owner, const char *command) {
   struct scene *scene = owner;
   if (strncmp(command, "SISMEMBER ", 10) != 0)
     return "+OK\r\n";
@@ -44,10 +44,10 @@ static const char *answer_of_other(void *owner, const char *command) {
   return strncmp(command, "SISMEMBER ", 10) == 0 ? ":1\r\n" : "+OK\r\n";
 }
 
-static void on_done(void *owner, enum run_guard_answer answer, const char *why) {
+static void on_done(void *owner, enum run_guard_answer output, const char *why) {
   struct scene *scene = owner;
   scene->done++;
-  scene->answer = answer;
+  scene->output = output;
   scene->guard = NULL;
   snprintf(scene->why, sizeof scene->why, "%s", why);
 }
@@ -59,7 +59,7 @@ static int set_up(void **state) {
   scene->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   scene->server = fake_redis_new(scene->loop.base, true);
   scene->other = fake_redis_new(scene->loop.base, true);
-  fake_redis_answer_with(scene->server, answer, scene);
+  fake_redis_answer_with(scene->server, output, scene);
   fake_redis_answer_with(scene->other, answer_of_other, scene);
   scene->url = fake_redis_url(scene->server);
   *state = scene;
@@ -89,7 +89,7 @@ static void expect(struct scene *scene, enum run_guard_answer expected, const ch
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 1);
-  assert_int_equal(scene->answer, expected);
+  assert_int_equal(scene->output, expected);
   if (strstr(scene->why, why) == NULL || (why[0] == '\0' && scene->why[0] != '\0'))
     fail_msg("`%s`, not `%s`", scene->why, why);
 }
@@ -159,7 +159,7 @@ static void a_lost_connection_is_made_again(void **state) {
   scene->to_question = ":1\r\n";
   fake_redis_close_connection(scene->server);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  assert_int_equal(scene->answer, RUN_GUARD_ALIVE);
+  assert_int_equal(scene->output, RUN_GUARD_ALIVE);
 }
 
 static void who_cancels_hears_nothing(void **state) {

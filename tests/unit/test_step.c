@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/step/kinds/kinds.h"
-#include "agent/step/kinds/run.h"
+#include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
 #include "wire/step.h"
 
 /* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
@@ -24,7 +24,7 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
 
 #define KIND_NAMES "run, readFile, writeFile, listFiles, grep, directoryTree, shutdown, cancel"
 
-static const struct run *run_of(const struct step *step) {
+static const struct run_fields *run_of(const struct step *step) {
   return step->fields;
 }
 
@@ -61,7 +61,7 @@ static void a_run_step_as_in_the_contract(void **state) {
   assert_int_equal(step.schema_version, 1);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &run_kind.wire);
-  assert_string_equal(step.subject, "git");
+  assert_string_equal(step.target, "git");
   assert_string_equal(run_of(&step)->args[0], "clone");
   assert_string_equal(run_of(&step)->args[1], "https://github.com/foo/bar.git");
   assert_string_equal(run_of(&step)->args[2], ".");
@@ -83,7 +83,7 @@ static void a_shutdown_step_as_in_the_contract(void **state) {
   assert_int_equal(parse(&step, golden, &error), 0);
   assert_string_equal(step.step_id, "00000000-0000-0000-0000-000000000002");
   assert_ptr_equal(step.kind, &step_shutdown);
-  assert_null(step.subject);
+  assert_null(step.target);
   step_release(&step);
 }
 
@@ -96,7 +96,7 @@ static void a_cancel_step_as_in_the_contract(void **state) {
   assert_int_equal(parse(&step, golden, &error), 0);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &step_cancel);
-  assert_null(step.subject);
+  assert_null(step.target);
   assert_null(step.fields);
   step_release(&step);
 }
@@ -157,7 +157,7 @@ static void arguments_and_environment_are_untouched(void **state) {
                          "\"env\":{\"A\":\"\",\"b.c\":\"x=y\",\"a\":\"\\t\"}}",
                          &error),
                    0);
-  assert_string_equal(step.subject, " ls ");
+  assert_string_equal(step.target, " ls ");
   assert_string_equal(run_of(&step)->args[0], "");
   assert_string_equal(run_of(&step)->args[1], " a b ");
   assert_string_equal(run_of(&step)->args[2], "\"$HOME\"\n");

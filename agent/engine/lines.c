@@ -1,0 +1,100 @@
+#include "agent/engine/lines.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/swar.h"
+#include "base/utf8.h"
+
+/* What is left when more bytes are needed is at most one piece, so there is always room to read. */
+#define CAPACITY_MAX (LINE_MAX_PIECE + LINE_SPLITTER_READ)
+
+void line_splitter_init(struct line_splitter *self) {
+  *self = (struct line_splitter){.read = LINE_SPLITTER_FIRST_READ};
+}
+
+void line_splitter_release(struct line_splitter *self) {
+  free(self->buffer);
+  line_splitter_init(self);
+}
+
+/* Moves what is left to the front. Bytes are moved once at most before their line is handed out:
+   from then on it begins at 0. */
+static void pack(struct line_splitter *self) {
+  if (self->end > self->start)
+    memmove(self->buffer, self->buffer + self->start, self->end - self->start);
+  self->end -= self->start;
+  self->scanned = self->scanned > self->start ? self->scanned - self->start : 0;
+  self->start = 0;
+}
+
+char *line_splitter_space(struct line_splitter *self, size_t *size) {
+  if (self->capacity - self->end < self->read && self->start > 0)
+    pack(self);
+  if (self->capacity - self->end < self->read) {
+    size_t capacity = self->capacity > 0 ? 2 * self->capacity : self->read;
+    if (capacity < self->end + self->read)
+      capacity = self->end + self->read;
+    self->capacity = capacity < CAPACITY_MAX ? capacity : CAPACITY_MAX;
+    self->buffer = memory_resize(self->buffer, self->capacity);
+  }
+  *size = self->capacity - self->end;
+  return self->buffer + self->end;
+}
+
+void line_splitter_filled(struct line_splitter *self, size_t length) {
+  self->end += length;
+  if (self->end == self->capacity)
+    self->read = LINE_SPLITTER_READ;
+}
+
+void line_splitter_end(struct line_splitter *self) {
+  self->ended = true;
+}
+
+/* Index of the first "\n" or "\r" in text[from..to), or `to`. */
+static size_t find_line_end(const char *text, size_t from, size_t to) {
+  for (; to - from >= SWAR_SIZE; from += SWAR_SIZE) {
+    uint64_t word = swar_load(text + from);
+    uint64_t hits = swar_equal(word, '\n') | swar_equal(word, '\r');
+    if (hits != 0)
+      return from + swar_first(hits);
+  }
+  while (from < to && text[from] != '\n' && text[from] != '\r')
+    from++;
+  return from;
+}
+
+/* Hands out `length` bytes and steps over them. */
+static bool take(struct line_splitter *self, struct line *line, size_t length, bool partial) {
+  *line = (struct line){self->buffer + self->start, length, partial};
+  self->start += length;
+  return true;
+}
+
+bool line_splitter_next(struct line_splitter *self, struct line *line) {
+  if (self->swallow_newline && self->start < self->end) {
+    self->start += self->buffer[self->start] == '\n';
+    self->swallow_newline = false;
+  }
+  if (self->scanned < self->start)
+    self->scanned = self->start;
+
+  /* One byte more than a piece, since that may be the end of a line that is just so long. */
+  size_t left = self->end - self->start;
+  size_t limit = left > LINE_MAX_PIECE ? self->start + LINE_MAX_PIECE + 1 : self->end;
+  self->scanned = find_line_end(self->buffer, self->scanned, limit);
+  if (self->scanned < limit) {
+    self->swallow_newline = self->buffer[self->scanned] == '\r';
+    take(self, line, self->scanned - self->start, false);
+    self->start++;
+    return true;
+  }
+  if (left > LINE_MAX_PIECE)
+    return take(self, line, utf8_cut(self->buffer + self->start, LINE_MAX_PIECE), true);
+  if (self->ended && left > 0)
+    return take(self, line, left, false);
+  return false;
+}

@@ -1,0 +1,74 @@
+#include "agent/engine/outcome.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/kinds/kind.h"
+
+static const char *signal_name(int signal) {
+  static const char *const names[] = {
+      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
+      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
+      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
+      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
+      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
+  const char *name =
+      signal > 0 && (size_t)signal < sizeof names / sizeof *names ? names[signal] : NULL;
+  return name != NULL ? name : "another signal";
+}
+
+/* A command's output counts however it ended; a kind's own content only when it is whole. */
+static void tell_content(struct step_result *result, const struct step *step,
+                         const struct capture *capture) {
+  const struct kind *kind = kind_of(step);
+  if (kind->work != NULL && result->exit_code != 0)
+    return;
+  result->output_content = capture_head(capture, &result->output_content_length);
+  if (result->output_content_length == 0)
+    result->output_content = kind->has_content ? "" : NULL;
+}
+
+/* True: the last of the output says why, if there is any. */
+static bool tell_code(struct step_result *result, const struct step *step,
+                      const struct process_outcome *outcome, struct error *reason) {
+  result->exit_code = -1;
+  if (outcome == NULL || outcome->end == PROCESS_STOPPED)
+    return false;
+  if (outcome->end == PROCESS_NOT_STARTED) {
+    *reason = outcome->reason;
+    return false;
+  }
+  int status = outcome->status;
+  if (outcome->end == PROCESS_TIMED_OUT) {
+    result->timed_out = true;
+    (void)error_set(reason, "timed out after %us", step->timeout_seconds);
+    return false;
+  }
+  if (WIFSIGNALED(status)) {
+    result->exit_code = 128 + WTERMSIG(status);
+    (void)error_set(reason, "killed by signal %d (%s)", WTERMSIG(status),
+                    signal_name(WTERMSIG(status)));
+  } else {
+    result->exit_code = WEXITSTATUS(status);
+    (void)error_set(reason, "exited with code %d and wrote nothing", result->exit_code);
+  }
+  return true;
+}
+
+void outcome_result(struct step_result *result, const struct step *step,
+                    const struct process_outcome *outcome, const struct capture *capture,
+                    struct error *reason) {
+  *result = (struct step_result){.step_id = step->step_id,
+                                 .duration_ms = outcome != NULL ? outcome->duration_ms : 0};
+  bool output_says = tell_code(result, step, outcome, reason);
+  tell_content(result, step, capture);
+  if (result->exit_code == 0)
+    return;
+  if (output_says)
+    result->error_message = capture_tail(capture, &result->error_message_length);
+  if (result->error_message_length == 0) {
+    result->error_message = reason->text;
+    result->error_message_length = strlen(reason->text);
+  }
+}

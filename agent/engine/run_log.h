@@ -1,0 +1,17 @@
+#ifndef AGENT_ENGINE_RUN_LOG_H
+#define AGENT_ENGINE_RUN_LOG_H
+
+#include <stddef.h>
+
+#include "agent/engine/run.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* What the log tells of a step: one line, and one more for each thing that it left behind. */
+void run_log_done(const struct log *log, const struct step *step, const struct run_report *report);
+
+/* A payload that was refused, and its beginning; never a value of its `env`. */
+void run_log_refused(const struct log *log, const char *step_id, const struct error *error,
+                     const char *payload, size_t length);
+
+#endif

@@ -1,0 +1,110 @@
+#include "agent/kinds/kind.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/process/launch.h"
+#include "base/memory.h"
+
+const struct kind *kind_of(const struct step *step) {
+  return (const struct kind *)step->kind; /* its first member */
+}
+
+char *kind_title(const struct step *step) {
+  char *title;
+  const char *name = kind_of(step)->work == NULL ? "" : step->kind->name;
+  if (asprintf(&title, "%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX,
+               step->target) < 0)
+    memory_exhausted("a buffer");
+  for (char *at = title; (at = strpbrk(at, "\r\n")) != NULL;)
+    *at = ' ';
+  return title;
+}
+
+void kind_describe(const struct step *step, char *out, size_t size) {
+  const struct kind *kind = kind_of(step);
+  if (kind->describe != NULL)
+    kind->describe(step, out, size);
+  else
+    (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
+}
+
+/* Where the step's own directory is missing, what the kind says of a path below it is the answer:
+   that there is no such file, or that it has made it. */
+static int enter_directory(struct step *step, struct error *error) {
+  if (step->target[0] == '/')
+    return 0;
+  const char *own = step->working_directory;
+  const char *directory = own != NULL ? own : KIND_DIRECTORY;
+  if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
+    return 0;
+  if (!launch_is_missing(errno))
+    return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
+  if (asprintf(&step->target, "%s/%s", own, step->target) < 0)
+    memory_exhausted("a buffer");
+  return 0;
+}
+
+void kind_warn(struct output *output, const char *format, ...) {
+  struct error *warning = &output->warning;
+  struct error more;
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(more.text, sizeof more.text, format, arguments);
+  va_end(arguments);
+  size_t length = strlen(warning->text);
+  (void)snprintf(warning->text + length, sizeof warning->text - length, "%s%s",
+                 length > 0 ? "; " : "", more.text);
+}
+
+void kind_warn_missed(struct output *output, size_t missed) {
+  if (missed > 0)
+    kind_warn(output, "%zu directories could not be looked into", missed);
+}
+
+static bool put(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t written = write(fd, bytes, length);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    bytes += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+static bool put_line(const struct error *line) {
+  char text[sizeof line->text + 1];
+  return put(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text));
+}
+
+static int child_main(const void *context) {
+  struct step step = *(const struct step *)context;
+  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+  struct output output = {0};
+  struct error error;
+  if (enter_directory(&step, &error) != 0 || kind_of(&step)->work(&step, &output, &error) != 0) {
+    (void)put_line(&error);
+    return 1;
+  }
+  bool written = (output.warning.text[0] == '\0' || put_line(&output.warning)) &&
+                 put(STDOUT_FILENO, output.content.bytes, output.content.length);
+  return written ? 0 : 1;
+}
+
+struct process *kind_fork(const struct run_context *context, const struct step *step,
+                          const char *tag, const struct process_handler *handler, void *owner,
+                          struct error *error) {
+  struct process_spec spec = {.work = child_main,
+                              .work_context = step,
+                              .tag = tag,
+                              .timeout_seconds = step->timeout_seconds};
+  return process_start(&context->process, &spec, handler, owner, error);
+}

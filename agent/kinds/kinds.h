@@ -1,0 +1,24 @@
+#ifndef AGENT_KINDS_KINDS_H
+#define AGENT_KINDS_KINDS_H
+
+#include "agent/kinds/kind.h"
+#include "wire/step.h"
+
+/* The kinds that are work, a row each; the first is what a step is that names none. Row(name) is
+   <name>_kind, in <name>.c. */
+#define KINDS(ROW)                                                                                 \
+  ROW(run)                                                                                         \
+  ROW(read_file)                                                                                   \
+  ROW(write_file)                                                                                  \
+  ROW(list_files)                                                                                  \
+  ROW(grep)                                                                                        \
+  ROW(directory_tree)
+
+#define KIND_DECLARE(name) extern const struct kind name##_kind;
+KINDS(KIND_DECLARE)
+#undef KIND_DECLARE
+
+/* Every kind, for step_parse; ended by NULL. */
+extern const struct step_kind *const kinds[];
+
+#endif

@@ -1,0 +1,47 @@
+#include "agent/files/listing.h"
+#include "agent/kinds/kinds.h"
+
+struct list_files {
+  unsigned max_depth;
+  unsigned sort_by; /* enum listing_order */
+  bool with_sizes;
+};
+
+static int work(const struct step *step, struct output *output, struct error *error) {
+  const struct list_files *self = step->fields;
+  struct listing_result result;
+  if (listing_write(step->target, self->max_depth, (enum listing_order)self->sort_by,
+                    self->with_sizes, &output->content, &result, error) != 0)
+    return -1;
+  if (result.is_cut)
+    kind_warn(output, "directory truncated at %zu entries", result.entries);
+  kind_warn_missed(output, result.missed);
+  return 0;
+}
+
+static const char *const orders[] = {
+    [LISTING_BY_NAME] = "name", [LISTING_BY_SIZE] = "size", [LISTING_BY_MTIME] = "mtime", NULL};
+
+static const struct step_field fields[] = {
+    {.name = "maxDepth",
+     .type = &step_field_count,
+     .offset = offsetof(struct list_files, max_depth),
+     .fallback = 1},
+    {.name = "sortBy",
+     .type = &step_field_choice,
+     .offset = offsetof(struct list_files, sort_by),
+     .choices = orders},
+    {.name = "withSizes",
+     .type = &step_field_flag,
+     .offset = offsetof(struct list_files, with_sizes),
+     .fallback = true},
+};
+
+const struct kind list_files_kind = {.wire = {.name = "listFiles",
+                                              .target = "path",
+                                              .fields = fields,
+                                              .field_count = sizeof fields / sizeof *fields,
+                                              .size = sizeof(struct list_files)},
+                                     .start = kind_fork,
+                                     .work = work,
+                                     .has_content = true};

@@ -1,0 +1,27 @@
+#include "agent/files/regular_file.h"
+#include "agent/kinds/kinds.h"
+
+static int work(const struct step *step, struct output *output, struct error *error) {
+  return regular_file_cut(step->target, step->fields, &output->content, error);
+}
+
+static const struct step_field fields[] = {
+    {.name = "startLine",
+     .type = &step_field_count,
+     .offset = offsetof(struct text_slice, start_line)},
+    {.name = "lineCount",
+     .type = &step_field_count,
+     .offset = offsetof(struct text_slice, line_count)},
+    {.name = "withLineNumbers",
+     .type = &step_field_flag,
+     .offset = offsetof(struct text_slice, numbered)},
+};
+
+const struct kind read_file_kind = {.wire = {.name = "readFile",
+                                             .target = "path",
+                                             .fields = fields,
+                                             .field_count = sizeof fields / sizeof *fields,
+                                             .size = sizeof(struct text_slice)},
+                                    .start = kind_fork,
+                                    .work = work,
+                                    .has_content = true};

@@ -1,0 +1,31 @@
+#include <fcntl.h>
+#include <signal.h>
+
+#include "agent/files/atomic_file.h"
+#include "agent/kinds/kinds.h"
+
+struct write_file {
+  struct step_bytes content;
+};
+
+static int work(const struct step *step, struct output *output, struct error *error) {
+  const struct write_file *self = step->fields;
+  (void)output;
+  (void)signal(SIGXFSZ, SIG_IGN); /* a file that is too large for its limit is an error, no end */
+  return atomic_file_write(AT_FDCWD, step->target, self->content.text, self->content.length, error);
+}
+
+static const struct step_field fields[] = {
+    {.name = "content",
+     .type = &step_field_bytes,
+     .offset = offsetof(struct write_file, content),
+     .required = true},
+};
+
+const struct kind write_file_kind = {.wire = {.name = "writeFile",
+                                              .target = "path",
+                                              .fields = fields,
+                                              .field_count = sizeof fields / sizeof *fields,
+                                              .size = sizeof(struct write_file)},
+                                     .start = kind_fork,
+                                     .work = work};

@@ -1,0 +1,178 @@
+#include "agent/startup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/redis/url.h"
+#include "base/memory.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */
+#endif
+
+/* A descriptor that reads as empty. Where there is no /dev/null (a bare chroot), a pipe that nobody
+   writes to does the same. */
+static int open_empty(void) {
+  int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (fd >= 0)
+    return fd;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return -1;
+  close(ends[1]);
+  return ends[0];
+}
+
+/* Opens what is closed of 0, 1 and 2: a descriptor of ours that happened to be one of them would be
+   lost when a child gets its own. Returns the one that is behind them, or -1. */
+static int open_empty_above_standard(void) {
+  int fd;
+  while ((fd = open_empty()) >= 0 && fd <= STDERR_FILENO)
+    (void)fcntl(fd, F_SETFD, 0);
+  return fd;
+}
+
+static void close_inherited_on_exec(void) {
+  if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
+    return;
+  DIR *fds = opendir("/proc/self/fd"); /* kernel before 5.11 */
+  if (fds == NULL)
+    return;
+  for (const struct dirent *entry; (entry = readdir(fds)) != NULL;) {
+    int fd = (int)strtol(entry->d_name, NULL, 10);
+    if (fd > STDERR_FILENO)
+      (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  closedir(fds);
+}
+
+/* What rt_sigaction(2) takes and gives: the libraries' sigaction refuses the signals that they keep
+   for threads, which a parent may have left ignored. */
+struct kernel_sigaction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)(void);
+  unsigned long mask[2];
+};
+
+#define KERNEL_SIGNALS 64
+#define KERNEL_MASK_SIZE 8
+
+static bool is_ignored(int signal) {
+  struct kernel_sigaction action = {0};
+  return syscall(SYS_rt_sigaction, signal, NULL, &action, KERNEL_MASK_SIZE) == 0 &&
+         action.handler == SIG_IGN;
+}
+
+/* All signals are blocked, and none is ignored or has a handler: a child only has to empty its
+   mask. SIGHUP that was ignored (nohup) stays an order to nobody. */
+static int take_signals(void) {
+  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+  sigset_t all;
+  sigset_t read_here;
+  sigfillset(&all);
+  sigemptyset(&read_here);
+  sigaddset(&read_here, SIGCHLD);
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+    if (orders[i] != SIGHUP || !is_ignored(SIGHUP))
+      sigaddset(&read_here, orders[i]);
+  (void)sigprocmask(SIG_SETMASK, &all, NULL);
+  static const struct kernel_sigaction as_new;
+  for (int signal = 1; signal <= KERNEL_SIGNALS; signal++)
+    if (is_ignored(signal))
+      (void)syscall(SYS_rt_sigaction, signal, &as_new, NULL, KERNEL_MASK_SIZE);
+  return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static int fail(struct startup *self, struct error *error, const char *what) {
+  (void)error_set(error, "%s: %s", what, strerror(errno));
+  startup_release(self);
+  return -1;
+}
+
+int startup_init(struct startup *self, struct error *error) {
+  *self = (struct startup){.spawn = {.stdin_fd = -1}, .signal_fd = -1};
+  if ((self->spawn.stdin_fd = open_empty_above_standard()) < 0)
+    return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
+  close_inherited_on_exec();
+  if (prctl(PR_SET_DUMPABLE, 0) != 0)
+    return fail(self, error, "prctl");
+  /* Some emulators know no subreapers. The first process of a container gets its orphans anyway. */
+  self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
+  /* A step that leaves something in the background keeps two pipes open here. */
+  if (getrlimit(RLIMIT_NOFILE, &self->spawn.open_files) != 0)
+    return fail(self, error, "getrlimit");
+  struct rlimit raised = self->spawn.open_files;
+  raised.rlim_cur = raised.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &raised);
+  if ((self->signal_fd = take_signals()) < 0)
+    return fail(self, error, "signalfd");
+  return 0;
+}
+
+void startup_release(struct startup *self) {
+  if (self->spawn.stdin_fd >= 0)
+    close(self->spawn.stdin_fd);
+  if (self->signal_fd >= 0)
+    close(self->signal_fd);
+}
+
+/* The directory of the running program: as the kernel knows it, or, where /proc is not mounted, as
+   it was executed. False when it is not known. */
+static bool own_directory(char *out, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", out, size - 1);
+  if (length > 0) {
+    out[length] = '\0';
+  } else {
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    if (path == NULL || realpath(path, out) == NULL)
+      return false;
+  }
+  char *slash = strrchr(out, '/');
+  if (slash != NULL)
+    *slash = '\0';
+  return slash != NULL;
+}
+
+void startup_offer_tools(void) {
+  char directory[PATH_MAX];
+  char tools[PATH_MAX + sizeof "/python/bin"];
+  struct stat stat_buffer;
+  if (!own_directory(directory, sizeof directory))
+    return;
+  (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
+  if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
+    return;
+  if (strchr(directory, ':') != NULL)
+    return; /* PATH has no way to say it */
+  const char *path = getenv("PATH");
+  char *extended;
+  if (asprintf(&extended, "%s:%s", tools,
+               path != NULL && path[0] != '\0' ? path : SPAWN_DEFAULT_PATH) < 0)
+    memory_exhausted("a buffer");
+  (void)setenv("PATH", extended, 1);
+  free(extended);
+}
+
+void startup_hide_credentials(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    redis_url_redact(argv[i]);
+  static const char name[] = "REDIS_URL=";
+  for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+    if (strncmp(*entry, name, sizeof name - 1) == 0)
+      memset(*entry + sizeof name - 1, '*', strlen(*entry + sizeof name - 1));
+  (void)unsetenv("REDIS_URL");
+}

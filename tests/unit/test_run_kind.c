@@ -1,0 +1,159 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/process/process_tree.h"
+#include "tests/support/step_owner.h"
+
+/* Runs a step with these fields behind its id; returns what it wrote. */
+static const char *run(struct step_owner *owner, const char *fields) {
+  char json[1024];
+  snprintf(json, sizeof json, "{\"schemaVersion\":1,\"stepId\":\"s-1\",%s}", fields);
+  step_owner_start(owner, json);
+  step_owner_wait(owner);
+  return owner->output_content == NULL ? "" : owner->output_content;
+}
+
+/* The lines that `env` printed, each with a \n before and behind it. */
+static void has_line(const char *lines, const char *line, int expected) {
+  int count = 0;
+  size_t length = strlen(line);
+  for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1)
+    count += strncmp(at, line, length) == 0 && at[length] == '\n';
+  if (count != expected)
+    fail_msg("%d times %s in:\n%s", count, line, lines);
+}
+
+static int lines_that_begin(const char *lines, const char *name) {
+  int count = 0;
+  for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1)
+    count += strncmp(at, name, strlen(name)) == 0;
+  return count;
+}
+
+static void arguments_are_passed_as_they_are(void **state) {
+  struct step_owner *owner = *state;
+  const char *out = run(owner, "\"command\":\"printf\",\"args\":[\"[%s]\",\"a b\",\"\",\"*\"]");
+  assert_string_equal(out, "[a b][][*]\n");
+  assert_string_equal(run(owner, "\"command\":\"echo\""), "\n");
+  assert_string_equal(run(owner, "\"command\":\"echo\",\"args\":null"), "\n");
+}
+
+static void agents_environment_is_inherited(void **state) {
+  struct step_owner *owner = *state;
+  const char *lines = run(owner, "\"command\":\"env\"");
+  has_line(lines, owner->variable, 1);
+  has_line(lines, "PATH=/usr/bin:/bin", 1);
+}
+
+static void job_and_step_are_told(void **state) {
+  struct step_owner *owner = *state;
+  owner->context.agent_tag = "1-99";
+  const char *lines = run(owner, "\"command\":\"env\"");
+  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
+  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
+  has_line(lines, PROCESS_TREE_TAG "=1-99-1", 1);
+  lines = run(owner, "\"command\":\"env\"");
+  has_line(lines, PROCESS_TREE_TAG "=1-99-2", 1); /* each step has its own */
+}
+
+static void environment_of_the_step_wins(void **state) {
+  struct step_owner *owner = *state;
+  static char was[] = "WHO=agent";
+  static char longer[] = "WHOEVER=agent";
+  owner->environment[2] = was;
+  owner->environment[3] = longer;
+  const char *lines =
+      run(owner, "\"command\":\"env\",\"env\":{\"WHO\":\"step=x\",\"NEW\":\"\",\"W\":\"1\"}");
+  has_line(lines, "WHO=step=x", 1);
+  has_line(lines, "NEW=", 1);
+  has_line(lines, "W=1", 1);
+  has_line(lines, "WHOEVER=agent", 1);
+  assert_int_equal(lines_that_begin(lines, "WHO="), 1);
+}
+
+static void what_the_agent_sets_cannot_be_overruled(void **state) {
+  struct step_owner *owner = *state;
+  owner->context.agent_tag = "1-99";
+  static char inherited[] = PROCESS_TREE_TAG "=outer";
+  static char job[] = "SANDBOX_JOB_ID=outer";
+  owner->environment[2] = inherited;
+  owner->environment[3] = job;
+  const char *lines = run(owner, "\"command\":\"env\",\"env\":{\"SANDBOX_STEP_ID\":\"x\","
+                                 "\"" PROCESS_TREE_TAG "\":\"x\"}");
+  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
+  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
+  has_line(lines, PROCESS_TREE_TAG "=1-99-1", 1);
+  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
+}
+
+static void path_of_the_step_finds_the_command(void **state) {
+  struct step_owner *owner = *state;
+  char path[64];
+  snprintf(path, sizeof path, "%s/only-here", owner->directory.path);
+  FILE *file = fopen(path, "we");
+  fputs("#!/bin/sh\necho found\n", file);
+  fclose(file);
+  chmod(path, 0755);
+  char fields[128];
+  snprintf(fields, sizeof fields, "\"command\":\"only-here\",\"env\":{\"PATH\":\"%s\"}",
+           owner->directory.path);
+  assert_string_equal(run(owner, fields), "found\n");
+  (void)run(owner, "\"command\":\"only-here\"");
+  assert_int_equal(owner->result.exit_code, -1);
+}
+
+static void the_step_names_its_directory(void **state) {
+  struct step_owner *owner = *state;
+  char fields[128];
+  char expected[64];
+  snprintf(fields, sizeof fields, "\"command\":\"pwd\",\"workingDirectory\":\"%s\"",
+           owner->directory.path);
+  snprintf(expected, sizeof expected, "%s\n", owner->directory.path);
+  assert_string_equal(run(owner, fields), expected);
+  (void)run(owner, "\"command\":\"pwd\",\"workingDirectory\":\"/no/such/place\"");
+  assert_int_equal(owner->result.exit_code, -1);
+  assert_non_null(strstr(owner->error_message, "/no/such/place"));
+}
+
+/* /work where there is one, else where the agent is: what holds here is looked up here. */
+static void without_a_directory_there_is_a_default(void **state) {
+  struct step_owner *owner = *state;
+  struct stat work;
+  char *own = getcwd(NULL, 0);
+  bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
+  char expected[512];
+  snprintf(expected, sizeof expected, "%s\n", there ? "/work" : own);
+  assert_string_equal(run(owner, "\"command\":\"/bin/pwd\""), expected);
+  free(own);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(arguments_are_passed_as_they_are, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(agents_environment_is_inherited, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(job_and_step_are_told, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(environment_of_the_step_wins, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_the_agent_sets_cannot_be_overruled, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(path_of_the_step_finds_the_command, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_step_names_its_directory, step_owner_set_up,
+                                      step_owner_tear_down),
+      cmocka_unit_test_setup_teardown(without_a_directory_there_is_a_default, step_owner_set_up,
+                                      step_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("run", tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/engine/run_log.h"
+#include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
+
+enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
+
+struct trial {
+  struct log log;
+  int read_fd;
+};
+
+static int set_up(void **state) {
+  static struct trial trial;
+  int ends[2];
+  /* A packet per write: one line is one packet. */
+  assert_int_equal(pipe2(ends, O_CLOEXEC | O_DIRECT | O_NONBLOCK), 0);
+  trial = (struct trial){.log = {.job = "j", .fd = ends[1]}, .read_fd = ends[0]};
+  *state = &trial;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *trial = *state;
+  char byte;
+  assert_int_equal(read(trial->read_fd, &byte, 1), -1); /* every line was asked for */
+  assert_int_equal(close(trial->log.fd), 0);
+  assert_int_equal(close(trial->read_fd), 0);
+  return 0;
+}
+
+static void expect(struct trial *trial, const char *line) {
+  char text[2000];
+  ssize_t length = read(trial->read_fd, text, sizeof text - 1);
+  assert_true(length > TIME_LENGTH);
+  text[length] = '\0';
+  assert_string_equal(text + TIME_LENGTH, line);
+}
+
+/* `git status`, in 12 ms, with nothing left behind. */
+static struct run_report report(int exit_code, const char *message) {
+  return (struct run_report){
+      .result = {.exit_code = exit_code,
+                 .duration_ms = 12,
+                 .error_message = message,
+                 .error_message_length = message == NULL ? 0 : strlen(message)},
+      .holder = ""};
+}
+
+static void done(const struct trial *trial, struct run_report report) {
+  char id[] = "11111111-2222-3333-4444-555555555555";
+  char command[] = "git";
+  char argument[] = "status";
+  char *args[] = {argument, NULL};
+  struct run fields = {.args = args};
+  const struct step step = {
+      .step_id = id, .kind = &run_kind.wire, .target = command, .fields = &fields};
+  run_log_done(&trial->log, &step, &report);
+}
+
+static void success_is_information(void **state) {
+  struct trial *trial = *state;
+  done(trial, report(0, NULL));
+  expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `git status`\n");
+}
+
+static void a_commands_own_last_words_are_not_repeated(void **state) {
+  struct trial *trial = *state;
+  done(trial, report(3, "fatal: not a git repository"));
+  expect(trial, "WARN  job=j step=11111111 exit=3 in 12ms `git status`\n");
+}
+
+static void the_agents_own_word_is_told(void **state) {
+  struct trial *trial = *state;
+  struct run_report told = report(-1, "timed out after 1sand no more");
+  told.result.error_message_length = strlen("timed out after 1s"); /* no NUL is needed */
+  done(trial, told);
+  expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`: timed out after 1s\n");
+}
+
+static void without_a_word_there_is_none(void **state) {
+  struct trial *trial = *state;
+  done(trial, report(-1, NULL));
+  expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`\n");
+}
+
+static void a_file_kind_has_its_kind_path_and_reason(void **state) {
+  struct trial *trial = *state;
+  char id[] = "11111111-2222-3333-4444-555555555555";
+  char path[] = "src/a.c";
+  const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
+  struct run_report told = report(1, "file not found: src/a.c");
+  run_log_done(&trial->log, &step, &told);
+  expect(trial, "WARN  job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
+                "file not found: src/a.c\n");
+  told = report(0, NULL);
+  run_log_done(&trial->log, &step, &told);
+  expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
+}
+
+static void what_a_step_leaves_behind_has_lines_of_its_own(void **state) {
+  struct trial *trial = *state;
+  struct run_report left = report(0, NULL);
+  left.holder = "pid 42 (sleep)";
+  left.survivors = 2;
+  done(trial, left);
+  expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `git status`\n");
+  expect(trial,
+         "WARN  job=j step=11111111 pid 42 (sleep) still holds its output in the background; "
+         "what it prints from now on is dropped\n");
+  expect(trial, "WARN  job=j step=11111111 2 processes survive SIGKILL\n");
+}
+
+static void refused(const struct trial *trial, const char *payload) {
+  struct error error;
+  (void)error_set(&error, "kind: expected one of run, shutdown, cancel");
+  run_log_refused(&trial->log, "s", &error, payload, strlen(payload));
+}
+
+#define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown, cancel; payload: "
+
+static void a_payload_is_shown(void **state) {
+  struct trial *trial = *state;
+  refused(trial, "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}");
+  expect(trial, REFUSED "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}\n");
+  refused(trial, "");
+  expect(trial, REFUSED "\n");
+}
+
+static void of_a_long_one_the_beginning(void **state) {
+  struct trial *trial = *state;
+  char payload[202] = "";
+  char expected[400];
+  memset(payload, 'x', 200);
+  (void)snprintf(expected, sizeof expected, REFUSED "%s\n", payload);
+  refused(trial, payload);
+  expect(trial, expected);
+  (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+  payload[200] = 'y';
+  refused(trial, payload);
+  expect(trial, expected);
+}
+
+static void values_of_env_are_never_shown(void **state) {
+  struct trial *trial = *state;
+  static const struct {
+    const char *payload;
+    const char *shown;
+  } rows[] = {
+      {"{\"stepId\":\"s\",\"env\":{\"TOKEN\":\"secret\"}", "{\"stepId\":\"s\",\"..."},
+      {"{\"Env\" : {\"TOKEN\":\"secret\"}", "{\"..."},
+      {"{'env': {'TOKEN': 'secret'}}", "{'..."},
+      {"env=TOKEN=secret", "..."},
+      {"{\"\\u0065nv\":{\"TOKEN\":\"secret\"}}", "{\"..."},
+      {"{\"e\\U006Ev\":{\"TOKEN\":\"secret\"}}", "{\"e..."},
+      {"{\"environment\":1,\"my_env\":2,\"env2\":3}",
+       "{\"environment\":1,\"my_env\":2,\"env2\":3}"},
+      {"{\"en", "{\"en"},
+      {"{\"env", "{\"..."},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[400];
+    refused(trial, rows[i].payload);
+    (void)snprintf(expected, sizeof expected, REFUSED "%s\n", rows[i].shown);
+    expect(trial, expected);
+  }
+}
+
+static void nor_where_the_beginning_ends_in_the_name(void **state) {
+  struct trial *trial = *state;
+  for (size_t before = 196; before <= 200; before++) {
+    char payload[400] = "";
+    char expected[600];
+    memset(payload, ' ', before);
+    (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+    strcat(payload, "env\":{\"TOKEN\":\"secret\"}}");
+    refused(trial, payload);
+    expect(trial, expected);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(success_is_information, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_commands_own_last_words_are_not_repeated, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(the_agents_own_word_is_told, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(without_a_word_there_is_none, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_a_step_leaves_behind_has_lines_of_its_own, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(a_payload_is_shown, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(of_a_long_one_the_beginning, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(values_of_env_are_never_shown, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(nor_where_the_beginning_ends_in_the_name, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("step_log", tests, NULL, NULL);
+}
