@@ -36,11 +36,11 @@ static const char *const patterns[] = {"TransactionScope", "TODO|FIXME|HACK",
                                        "\\b\\w+Exception\\b"};
 enum { PATTERNS = sizeof patterns / sizeof *patterns, BESIDE_GNU = 0, BESIDE_RIPGREP = 1 };
 
-static const char *const left_out[] = {
+static const char *const default_excludes[] = {
     ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
     "build", ".next",        ".nuxt", "coverage", ".terraform", "vendor", "__pycache__",
 };
-enum { LEFT_OUT = sizeof left_out / sizeof *left_out };
+enum { LEFT_OUT = sizeof default_excludes / sizeof *default_excludes };
 
 struct grep_bench {
   struct rig rig;
@@ -174,8 +174,10 @@ static void *begin(void) {
     fail_msg("no directory %s", self->tree);
   (void)snprintf(self->found, sizeof self->found, "%s.found", self->tree);
   for (size_t i = 0; i < LEFT_OUT; i++) {
-    (void)snprintf(self->for_gnu[i], sizeof self->for_gnu[i], "--exclude-dir=%s", left_out[i]);
-    (void)snprintf(self->for_ripgrep[i], sizeof self->for_ripgrep[i], "-g!%s/", left_out[i]);
+    (void)snprintf(self->for_gnu[i], sizeof self->for_gnu[i], "--exclude-dir=%s",
+                   default_excludes[i]);
+    (void)snprintf(self->for_ripgrep[i], sizeof self->for_ripgrep[i], "-g!%s/",
+                   default_excludes[i]);
   }
   (void)source_tree_make(self->tree, FILES, SOURCE_TREE_SEED);
   /* GNU grep decides by it what a character is. */

@@ -14,7 +14,7 @@
 
 #include "inject/copy_bytes.h"
 #include "inject/copy_tree.h"
-#include "inject/place.h"
+#include "inject/staged_file.h"
 
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
@@ -152,8 +152,8 @@ static int refuse_noexec(const struct injection *self, int fd) {
 }
 
 /* Fills the hidden file, and looks whether it is what it should be. */
-static int fill(struct injection *self, struct place *place, int program, off_t size) {
-  if (copy_bytes(program, place->fd, size) != 0 || place_seal(place, PROGRAM_MODE) != 0)
+static int fill(struct injection *self, struct staged_file *place, int program, off_t size) {
+  if (copy_bytes(program, place->fd, size) != 0 || staged_file_seal(place, PROGRAM_MODE) != 0)
     return failed(self, "write", self->path, errno);
   int same = copy_bytes_same(program, place->fd, size);
   if (same < 0)
@@ -165,11 +165,11 @@ static int fill(struct injection *self, struct place *place, int program, off_t 
   return 0;
 }
 
-static int begin(struct injection *self, struct place *place) {
-  *place = (struct place){.parent_fd = -1, .fd = -1};
+static int begin(struct injection *self, struct staged_file *place) {
+  *place = (struct staged_file){.parent_fd = -1, .fd = -1};
   if (is_directory(self->path)) /* before the tools change anything */
     return failed(self, "replace", self->path, EISDIR);
-  int result = place_begin(place, self->directory, self->name, false);
+  int result = staged_file_begin(place, self->directory, self->name, false);
   int error = errno;
   if (place->parent_fd >= 0 && refuse_noexec(self, place->parent_fd) != 0)
     return -1;
@@ -197,8 +197,8 @@ static bool contains(int outer, const char *inner) {
 }
 
 /* Copies the directory `tools` into a hidden one beside the program; nothing when there is none. */
-static int prepare_tools(struct injection *self, struct place *place, const char *tools) {
-  *place = (struct place){.parent_fd = -1, .fd = -1};
+static int prepare_tools(struct injection *self, struct staged_file *place, const char *tools) {
+  *place = (struct staged_file){.parent_fd = -1, .fd = -1};
   int from = open(tools, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (from < 0)
     return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", tools, errno);
@@ -213,11 +213,11 @@ static int prepare_tools(struct injection *self, struct place *place, const char
                    self->path, tools);
     result = -1;
   } else {
-    result = place_begin(place, self->directory, name, true);
+    result = staged_file_begin(place, self->directory, name, true);
     if (result == 0)
       result = copy_tree(from, place->fd, where, sizeof self->tools_path);
     if (result == 0)
-      result = place_seal(place, DIRECTORY_MODE);
+      result = staged_file_seal(place, DIRECTORY_MODE);
     if (result != 0)
       result = failed(self, "copy to", where, errno);
   }
@@ -226,20 +226,20 @@ static int prepare_tools(struct injection *self, struct place *place, const char
 }
 
 /* The program takes its place last: who waits for it finds the tools already there. */
-static int commit(struct injection *self, struct place *program, struct place *tools) {
+static int commit(struct injection *self, struct staged_file *program, struct staged_file *tools) {
   bool has_tools = tools->pending;
-  if (has_tools && place_commit(tools) != 0)
+  if (has_tools && staged_file_commit(tools) != 0)
     return failed(self, "copy to", self->tools_path, errno);
-  if (place_commit(program) == 0)
+  if (staged_file_commit(program) == 0)
     return 0;
   int error = errno;
   if (has_tools)
-    place_revert(tools);
+    staged_file_revert(tools);
   return failed(self, "rename a file to", self->path, error);
 }
 
 /* A main container often runs as another user than the one that injects. */
-static void say_success(const struct injection *self, const struct place *place, off_t size) {
+static void say_success(const struct injection *self, const struct staged_file *place, off_t size) {
   struct stat directory;
   bool closed = fstat(place->parent_fd, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
   char mode[80] = "";
@@ -251,8 +251,8 @@ static void say_success(const struct injection *self, const struct place *place,
 }
 
 static int inject(struct injection *self, int program, const char *tools) {
-  struct place place;
-  struct place tools_place = {.parent_fd = -1, .fd = -1};
+  struct staged_file place;
+  struct staged_file tools_place = {.parent_fd = -1, .fd = -1};
   struct stat stat_buffer;
   if (fstat(program, &stat_buffer) != 0)
     return failed(self, "read the program for", self->path, errno);
@@ -265,8 +265,8 @@ static int inject(struct injection *self, int program, const char *tools) {
     result = commit(self, &place, &tools_place);
   if (result == 0)
     say_success(self, &place, stat_buffer.st_size);
-  place_release(&tools_place);
-  place_release(&place);
+  staged_file_release(&tools_place);
+  staged_file_release(&place);
   return result;
 }
 

@@ -1,4 +1,4 @@
-#include "agent/files/tree_text.h"
+#include "agent/files/tree/tree_render.h"
 #include "agent/kinds/kinds.h"
 
 struct directory_tree {
@@ -8,9 +8,9 @@ struct directory_tree {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct directory_tree *self = step->fields;
-  struct tree_text tree;
-  if (tree_text_write(&tree, step->target, self->max_depth,
-                      (const char *const *)self->exclude_globs, &output->content, error) != 0)
+  struct tree_render tree;
+  if (tree_render_write(&tree, step->target, self->max_depth,
+                        (const char *const *)self->exclude_globs, &output->content, error) != 0)
     return -1;
   if (tree.cut)
     kind_warn(output, "directory tree truncated at %zu entries", tree.entries);

@@ -1,4 +1,4 @@
-#include "agent/files/search.h"
+#include "agent/files/grep/search.h"
 #include "agent/kinds/kinds.h"
 
 struct grep {

@@ -1,4 +1,4 @@
-#include "agent/files/listing.h"
+#include "agent/files/tree/listing.h"
 #include "agent/kinds/kinds.h"
 
 struct list_files {

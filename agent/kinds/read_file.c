@@ -1,4 +1,4 @@
-#include "agent/files/regular_file.h"
+#include "agent/files/access/regular_file.h"
 #include "agent/kinds/kinds.h"
 
 static int work(const struct step *step, struct output *output, struct error *error) {
@@ -8,20 +8,20 @@ static int work(const struct step *step, struct output *output, struct error *er
 static const struct step_field fields[] = {
     {.name = "startLine",
      .type = &step_field_count,
-     .offset = offsetof(struct text_slice, start_line)},
+     .offset = offsetof(struct line_range, start_line)},
     {.name = "lineCount",
      .type = &step_field_count,
-     .offset = offsetof(struct text_slice, line_count)},
+     .offset = offsetof(struct line_range, line_count)},
     {.name = "withLineNumbers",
      .type = &step_field_flag,
-     .offset = offsetof(struct text_slice, numbered)},
+     .offset = offsetof(struct line_range, numbered)},
 };
 
 const struct kind read_file_kind = {.wire = {.name = "readFile",
                                              .target = "path",
                                              .fields = fields,
                                              .field_count = sizeof fields / sizeof *fields,
-                                             .size = sizeof(struct text_slice)},
+                                             .size = sizeof(struct line_range)},
                                     .start = kind_fork,
                                     .work = work,
                                     .has_content = true};

@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "agent/files/atomic_file.h"
+#include "agent/files/access/atomic_file.h"
 #include "agent/kinds/kinds.h"
 
 struct write_file {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/glob.h"
-#include "agent/files/glob_text.h"
+#include "agent/files/glob/glob.h"
+#include "agent/files/glob/glob_text.h"
 #include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

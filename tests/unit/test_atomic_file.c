@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/atomic_file.h"
+#include "agent/files/access/atomic_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
 
@@ -196,18 +196,17 @@ static void the_limit_is_to_the_byte(void **state) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
   struct stat file;
-  char *content = calloc(1, ATOMIC_FILE_MOST + 1);
+  char *content = calloc(1, ATOMIC_FILE_MAX + 1);
   assert_non_null(content);
   tree_write(tree, "file", "old", 0644);
-  assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MOST + 1, &error), -1);
+  assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MAX + 1, &error), -1);
   assert_string_equal(error.text, "content exceeds 10 MB limit");
   tree_expect(tree, "file", "old", 0644);
-  assert_int_equal(atomic_file_write(tree->fd, "a/file", content, ATOMIC_FILE_MOST + 1, &error),
-                   -1);
+  assert_int_equal(atomic_file_write(tree->fd, "a/file", content, ATOMIC_FILE_MAX + 1, &error), -1);
   assert_false(tree_has(tree, "a"));
-  write_bytes(tree, "file", content, ATOMIC_FILE_MOST);
+  write_bytes(tree, "file", content, ATOMIC_FILE_MAX);
   assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
-  assert_int_equal(file.st_size, ATOMIC_FILE_MOST);
+  assert_int_equal(file.st_size, ATOMIC_FILE_MAX);
   free(content);
 }
 

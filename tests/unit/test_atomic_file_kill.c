@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/atomic_file.h"
+#include "agent/files/access/atomic_file.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
 
@@ -151,14 +151,14 @@ static void killed_while_it_writes_through_a_link(void **state) {
 /* One more step of the same: what is left behind is itself taken over by one that is killed. */
 static void killed_while_it_clears_up(void **state) {
   const struct tree *tree = *state;
-  int draft_calls = 0;
+  int temp_file_calls = 0;
   old_file(tree);
   do
-    assert_true(kill_in_call(tree, "a/file", ++draft_calls));
+    assert_true(kill_in_call(tree, "a/file", ++temp_file_calls));
   while (tree_count(tree, "a") == 1);
   for (int calls = 1; calls < CALLS_MOST; calls++) {
     old_file(tree);
-    assert_true(kill_in_call(tree, "a/file", draft_calls));
+    assert_true(kill_in_call(tree, "a/file", temp_file_calls));
     assert_int_equal(tree_count(tree, "a"), 2);
     if (!kill_in_call(tree, "a/file", calls))
       break;

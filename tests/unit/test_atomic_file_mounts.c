@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "agent/files/atomic_file.h"
-#include "agent/files/regular_file.h"
+#include "agent/files/access/atomic_file.h"
+#include "agent/files/access/regular_file.h"
 #include "tests/support/injection.h"
 
 enum { LONG = 1 << 20 };
@@ -23,7 +23,7 @@ enum { LONG = 1 << 20 };
 static void expect_content(struct injection *self, const char *name, const char *expected) {
   struct error error = {.text = ""};
   struct buffer content = {0};
-  (void)regular_file_cut(injection_path(self, "%s", name), &(struct text_slice){0}, &content,
+  (void)regular_file_cut(injection_path(self, "%s", name), &(struct line_range){0}, &content,
                          &error);
   assert_string_equal(error.text, "");
   assert_int_equal(content.length, strlen(expected));
@@ -118,12 +118,12 @@ static void files_are_read_and_written_without_proc(void **state) {
   struct error error = {.text = ""};
   struct buffer content = {0};
   int fifo =
-      regular_file_cut(injection_path(self, "fifo"), &(struct text_slice){0}, &content, &error);
+      regular_file_cut(injection_path(self, "fifo"), &(struct line_range){0}, &content, &error);
   int written =
       atomic_file_write(AT_FDCWD, injection_path(self, "link"), "\xEF\xBB\xBFnew", 6, &error);
   int again = atomic_file_write(AT_FDCWD, injection_path(self, "link"), "newer", 5, &error);
   int result =
-      regular_file_cut(injection_path(self, "file"), &(struct text_slice){0}, &content, &error);
+      regular_file_cut(injection_path(self, "file"), &(struct line_range){0}, &content, &error);
   assert_int_equal(umount2("/proc", MNT_DETACH), 0);
   assert_int_equal(fifo, -1);
   assert_ptr_equal(strstr(error.text, "is a FIFO, not a regular file: "), error.text);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "agent/files/atomic_file.h"
-#include "agent/files/draft.h"
+#include "agent/files/access/atomic_file.h"
+#include "agent/files/access/temp_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
 
@@ -166,9 +166,9 @@ static void links_are_followed_where_the_kernel_does(void **state) {
 
 static int leave_a_draft(void *context, struct error *error) {
   const struct tree *tree = context;
-  struct draft draft;
+  struct temp_file draft;
   (void)error;
-  return draft_begin(&draft, tree->fd, "file", 0600); /* the child's end leaves it behind */
+  return temp_file_begin(&draft, tree->fd, "file", 0600); /* the child's end leaves it behind */
 }
 
 /* Each has a draft of its own, and what one left behind is not in the other's way. */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/directory.h"
+#include "agent/files/access/directory.h"
 #include "tests/support/tree.h"
 
 /* One of each kind. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/full_path.h"
+#include "agent/files/access/full_path.h"
 #include "tests/support/tree.h"
 
 static void check(const char *path, const char *expected, const char *name) {

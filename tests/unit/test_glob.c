@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/glob.h"
+#include "agent/files/glob/glob.h"
 
 /* Each path is a whole one; a "/" at its end makes it a directory. */
 static bool fits(const char *text, const char *path) {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/glob_names.h"
+#include "agent/files/glob/glob_names.h"
 
 /* Names are parted by a space. */
 struct row {

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "agent/files/glob.h"
-#include "agent/files/glob_text.h"
+#include "agent/files/glob/glob.h"
+#include "agent/files/glob/glob_text.h"
 
 static void what_belongs_together_is_one_unit(void **state) {
   (void)state;

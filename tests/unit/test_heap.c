@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/heap.h"
+#include "agent/files/tree/heap.h"
 
 static int by_number(const void *one, const void *other) {
   const unsigned *a = one;

@@ -14,8 +14,8 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "agent/files/listing.h"
-#include "agent/files/walk.h"
+#include "agent/files/tree/listing.h"
+#include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
 #include "tests/support/tree.h"
@@ -313,7 +313,7 @@ static void check_thousand(const struct tree *tree, enum listing_order order, in
   char *json = list(tree->path, (struct wish){.max_depth = 2, .order = order}, &cut);
   assert_int_equal(cut, expected_cut);
   cJSON *entries = cJSON_Parse(json);
-  assert_int_equal(cJSON_GetArraySize(entries), count < LISTING_MOST ? count : LISTING_MOST);
+  assert_int_equal(cJSON_GetArraySize(entries), count < LISTING_MAX ? count : LISTING_MAX);
   int i = 0;
   const cJSON *entry;
   cJSON_ArrayForEach(entry, entries) {
@@ -352,7 +352,7 @@ static void a_long_text_ends_early(void **state) {
   memset(name, 1, sizeof name - 1);
   name[sizeof name - 1] = '\0';
   tree_make_directory(tree, name, 0700);
-  make_files(tree, LISTING_MOST - 1);
+  make_files(tree, LISTING_MAX - 1);
   char path[PATH_MAX];
   int length = snprintf(path, sizeof path, "%s", tree->path);
   while ((size_t)length + sizeof name + 8 < sizeof path)
@@ -363,7 +363,7 @@ static void a_long_text_ends_early(void **state) {
   cJSON *entries = cJSON_Parse(json);
   assert_true(cJSON_IsArray(entries));
   assert_int_equal(cJSON_GetArraySize(entries), found.entries);
-  assert_in_range(found.entries, 1, LISTING_MOST - 1);
+  assert_in_range(found.entries, 1, LISTING_MAX - 1);
   assert_true(found.is_cut);
   cJSON_Delete(entries);
   free(json);

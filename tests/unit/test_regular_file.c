@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/regular_file.h"
+#include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
@@ -199,13 +199,13 @@ static int open_sized(const struct tree *tree, off_t size) {
 
 static void the_limit_is_to_the_byte(void **state) {
   const struct tree *tree = *state;
-  char *zeros = calloc(1, REGULAR_FILE_MOST);
+  char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
-  int fd = open_sized(tree, REGULAR_FILE_MOST);
-  expect_content(fd, zeros, REGULAR_FILE_MOST);
+  int fd = open_sized(tree, REGULAR_FILE_MAX);
+  expect_content(fd, zeros, REGULAR_FILE_MAX);
   close(fd);
   free(zeros);
-  fd = open_sized(tree, REGULAR_FILE_MOST + 1);
+  fd = open_sized(tree, REGULAR_FILE_MAX + 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(fd);
   fd = open_sized(tree, (off_t)1 << 40);
@@ -215,7 +215,7 @@ static void the_limit_is_to_the_byte(void **state) {
 
 static void growth_counts(void **state) {
   const struct tree *tree = *state;
-  int fd = open_sized(tree, REGULAR_FILE_MOST);
+  int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
   assert_true(writer >= 0);
   assert_int_equal(write(writer, "x", 1), 1);
@@ -251,7 +251,7 @@ static void a_file_without_a_name_is_read(void **state) {
   close(first);
 }
 
-static void expect_cut(const char *path, const struct text_slice *slice, const char *text) {
+static void expect_cut(const char *path, const struct line_range *slice, const char *text) {
   struct error error = {.text = ""};
   struct buffer content = {0};
   int descriptors = proc_fd_count(getpid());
@@ -265,13 +265,13 @@ static void expect_cut(const char *path, const struct text_slice *slice, const c
 
 static void lines_are_cut(void **state) {
   const struct tree *tree = *state;
-  const struct text_slice all = {0};
+  const struct line_range all = {0};
   char path[64];
   tree_write(tree, "text", "\xEF\xBB\xBFone\ntwo\n", 0644);
   tree_write(tree, "binary", "\xFF", 0644);
   (void)snprintf(path, sizeof path, "%s/text", tree->path);
   expect_cut(path, &all, "one\ntwo\n");
-  expect_cut(path, &(struct text_slice){2, 1, true}, "2\ttwo\n");
+  expect_cut(path, &(struct line_range){2, 1, true}, "2\ttwo\n");
   (void)snprintf(path, sizeof path, "%s/binary", tree->path);
   expect_cut(path, &all, "binary or non-UTF-8 content not supported");
   expect_cut("/nowhere", &all, "file not found: /nowhere");

@@ -16,8 +16,8 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "agent/files/left_out.h"
-#include "agent/files/search.h"
+#include "agent/files/grep/search.h"
+#include "agent/files/tree/default_excludes.h"
 #include "tests/support/no_jit.h"
 #include "tests/support/tree.h"
 

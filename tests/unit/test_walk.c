@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "agent/files/walk.h"
+#include "agent/files/tree/walk.h"
 #include "tests/support/tree.h"
 
 /* All entries, each with its kind as one letter, parted by spaces. */
@@ -44,9 +44,9 @@ static void check(const struct walk_entry *entry) {
   assert_int_equal(entry->kind == WALK_FILE, S_ISREG(stat.st_mode));
 }
 
-static struct listing list(const struct tree *tree, const char *const *left_out) {
+static struct listing list(const struct tree *tree, const char *const *default_excludes) {
   struct listing listing = {.text = ""};
-  struct walk *walk = walk_new(tree->fd, left_out, true);
+  struct walk *walk = walk_new(tree->fd, default_excludes, true);
   assert_non_null(walk);
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
@@ -96,7 +96,7 @@ static void no_link_is_followed(void **state) {
 
 static void directories_are_left_out_by_name(void **state) {
   const struct tree *tree = *state;
-  static const char *const left_out[] = {".git", "bin", NULL};
+  static const char *const default_excludes[] = {".git", "bin", NULL};
   tree_make_directory(tree, ".git", 0700);
   tree_write(tree, ".git/x", "", 0600);
   tree_make_directory(tree, "a", 0700);
@@ -104,7 +104,7 @@ static void directories_are_left_out_by_name(void **state) {
   tree_make_directory(tree, "binary", 0700);
   tree_write(tree, "a/bin/x", "", 0600);
   tree_write(tree, "binary/bin", "", 0600); /* a file */
-  assert_string_equal(list(tree, left_out).text, "d:a d:binary f:binary/bin");
+  assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
 static void who_asks_may_stay_out(void **state) {

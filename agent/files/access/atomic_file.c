@@ -1,0 +1,108 @@
+#include "agent/files/access/atomic_file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/files/access/line_range.h"
+#include "agent/files/access/regular_file.h"
+#include "agent/files/access/target.h"
+#include "agent/files/access/temp_file.h"
+
+static int put(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t n = write(fd, bytes, length);
+    if (n < 0 && errno != EINTR)
+      return -1;
+    if (n > 0) {
+      bytes += n;
+      length -= (size_t)n;
+    }
+  }
+  return 0;
+}
+
+/* A file that cannot be read shows no mark. */
+static bool is_marked(const struct target *target) {
+  struct error ignored;
+  char begin[LINE_RANGE_MARK_LENGTH];
+  int fd = regular_file_open(target->directory, target->name, &ignored);
+  if (fd < 0)
+    return false;
+  ssize_t n = pread(fd, begin, sizeof begin, 0);
+  close(fd);
+  return n > 0 && line_range_is_marked(begin, (size_t)n);
+}
+
+/* The mode comes last: a change of the owner takes bits of it away. */
+static int keep_rights(int fd, const struct stat *old) {
+  struct stat file;
+  if (fchown(fd, old->st_uid, old->st_gid) != 0)
+    (void)!fchown(fd, (uid_t)-1, old->st_gid);
+  if (fstat(fd, &file) != 0)
+    return -1;
+  mode_t mode = old->st_mode & 07777;
+  if (file.st_uid != old->st_uid || file.st_gid != old->st_gid)
+    mode &= ~(mode_t)(S_ISUID | S_ISGID);
+  if (file.st_gid != old->st_gid) /* as much as everybody has had */
+    mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
+  /* Some file systems have one mode for all, which must not be changed. */
+  return (file.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
+}
+
+static int fill(int fd, const struct target *target, const char *content, size_t length) {
+  bool marks = target->exists && !line_range_is_marked(content, length) && is_marked(target);
+  if (marks && put(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+    return -1;
+  if (put(fd, content, length) != 0)
+    return -1;
+  return target->exists ? keep_rights(fd, &target->file) : 0;
+}
+
+/* The words are chosen where errno alone would mislead. */
+static int fail(struct error *error, const char *path) {
+  if (errno == EWOULDBLOCK)
+    return error_set(error, "cannot write file (another process came in between): %s", path);
+  return error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+}
+
+static int fail_to_begin(const struct target *target, struct error *error, const char *path) {
+  if (!target->exists || errno == EWOULDBLOCK)
+    return fail(error, path);
+  return error_set(error, "cannot replace file (its directory takes no new one: %s): %s",
+                   strerror(errno), path);
+}
+
+static int fail_to_commit(struct error *error, const char *path) {
+  if (errno == EBUSY)
+    return error_set(error, "cannot replace file (it is a mount point): %s", path);
+  return fail(error, path);
+}
+
+static int replace(struct temp_file *draft, const struct target *target, const char *content,
+                   size_t length, struct error *error, const char *path) {
+  /* While it is written, nobody may read of the new content what the old mode forbids. */
+  if (temp_file_begin(draft, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
+    return fail_to_begin(target, error, path);
+  if (fill(draft->fd, target, content, length) != 0)
+    return fail(error, path);
+  if (temp_file_commit(draft, target->name) != 0)
+    return fail_to_commit(error, path);
+  return 0;
+}
+
+int atomic_file_write(int at, const char *path, const char *content, size_t length,
+                      struct error *error) {
+  if (length > ATOMIC_FILE_MAX)
+    return error_set(error, "content exceeds 10 MB limit");
+  struct target target;
+  if (target_find(&target, at, path, error) != 0)
+    return -1;
+  struct temp_file draft;
+  int result = replace(&draft, &target, content, length, error, path);
+  temp_file_release(&draft);
+  target_release(&target);
+  return result;
+}

@@ -1,0 +1,41 @@
+#include "agent/files/access/full_path.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+/* Appends the components of a path to `full`, each with a slash in front. Returns the end. */
+static char *append(char *full, const char *path) {
+  while (*path != '\0') {
+    size_t length = strcspn(path, "/");
+    if (length > 0 && (length > 1 || path[0] != '.')) {
+      *full++ = '/';
+      memcpy(full, path, length);
+      full += length;
+    }
+    path += length;
+    path += *path == '/';
+  }
+  return full;
+}
+
+char *full_path_new(const char *path, struct error *error) {
+  char current[PATH_MAX] = "";
+  if (path[0] != '/' && getcwd(current, sizeof current) == NULL) {
+    (void)error_set(error, "no current directory (%s) for: %s", strerror(errno), path);
+    return NULL;
+  }
+  char *full = memory_allocate(strlen(current) + strlen(path) + 3);
+  char *end = append(append(full, current), path);
+  if (end == full)
+    *end++ = '/';
+  *end = '\0';
+  return full;
+}
+
+const char *full_path_name(const char *full_path) {
+  return strrchr(full_path, '/') + 1;
+}

@@ -1,0 +1,106 @@
+#include "agent/files/access/regular_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+
+const char *regular_file_kind(mode_t mode) {
+  switch (mode & S_IFMT) {
+  case S_IFREG:
+    return "a regular file";
+  case S_IFDIR:
+    return "a directory";
+  case S_IFIFO:
+    return "a FIFO";
+  case S_IFSOCK:
+    return "a socket";
+  case S_IFCHR:
+    return "a character device";
+  case S_IFBLK:
+    return "a block device";
+  case S_IFLNK:
+    return "a symbolic link";
+  default:
+    return "of an unknown kind";
+  }
+}
+
+static int unreadable(struct error *error, const char *path) {
+  if (errno == ENOENT || errno == ENOTDIR)
+    return error_set(error, "file not found: %s", path);
+  return error_set(error, "cannot read file (%s): %s", strerror(errno), path);
+}
+
+static int check(int fd, const char *path, struct error *error) {
+  struct stat file;
+  if (fstat(fd, &file) != 0)
+    return unreadable(error, path);
+  if (!S_ISREG(file.st_mode))
+    return error_set(error, "is %s, not a regular file: %s", regular_file_kind(file.st_mode), path);
+  return 0;
+}
+
+/* Opens what was found. Where /proc cannot be used that takes the path again, and another look at
+   what it is. */
+static int open_found(int found, int at, const char *path, struct error *error) {
+  char self[64];
+  (void)snprintf(self, sizeof self, "/proc/self/fd/%d", found);
+  int fd = open(self, reading);
+  if (fd >= 0)
+    return fd;
+  fd = openat(at, path, reading);
+  if (fd < 0)
+    return unreadable(error, path);
+  if (check(fd, path, error) == 0)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+int regular_file_open(int at, const char *path, struct error *error) {
+  int found = openat(at, path, O_PATH | O_CLOEXEC);
+  if (found < 0)
+    return unreadable(error, path);
+  int fd = check(found, path, error) == 0 ? open_found(found, at, path, error) : -1;
+  close(found);
+  return fd;
+}
+
+int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error) {
+  /* One byte more tells a file that ends at the limit from one that goes on. Memory that is not
+     read into is never touched. */
+  const size_t room = REGULAR_FILE_MAX + 1;
+  char *bytes = buffer_space(content, room);
+  size_t filled = 0;
+  ssize_t n = 1;
+  while (filled < room && n != 0) {
+    n = read(fd, bytes + filled, room - filled);
+    if (n > 0)
+      filled += (size_t)n;
+    else if (n < 0 && errno != EINTR)
+      return unreadable(error, path);
+  }
+  if (filled == room)
+    return error_set(error, "file exceeds 1 MB limit");
+  content->length += filled;
+  return 0;
+}
+
+int regular_file_cut(const char *path, const struct line_range *slice, struct buffer *to,
+                     struct error *error) {
+  int fd = regular_file_open(AT_FDCWD, path, error);
+  if (fd < 0)
+    return -1;
+  struct buffer content = {0};
+  int result = regular_file_read(fd, path, &content, error);
+  if (result == 0)
+    result = line_range_cut(slice, content.bytes, content.length, to, error);
+  buffer_release(&content);
+  close(fd);
+  return result;
+}

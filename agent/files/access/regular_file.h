@@ -1,0 +1,40 @@
+#ifndef AGENT_FILES_ACCESS_REGULAR_FILE_H
+#define AGENT_FILES_ACCESS_REGULAR_FILE_H
+
+#include <sys/types.h>
+
+#include "agent/files/access/line_range.h"
+#include "base/buffer.h"
+#include "base/error.h"
+
+/*
+ * Reading a file that somebody else named: it may be a directory, a FIFO without a writer, a
+ * terminal, or grow while it is read. The path is resolved once; what is refused was not opened, so
+ * that a waiting writer of a FIFO goes on waiting and a device is not set going.
+ *
+ * What is missing, a directory on the way to it too, is `file not found: <path>`. Other errors name
+ * the reason first and the path last, where a long one is cut.
+ */
+
+/* The most that is read, in bytes. */
+#define REGULAR_FILE_MAX 1048576
+
+/* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
+   begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added.
+ */
+int regular_file_cut(const char *path, const struct line_range *slice, struct buffer *to,
+                     struct error *error);
+
+/* Opens for reading; a relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are
+   followed. Returns a descriptor that is the caller's, at its beginning, close-on-exec and
+   non-blocking (files of /proc may have nothing to read yet), or -1. */
+int regular_file_open(int at, const char *path, struct error *error);
+
+/* Adds what is between where the descriptor stands and the end; moves it there. What counts is what
+   was read, not what the size was said to be. `path` is for the error. */
+int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error);
+
+/* What a mode of stat(2) stands for: "a directory", "a FIFO", … */
+const char *regular_file_kind(mode_t mode);
+
+#endif

@@ -1,0 +1,162 @@
+#include "agent/files/access/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/files/access/regular_file.h"
+
+/* As many as the kernel follows. */
+#define LINKS_MOST 40
+
+/* PROC_SUPER_MAGIC of linux/magic.h, which musl's headers do not come with. */
+#define PROC_MAGIC 0x9fa0
+
+static int open_directory(int at, const char *path) {
+  return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Opens a directory below, made if it is missing, instead of the one that is open. */
+static int descend(int fd, const char *from, size_t length) {
+  char name[NAME_MAX + 1];
+  int below = -1;
+  errno = ENAMETOOLONG;
+  if (length < sizeof name) {
+    memcpy(name, from, length);
+    name[length] = '\0';
+    below = open_directory(fd, name);
+    if (below < 0 && errno == ENOENT && (mkdirat(fd, name, 0777) == 0 || errno == EEXIST))
+      below = open_directory(fd, name);
+  }
+  int descend_errno = errno;
+  close(fd);
+  errno = descend_errno;
+  return below;
+}
+
+/* Opens the directory that the path's last name is in, instead of the one that is open. */
+static int enter(struct target *self, int at, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  size_t length = strlen(name);
+  if (length == 0 || length >= sizeof self->name) {
+    errno = length > 0 ? ENAMETOOLONG : slash == NULL ? ENOENT : EISDIR;
+    return -1;
+  }
+  memcpy(self->name, name, length + 1);
+  int fd = open_directory(at, *path == '/' ? "/" : ".");
+  while (fd >= 0 && path < name) {
+    size_t part = strcspn(path, "/");
+    if (part > 0)
+      fd = descend(fd, path, part);
+    path += part + 1;
+  }
+  if (fd < 0)
+    return -1;
+  target_release(self);
+  self->directory = fd;
+  return 0;
+}
+
+/* The links of processes in /proc lead to open files. What they say is the name that the file has
+   had, or something else altogether, and must not be believed. */
+static bool says_the_truth(const struct target *self, int fd, const char *text) {
+  struct statfs where;
+  struct stat file;
+  struct stat named;
+  if (fstatfs(fd, &where) != 0 || where.f_type != PROC_MAGIC ||
+      fstatat(self->directory, self->name, &file, 0) != 0)
+    return true;
+  return fstatat(self->directory, text, &named, 0) == 0 && file.st_dev == named.st_dev &&
+         file.st_ino == named.st_ino;
+}
+
+static ssize_t read_link(const struct target *self, int fd, char text[PATH_MAX]) {
+  ssize_t length = readlinkat(fd, "", text, PATH_MAX);
+  if (length < 0)
+    return -1;
+  if (length == PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  text[length] = '\0';
+  if (says_the_truth(self, fd, text))
+    return length;
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+/* What is under the name. Returns the length of a symbolic link's text, 0 when it is none. */
+static ssize_t look(struct target *self, char text[PATH_MAX]) {
+  int fd = openat(self->directory, self->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  ssize_t length = fstat(fd, &self->file) == 0 ? 0 : -1;
+  if (length == 0 && S_ISLNK(self->file.st_mode))
+    length = read_link(self, fd, text);
+  int look_errno = errno;
+  close(fd);
+  errno = look_errno;
+  return length;
+}
+
+static int follow(struct target *self, int at, const char *path) {
+  char text[PATH_MAX];
+  for (int links = 0; links <= LINKS_MOST; links++) {
+    if (enter(self, at, path) != 0)
+      return -1;
+    ssize_t length = look(self, text);
+    if (length <= 0)
+      return (int)length;
+    at = self->directory;
+    path = text;
+  }
+  errno = ELOOP;
+  return -1;
+}
+
+/* Before anything is made the kernel says whether it would go there: it knows more of links than
+   their text, such as whose may be followed in /tmp. */
+static int ask_kernel(struct target *self, int at, const char *path) {
+  int fd = openat(at, path, O_PATH | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  int result = fstat(fd, &self->file);
+  close(fd);
+  return result;
+}
+
+static bool is_other_kind(const struct target *self) {
+  return self->exists && !S_ISREG(self->file.st_mode);
+}
+
+int target_find(struct target *self, int at, const char *path, struct error *error) {
+  *self = (struct target){.directory = -1};
+  int result = ask_kernel(self, at, path);
+  if (result == 0 && !is_other_kind(self))
+    result = follow(self, at, path);
+  /* By a rename a write-protected file could be replaced, which is not what protects it. Asked
+     without flags, which are another system call, and one that not every container allows. */
+  if (result == 0 && self->exists && !is_other_kind(self))
+    result = faccessat(self->directory, self->name, W_OK, 0);
+  if (result == 0 && !is_other_kind(self))
+    return 0;
+  if (result == 0)
+    (void)error_set(error, "is %s, not a regular file: %s", regular_file_kind(self->file.st_mode),
+                    path);
+  else
+    (void)error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+  target_release(self);
+  return -1;
+}
+
+void target_release(struct target *self) {
+  if (self->directory >= 0)
+    close(self->directory);
+  self->directory = -1;
+}

@@ -1,0 +1,129 @@
+#include "agent/files/grep/search.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/files/access/directory.h"
+#include "agent/files/access/regular_file.h"
+#include "agent/files/glob/glob.h"
+#include "agent/files/grep/file_search.h"
+#include "agent/files/tree/default_excludes.h"
+#include "agent/files/tree/walk.h"
+#include "base/memory.h"
+
+static const int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+
+/* One byte more tells a file that is too large from one that is not. */
+static const size_t room = SEARCH_FILE_MAX + 1;
+
+/* How many bytes there are; 0 too for what is not to be searched, -1 with errno where reading
+   fails. A file whose size is known needs no second read to find its end. */
+static ssize_t fill(int fd, char *buffer) {
+  struct stat file;
+  if (fstat(fd, &file) != 0)
+    return -1;
+  if (!S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
+    return 0;
+  size_t filled = 0;
+  ssize_t n = 1;
+  while (n != 0 && filled < room && (filled == 0 || filled != (size_t)file.st_size)) {
+    n = read(fd, buffer + filled, room - filled);
+    if (n > 0)
+      filled += (size_t)n;
+    else if (n < 0 && errno != EINTR)
+      return -1;
+  }
+  return filled < room ? (ssize_t)filled : 0;
+}
+
+static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
+                        char *buffer, struct error *error) {
+  struct walk_entry entry;
+  while (!self->result.is_cut && walk_next(walk, &entry)) {
+    if (entry.kind != WALK_FILE ||
+        (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
+      continue;
+    int fd = openat(entry.parent, entry.name, reading);
+    if (fd < 0)
+      continue;
+    ssize_t filled = fill(fd, buffer);
+    (void)close(fd);
+    if (filled > 0 &&
+        file_search_run(self, entry.path, entry.length, buffer, (size_t)filled, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int search_directory(struct file_search *self, const char *path, const struct glob *glob,
+                            char *buffer, struct error *error) {
+  int fd = directory_open(path, error);
+  if (fd < 0)
+    return -1;
+  int result;
+  struct walk *walk = walk_new(fd, left_out_directories, true);
+  if (walk == NULL) {
+    result = error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+  } else {
+    result = search_below(self, walk, glob, buffer, error);
+    self->result.missed = walk_missed(walk);
+  }
+  walk_free(walk);
+  (void)close(fd);
+  return result;
+}
+
+/* Who names a file is told why it is not searched. */
+static int search_file(struct file_search *self, int fd, char *buffer, const char *path,
+                       struct error *error) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  ssize_t filled = fill(fd, buffer);
+  if (filled < 0)
+    (void)error_set(error, "cannot read file (%s): %s", strerror(errno), path);
+  struct stat file;
+  if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
+    self->result.unsearched = "a file of more than 1,000,000 bytes";
+  else if (filled > 0 && memchr(buffer, '\0', (size_t)filled) != NULL)
+    self->result.unsearched = "a binary file";
+  (void)close(fd);
+  return filled < 0 ? -1 : file_search_run(self, name, strlen(name), buffer, (size_t)filled, error);
+}
+
+static int search_root(struct file_search *self, const char *path, const struct glob *glob,
+                       char *buffer, struct error *error) {
+  struct error reason;
+  int fd = regular_file_open(AT_FDCWD, path, &reason);
+  if (fd >= 0)
+    return search_file(self, fd, buffer, path, error);
+  struct stat file = {0};
+  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+    return 0;
+  return S_ISDIR(file.st_mode) ? search_directory(self, path, glob, buffer, error)
+                               : error_set(error, "%s", reason.text);
+}
+
+int search_run(const struct search *self, struct buffer *content, struct search_result *result,
+               struct error *error) {
+  struct glob *glob = NULL;
+  if (self->glob != NULL && (glob = glob_new(self->glob, error)) == NULL)
+    return -1;
+  struct line_matcher *pattern = line_matcher_new(self->pattern, error);
+  if (pattern == NULL) {
+    glob_free(glob);
+    return -1;
+  }
+  struct file_search search;
+  file_search_init(&search, self, pattern, content);
+  char *buffer = memory_allocate(room + MEMSCAN_SLACK);
+  int found = search_root(&search, self->path, glob, buffer, error);
+  file_search_finish(&search, result);
+  free(buffer);
+  line_matcher_free(pattern);
+  glob_free(glob);
+  return found;
+}

@@ -1,0 +1,275 @@
+#include "agent/files/tree/tree_render.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/files/access/directory.h"
+#include "agent/files/access/full_path.h"
+#include "agent/files/glob/glob.h"
+#include "agent/files/tree/default_excludes.h"
+#include "agent/files/tree/heap.h"
+#include "agent/files/tree/walk.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+
+/*
+ * A million names need not be kept to show the first ones: lines that come behind as many bytes as
+ * the text has room for are never shown. So the last of them are dropped, both while a directory is
+ * read and from those around it that wait for it. Names take at least as many bytes when they are
+ * shown as they have, so that the sums err on the safe side.
+ */
+
+#define BRANCH_LENGTH (sizeof "├── " - 1)
+
+struct line {
+  const char *name;
+  size_t size; /* at least so many bytes in the text */
+  bool is_directory;
+};
+
+/* A directory whose lines are being drawn. */
+struct level {
+  DIR *directory;
+  struct heap lines; /* sorted */
+  size_t next;
+  size_t size;   /* of those from `next` on */
+  size_t indent; /* how much of the indentation is for them */
+};
+
+struct drawing {
+  struct glob *globs[TREE_RENDER_GLOBS_MAX];
+  size_t glob_count;
+  unsigned max_depth;
+  struct tree_render *result;
+  struct buffer *content;
+  struct buffer indentation;
+  struct level levels[WALK_DEPTH_MAX];
+  unsigned depth; /* levels that are open */
+};
+
+static int compare(const void *one, const void *other) {
+  const struct line *a = one;
+  const struct line *b = other;
+  if (a->is_directory != b->is_directory)
+    return a->is_directory ? -1 : 1;
+  return strcmp(a->name, b->name);
+}
+
+static size_t room(const struct drawing *self) {
+  return TREE_RENDER_MAX - self->content->length;
+}
+
+/* --- names --- */
+
+/* How many bytes at the start of the name are to be shown as one U+FFFD; 0: none. */
+static size_t harmful(const char *name, size_t length, size_t sequence) {
+  const unsigned char *byte = (const unsigned char *)name;
+  if (sequence == 0)
+    return utf8_broken(name, length);
+  bool is_control = byte[0] < 0x20 || byte[0] == 0x7F || (byte[0] == 0xC2 && byte[1] < 0xA0);
+  bool is_separator = byte[0] == 0xE2 && byte[1] == 0x80 && (byte[2] == 0xA8 || byte[2] == 0xA9);
+  return is_control || is_separator ? sequence : 0;
+}
+
+static void add_name(struct buffer *content, const char *name) {
+  size_t length = strlen(name);
+  while (length > 0) {
+    size_t sequence = utf8_sequence(name, length);
+    size_t step = harmful(name, length, sequence);
+    if (step > 0) {
+      buffer_add_string(content, UTF8_REPLACEMENT);
+    } else {
+      step = sequence;
+      buffer_add(content, name, step);
+    }
+    name += step;
+    length -= step;
+  }
+}
+
+static bool is_excluded(const struct drawing *self, const struct line *line) {
+  for (size_t i = 0; line->is_directory && left_out_directories[i] != NULL; i++)
+    if (strcmp(left_out_directories[i], line->name) == 0)
+      return true;
+  size_t length = strlen(line->name);
+  for (size_t i = 0; i < self->glob_count; i++)
+    if (glob_matches(self->globs[i], line->name, length, line->is_directory))
+      return true;
+  return false;
+}
+
+/* --- levels --- */
+
+/* With the name in the same block. */
+static struct line *copy_line(const struct line *line) {
+  size_t length = strlen(line->name);
+  struct line *copy = memory_allocate(sizeof *copy + length + 1);
+  char *name = (char *)(copy + 1);
+  memcpy(name, line->name, length + 1);
+  *copy = *line;
+  copy->name = name;
+  return copy;
+}
+
+static void keep_line(const struct drawing *self, struct level *level, const struct line *line) {
+  struct heap *lines = &level->lines;
+  size_t most = room(self);
+  if (level->size > most && compare(line, lines->items[0]) >= 0)
+    return;
+  heap_add(lines, copy_line(line));
+  level->size += line->size;
+  while (level->size - ((struct line *)lines->items[0])->size > most) {
+    struct line *last = heap_take_last(lines);
+    level->size -= last->size;
+    free(last);
+  }
+}
+
+static void read_lines(struct drawing *self, struct level *level) {
+  struct directory_entry entry;
+  while (directory_next(level->directory, &entry)) {
+    struct line line = {.name = entry.name,
+                        .is_directory = directory_is_one(dirfd(level->directory), &entry)};
+    line.size = level->indent + BRANCH_LENGTH + strlen(line.name) + line.is_directory + 1;
+    if (!is_excluded(self, &line))
+      keep_line(self, level, &line);
+  }
+  self->result->missed += errno != 0 && errno != ENOENT; /* half a listing */
+  heap_sort(&level->lines);
+}
+
+/* Drops the last of all lines as long as the others do not fit anyway. */
+static void drop_lines(struct drawing *self) {
+  size_t size = 0;
+  for (unsigned i = 0; i < self->depth; i++)
+    size += self->levels[i].size;
+  for (unsigned i = 0; i < self->depth; i++) {
+    struct level *level = &self->levels[i];
+    while (level->lines.count > level->next) {
+      struct line *last = level->lines.items[level->lines.count - 1];
+      if (size - last->size <= room(self))
+        return;
+      size -= last->size;
+      level->size -= last->size;
+      level->lines.count--;
+      free(last);
+    }
+  }
+}
+
+static void push(struct drawing *self, DIR *directory) {
+  struct level *level = &self->levels[self->depth++];
+  *level = (struct level){
+      .directory = directory, .lines = {.compare = compare}, .indent = self->indentation.length};
+  read_lines(self, level);
+  drop_lines(self);
+}
+
+static void pop(struct drawing *self) {
+  struct level *level = &self->levels[--self->depth];
+  closedir(level->directory);
+  heap_release(&level->lines);
+}
+
+/* --- drawing --- */
+
+/* False when there is no room for it. */
+static bool draw_line(struct drawing *self, const struct line *line, bool is_last) {
+  struct buffer *content = self->content;
+  size_t before = content->length;
+  buffer_add(content, self->indentation.bytes, self->indentation.length);
+  buffer_add_string(content, is_last ? "└── " : "├── ");
+  add_name(content, line->name);
+  buffer_add_string(content, line->is_directory ? "/\n" : "\n");
+  if (content->length > TREE_RENDER_MAX) {
+    content->length = before;
+    self->result->cut = true;
+    return false;
+  }
+  self->result->entries++;
+  return true;
+}
+
+static void draw(struct drawing *self) {
+  while (self->depth > 0) {
+    struct level *level = &self->levels[self->depth - 1];
+    if (level->next == level->lines.count) {
+      pop(self);
+      continue;
+    }
+    const struct line *line = level->lines.items[level->next++];
+    bool is_last = level->next == level->lines.count;
+    level->size -= line->size;
+    self->indentation.length = level->indent;
+    if (!draw_line(self, line, is_last))
+      return;
+    if (!line->is_directory || self->depth >= self->max_depth)
+      continue;
+    DIR *below = directory_open_below(dirfd(level->directory), line->name);
+    if (below == NULL) {
+      /* The others: a link is not opened, or it is there no more. */
+      self->result->missed += errno != ELOOP && errno != ENOTDIR && errno != ENOENT;
+    } else if (self->depth == WALK_DEPTH_MAX) {
+      closedir(below);
+      self->result->missed++;
+    } else {
+      buffer_add_string(&self->indentation, is_last ? "    " : "│   ");
+      push(self, below);
+    }
+  }
+}
+
+static int take_globs(struct drawing *self, const char *const *globs, struct error *error) {
+  for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {
+    if (i == TREE_RENDER_GLOBS_MAX)
+      return error_set(error, "more than %zu globs", TREE_RENDER_GLOBS_MAX);
+    struct error reason;
+    self->globs[i] = glob_new(globs[i], &reason);
+    if (self->globs[i] == NULL)
+      return error_set(error, "%s: %s", reason.text, globs[i]);
+    self->glob_count++;
+  }
+  return 0;
+}
+
+static int draw_root(struct drawing *self, const char *path, struct error *error) {
+  int fd = directory_open(path, error);
+  if (fd < 0)
+    return -1;
+  int result = -1;
+  char *root = full_path_new(path, error);
+  DIR *directory = root != NULL ? directory_open_below(fd, ".") : NULL;
+  if (directory != NULL) {
+    add_name(self->content, full_path_name(root));
+    buffer_add_string(self->content, "/\n");
+    push(self, directory);
+    draw(self);
+    result = 0;
+  } else if (root != NULL) {
+    (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+  }
+  free(root);
+  close(fd);
+  return result;
+}
+
+int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,
+                      const char *const *exclude_globs, struct buffer *content,
+                      struct error *error) {
+  *self = (struct tree_render){0};
+  struct drawing *drawing = memory_allocate(sizeof *drawing);
+  *drawing = (struct drawing){.max_depth = max_depth, .result = self, .content = content};
+  int result = take_globs(drawing, exclude_globs, error);
+  if (result == 0)
+    result = draw_root(drawing, path, error);
+  while (drawing->depth > 0)
+    pop(drawing);
+  for (size_t i = 0; i < drawing->glob_count; i++)
+    glob_free(drawing->globs[i]);
+  buffer_release(&drawing->indentation);
+  free(drawing);
+  return result;
+}

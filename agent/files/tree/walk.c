@@ -1,0 +1,201 @@
+#include "agent/files/tree/walk.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/access/directory.h"
+#include "base/memory.h"
+
+/* Without sorting, names are taken in portions of so many bytes. */
+#define PORTION ((size_t)4096)
+
+/* A directory that is being walked. Its names come in portions; each is its kind, as one byte, the
+   name and a NUL. */
+struct level {
+  DIR *directory;
+  size_t path; /* how long its path is, with the slash */
+  char *names;
+  size_t size;     /* of the names */
+  size_t capacity; /* for them */
+  const char **order;
+  size_t count;
+  size_t next;
+  bool is_read; /* to its end */
+};
+
+struct walk {
+  const char *const *default_excludes;
+  bool sorted;
+  bool enter;   /* the last entry */
+  int depth;    /* levels that are open */
+  size_t names; /* bytes in all levels, for their order too */
+  size_t missed;
+  struct level levels[WALK_DEPTH_MAX];
+  char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
+};
+
+static void push(struct walk *self, DIR *directory, size_t path) {
+  self->levels[self->depth++] = (struct level){.directory = directory, .path = path};
+}
+
+static size_t cost(const struct level *level) {
+  return level->size + level->count * sizeof *level->order;
+}
+
+static void pop(struct walk *self) {
+  struct level *level = &self->levels[--self->depth];
+  self->names -= cost(level);
+  closedir(level->directory);
+  free(level->names);
+  free(level->order);
+}
+
+struct walk *walk_new(int root, const char *const *default_excludes, bool sorted) {
+  DIR *directory = directory_open_below(root, ".");
+  if (directory == NULL)
+    return NULL;
+  struct walk *self = memory_allocate(sizeof *self);
+  self->default_excludes = default_excludes;
+  self->sorted = sorted;
+  self->enter = false;
+  self->depth = 0;
+  self->names = 0;
+  self->missed = 0;
+  push(self, directory, 0);
+  return self;
+}
+
+void walk_free(struct walk *self) {
+  if (self == NULL)
+    return;
+  while (self->depth > 0)
+    pop(self);
+  free(self);
+}
+
+size_t walk_missed(const struct walk *self) {
+  return self->missed;
+}
+
+void walk_stay_out(struct walk *self) {
+  self->enter = false;
+}
+
+static enum walk_kind kind_of(unsigned char type) {
+  switch (type) {
+  case DT_REG:
+    return WALK_FILE;
+  case DT_DIR:
+    return WALK_DIRECTORY;
+  case DT_LNK:
+    return WALK_SYMLINK;
+  default:
+    return WALK_OTHER;
+  }
+}
+
+static bool is_left_out(const struct walk *self, const char *name) {
+  for (size_t i = 0; self->default_excludes != NULL && self->default_excludes[i] != NULL; i++)
+    if (strcmp(self->default_excludes[i], name) == 0)
+      return true;
+  return false;
+}
+
+static void keep_name(struct walk *self, struct level *level, enum walk_kind kind,
+                      const char *name) {
+  size_t length = strlen(name) + 1;
+  if (level->capacity - level->size < length + 1) {
+    level->capacity = 2 * level->capacity + PORTION;
+    level->names = memory_resize(level->names, level->capacity);
+  }
+  level->names[level->size] = (char)kind;
+  memcpy(level->names + level->size + 1, name, length);
+  level->size += length + 1;
+  level->count++;
+  self->names += length + 1 + sizeof *level->order;
+}
+
+static int by_name(const void *one, const void *other) {
+  return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* They do not move any more. */
+static void put_in_order(const struct walk *self, struct level *level) {
+  level->order = memory_resize(level->order, level->count * sizeof *level->order);
+  const char *name = level->names + 1;
+  for (size_t i = 0; i < level->count; i++, name += strlen(name) + 2)
+    level->order[i] = name;
+  if (self->sorted)
+    qsort(level->order, level->count, sizeof *level->order, by_name);
+}
+
+/* Whether there is another portion. */
+static bool read_names(struct walk *self, struct level *level) {
+  self->names -= cost(level);
+  level->size = 0;
+  level->count = 0;
+  level->next = 0;
+  size_t most = self->sorted ? WALK_NAMES_MAX : 0;
+  while (!level->is_read && (level->count == 0 || self->names < most ||
+                             (!self->sorted && level->size < PORTION - NAME_MAX))) {
+    struct directory_entry found;
+    if (!directory_next(level->directory, &found)) {
+      self->missed += errno != 0 && errno != ENOENT; /* half a listing */
+      level->is_read = true;
+      break;
+    }
+    enum walk_kind kind = kind_of(found.type);
+    if (kind != WALK_DIRECTORY || !is_left_out(self, found.name))
+      keep_name(self, level, kind, found.name);
+  }
+  if (level->count > 0)
+    put_in_order(self, level);
+  return level->count > 0;
+}
+
+/* Into the directory that was the last entry, whose path is there still. */
+static void enter(struct walk *self) {
+  const struct level *level = &self->levels[self->depth - 1];
+  const char *name = self->path + level->path;
+  size_t length = level->path + strlen(name);
+  if (self->depth == WALK_DEPTH_MAX || length + 2 + DIRECTORY_NAME_MAX > sizeof self->path) {
+    self->missed++;
+    return;
+  }
+  DIR *directory = directory_open_below(dirfd(level->directory), name);
+  if (directory != NULL) {
+    self->path[length] = '/';
+    push(self, directory, length + 1);
+  } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+    self->missed++; /* the others: it has vanished, or is something else by now */
+  }
+}
+
+bool walk_next(struct walk *self, struct walk_entry *entry) {
+  if (self->enter)
+    enter(self);
+  self->enter = false;
+  struct level *level = NULL;
+  while (level == NULL && self->depth > 0) {
+    level = &self->levels[self->depth - 1];
+    if (level->next == level->count && !read_names(self, level)) {
+      pop(self);
+      level = NULL;
+    }
+  }
+  if (level == NULL)
+    return false;
+  const char *name = level->order[level->next++];
+  size_t length = strlen(name);
+  memcpy(self->path + level->path, name, length + 1);
+  *entry = (struct walk_entry){.path = self->path,
+                               .length = level->path + length,
+                               .name = self->path + level->path,
+                               .parent = dirfd(level->directory),
+                               .depth = self->depth - 1,
+                               .kind = (enum walk_kind)name[-1]};
+  self->enter = entry->kind == WALK_DIRECTORY;
+  return true;
+}

@@ -1,0 +1,87 @@
+/*
+ * Slices of a file against the file itself, which is walked line by line. The first byte is
+ * the first line that is asked for and whether numbers are, the second the number of lines; the
+ * rest is the file.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/access/line_range.h"
+#include "base/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+/* Takes a number of this width and a tab off the beginning of a line; returns how long they are. */
+static size_t check_number(const char *text, size_t length, size_t width, size_t expected) {
+  size_t number = 0;
+  demand(length > width);
+  for (size_t i = 0; i < width; i++) {
+    demand(text[i] == ' ' ? number == 0 && i + 1 < width : text[i] >= '0' && text[i] <= '9');
+    number = text[i] == ' ' ? 0 : number * 10 + (size_t)(text[i] - '0');
+  }
+  demand(number == expected && text[width] == '\t');
+  return width + 1;
+}
+
+static size_t width_of_last(const char *text, size_t length) {
+  size_t lines = length > 0 && text[length - 1] != '\n';
+  size_t width = 1;
+  for (size_t i = 0; i < length; i++)
+    lines += text[i] == '\n';
+  for (; lines >= 10; lines /= 10)
+    width++;
+  return width;
+}
+
+/* Byte by byte: which line each belongs to says whether it is in the slice. */
+static void check(const struct line_range *slice, const char *text, size_t length,
+                  const struct buffer *cut) {
+  size_t width = width_of_last(text, length);
+  size_t line = 0;
+  size_t at = 0;
+  size_t first = slice->start_line > 0 ? slice->start_line : 1;
+  bool begins = true;
+  for (size_t i = 0; i < length; i++) {
+    bool is_first_byte = begins;
+    line += begins;
+    begins = text[i] == '\n';
+    if (line < first || (slice->line_count > 0 && line - first >= slice->line_count))
+      continue;
+    if (slice->numbered && is_first_byte)
+      at += check_number(cut->bytes + at, cut->length - at, width, line);
+    demand(at < cut->length && cut->bytes[at] == text[i]);
+    at++;
+  }
+  demand(at == cut->length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 2)
+    return 0;
+  /* A copy of its own, so that a byte too much is noticed. */
+  size_t length = size - 2;
+  char *content = malloc(length > 0 ? length : 1);
+  demand(content != NULL);
+  memcpy(content, data + 2, length);
+  const struct line_range slice = {data[0] & 0x7f, data[1], (data[0] & 0x80) != 0};
+  struct buffer text = {0};
+  struct error error = {.text = ""};
+  int result = line_range_cut(&slice, content, length, &text, &error);
+  size_t mark = length >= 3 && memcmp(content, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+  demand((result == 0) == (utf8_valid_prefix(content, length) == length));
+  demand((result == 0) == (error.text[0] == '\0'));
+  if (result == 0)
+    check(&slice, content + mark, length - mark, &text);
+  demand(result == 0 || text.length == 0);
+  buffer_release(&text);
+  free(content);
+  return 0;
+}

@@ -1,0 +1,647 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "agent/files/grep/line_matcher.h"
+#include "tests/support/no_jit.h"
+
+#define E_ACUTE "\xC3\xA9"
+
+/* With what must make no difference behind it. */
+struct target {
+  char *bytes;
+  size_t length;
+};
+
+static struct target subject_of(const char *text, size_t length) {
+  struct target target = {.bytes = malloc(length + MEMSCAN_SLACK), .length = length};
+  if (target.bytes == NULL)
+    abort();
+  if (length > 0)
+    memcpy(target.bytes, text, length);
+  memset(target.bytes + length, 'a', MEMSCAN_SLACK);
+  return target;
+}
+
+/* The numbers of the lines that match, each with a space behind it, or the error. */
+static void run(struct line_matcher *pattern, const struct target *target, char *out, size_t size) {
+  struct matched_line line = {.next = 0};
+  struct error error;
+  int found;
+  size_t used = 0;
+  out[0] = '\0';
+  line_matcher_begin(pattern, target->bytes, target->length);
+  while ((found = line_matcher_next(pattern, line.next, &line, &error)) > 0 && used + 32 < size) {
+    size_t number = 1 + memscan_count(target->bytes, line.start, '\n');
+    used += (size_t)snprintf(out + used, size - used, "%zu ", number);
+  }
+  if (found < 0)
+    (void)snprintf(out + used, size - used, "%s", error.text);
+}
+
+static const char *lines_of(const char *source, const char *text, size_t length, char out[256]) {
+  struct error error;
+  struct line_matcher *pattern = line_matcher_new(source, &error);
+  if (pattern == NULL) {
+    (void)snprintf(out, 256, "%s", error.text);
+    return out;
+  }
+  struct target target = subject_of(text, length);
+  run(pattern, &target, out, 256);
+  free(target.bytes);
+  line_matcher_free(pattern);
+  return out;
+}
+
+struct row {
+  const char *pattern;
+  const char *text;
+  const char *lines;
+};
+
+static const struct row rows[] = {
+    {"b", "a\nb\nab\n", "2 3 "},
+    {"b", "a\nb", "2 "},
+    {"b", "", ""},
+    {"", "a\n\nb\n", "1 2 3 "},
+    {"", "", ""},
+    {"x*", "a\n\nb", "1 2 3 "},
+    {"^$", "\na\n\n", "1 3 "},
+    {"^$", "a\n", ""},
+    {"^$", "a\r\n\r\n", "2 "},
+    {"^", "a\nb\n", "1 2 "},
+    {"$", "a\nb\n", "1 2 "},
+    {"\\s", "a\n \nb\n", "2 "},
+    {"\\s+$", "a\n\nb \n\n\n", "3 "},
+    {"^\\s*$", "a\n\n \nb\r\n\r\n", "2 3 5 "},
+    {"b$", "ab\r\nbc\r\nb\n", "1 3 "},
+    {"b.$", "ab\r\nabc\r\n", "2 "},
+    {"b.c", "b\rc\n", "1 "}, /* it ends no line */
+    {"\\r", "a\r\nb\rc\r\n\r\n", "2 "},
+    {"\\r$", "a\r\nb\r", "2 "}, /* no "\n" behind it */
+    {"a\\nb", "a\nb\n", ""},
+    {"a\\sb", "a\nb\na b\n", "3 "},
+    {"a[^x]b", "a\nb\na-b\n", "3 "},
+    {"a[\\s\\S]*b", "a\nb\na-b\n", "3 "},
+    {"(?s)a.*b", "a\nb\na-b\n", "3 "},
+    {"\\Ab", "a\nb\nab\n", "2 "},
+    {"b\\z", "a\nba\nab\n", "3 "},
+    {"b\\Z", "ba\nab\n", "2 "},
+    {"\\Gb", "ab\nb\n", "2 "},
+    {"(?-m)^b$", "a\nb\nc\n", "2 "},
+    {"(?<=a)b", "ab\nb\na\nb\n", "1 "},
+    {"(?<!a)b", "ab\na\nb\n", "3 "},
+    {"a(?!b)", "ab\na\nb\n", "2 "},
+    {"(?<!\\n)^b", "a\nb\n", "2 "}, /* nothing is in front of a line */
+    {"(?<!\\s)^b", "a\na\nb\n", "3 "},
+    {"a$(?!\\s)", "b\nb\na\nb\n", "3 "},
+    {"a(?=\\s)", "a\na b\n", "2 "},
+    {"\\B", "a\nb\n", ""}, /* nor does one begin behind the last */
+    {"(?>a+)b", "aab\n", "1 "},
+    {"a\\Kb", "ab\n", "1 "},
+    {"(?<x>a|b)\\k<x>", "ab\nbb\n", "2 "},
+    {"(?P<x>a|b)(?P=x)", "ab\nbb\n", "2 "},
+    {"(?<x>a)|(?<x>b)", "c\nb\n", "2 "},
+    {"^(\\((?1)*\\))$", "(()())\n(()\n", "1 "},
+    {"\\bcl\\w+\\b", "a class\nsubclass\n", "1 "},
+    {"\\b\\w{16,}\\b", "sixteencharacter\nfifteencharacte\n", "1 "},
+    {"\\d{4}-\\d\\d", "on 2026-11\nno\n", "1 "},
+    {"foo|ba[rz]", "baz\nba\nfoo\n", "1 3 "},
+    {"(?i)CLASS", "Class\nclassic\nglass\n", "1 2 "},
+    {"(?i)kiss", "KISS\n\xE2\x84\xAAi\xC5\xBF\xC5\xBF\n", "1 2 "}, /* Kelvin, long s */
+    {"(?i)\xC3\x89T\xC3\x89", E_ACUTE "t" E_ACUTE "\nete\n", "1 "},
+    {"^" E_ACUTE "$", E_ACUTE "\ne\n", "1 "},
+    {"^.$", E_ACUTE "\n" E_ACUTE E_ACUTE "\n", "1 "},
+    {"\\P{Nd}*\\P{Lu}", "A\na\n", "2 "}, /* both take it */
+    {"\\R*?\\s5", "a\r5\n", "1 "},
+    /* What is counted in one alternative is not in the other, nor behind what may be left out. */
+    {"foo\\d{2}|bar", "foo bar\n" E_ACUTE " bar\n" E_ACUTE " foo12\n", "1 2 3 "},
+    {"foo\\h{2}|bar", "x bar\nfoo \n", "1 "},
+    {"x?\\.\\d{2,}", E_ACUTE " .12\n", "1 "},
+    {"x{0,1}\\.\\d{2}", E_ACUTE " .12\n", "1 "},
+    {"ab{\t2\t}c", "abbc\n", "1 "},
+    {"ab{2\t,3}c", "abbc\n", "1 "},
+    {"ab{2,\t3}c", "abbc\n", "1 "},
+    {"\\p{\t^Nd}*\\p{Lu}", "A\n", "1 "},
+    {"\\p{  ^Nd}*\\p{Lu}", "A\n", "1 "},
+    {"(*NO_JIT)b", "a\nb\n", "2 "},
+    {"\\p{L}+", "42\n\xCE\xB1\n", "2 "},
+    {"\\p{Lu}", "a\n\xC3\x89\nA\n", "2 3 "},
+    {"^\\w+$", E_ACUTE "t" E_ACUTE "\na b\nab\n", "1 3 "},
+    {"^\\d$", "\xD9\xA3\n3\n", "1 2 "}, /* three, in Arabic */
+    {"\\x{e9}", E_ACUTE "\n\xE9\n", "1 "},
+    {"\\x{20ac}", "\xE2\x82\xAC\n", "1 "},
+    {"\\xe9|x", "ASCII\nx\n", "2 "},
+    {"[\\x{17f}]", "s\n\xC5\xBF\n", "2 "},
+    {"(?i)[\\x{17f}]", "x\ns\n", "2 "}, /* in a text that is ASCII */
+    {"a\xC2\xA0*b", "ab\n", "1 "},
+    /* Broken bytes match nothing, what is around them does. */
+    {"^a", "\xFF\na\xFF\n", "2 "},
+    {"word", "\xFF\x81word\x81\xFF\n", "1 "},
+    {"\\bword\\b", "\xFF\x81word\x81\xFF\n", "1 "},
+    {"a.b",
+     "a\xFF"
+     "b\naxb\n",
+     "2 "},
+    {"a[^x]b",
+     "a\xC3"
+     "b\na" E_ACUTE "b\n",
+     "2 "},
+    {"n" E_ACUTE, "\xE2n" E_ACUTE "\xE2\n", "1 "},
+    {"^x$", "\xC3\nx\n", "2 "},
+};
+
+static int check_rows(void) {
+  int failed = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char out[256];
+    lines_of(rows[i].pattern, rows[i].text, strlen(rows[i].text), out);
+    if (strcmp(out, rows[i].lines) != 0) {
+      fprintf(stderr, "row %zu, %s: \"%s\", not \"%s\"\n", i, rows[i].pattern, out, rows[i].lines);
+      failed = 1;
+    }
+  }
+  return failed;
+}
+
+static void lines_are_matched_by_themselves(void **state) {
+  (void)state;
+  assert_int_equal(check_rows(), 0);
+}
+
+static void without_executable_memory_the_answers_are_the_same(void **state) {
+  (void)state;
+  no_jit_run(check_rows);
+}
+
+static void a_binary_text_has_no_lines(void **state) {
+  (void)state;
+  char out[256];
+  assert_string_equal(lines_of("word", "word\nword\0", 10, out), "");
+  assert_string_equal(lines_of("\\w", "word\n\0", 6, out), "");
+  assert_string_equal(lines_of("(?<!x)\\w", "word\n\0", 6, out), "");
+  assert_string_equal(lines_of("(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\0", 43, out),
+                      "");
+}
+
+static void a_refusal_says_what_and_where(void **state) {
+  (void)state;
+  static const struct row refused[] = {
+      {"ab(c", "", "pattern: missing closing parenthesis at offset 4"},
+      {"[z-a]", "", "pattern: range out of order in character class at offset 3"},
+      {"a\\Cb", "", "pattern: using \\C is disabled by the application at offset 3"},
+      {"*", "", "pattern: quantifier does not follow a repeatable item at offset 0"},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    char out[256];
+    assert_string_equal(lines_of(refused[i].pattern, "", 0, out), refused[i].lines);
+  }
+  struct error error;
+  assert_null(line_matcher_new("\xFF", &error));
+  assert_non_null(strstr(error.text, "UTF-8"));
+}
+
+/* Catastrophic: it is given up, at the line, in bounded time and memory. */
+static int check_limits(void) {
+  static const char *const patterns[] = {"(a+)+$", "^(?:\\w|a)+\\d", "(a|aa)+\\d"};
+  static const char text[] = "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n";
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    struct error error;
+    struct line_matcher *pattern = line_matcher_new(patterns[i], &error);
+    struct target target = subject_of(text, strlen(text));
+    struct matched_line line = {.next = 0};
+    line_matcher_begin(pattern, target.bytes, target.length);
+    int found = line_matcher_next(pattern, 0, &line, &error);
+    free(target.bytes);
+    line_matcher_free(pattern);
+    if (found != -1 || line.start != 5 ||
+        strcmp(error.text, "pattern too expensive: match limit exceeded") != 0) {
+      fprintf(stderr, "%s: %d at %zu, %s\n", patterns[i], found, line.start, error.text);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static void what_is_too_expensive_is_given_up(void **state) {
+  (void)state;
+  assert_int_equal(check_limits(), 0);
+  no_jit_run(check_limits);
+}
+
+/* More than the stack of machine code: the interpreter has room for it. */
+static int check_long_line(void) {
+  enum { LENGTH = 100000 };
+  char *text = malloc(LENGTH);
+  if (text == NULL)
+    abort();
+  memset(text, 'a', LENGTH);
+  char out[256];
+  int result = strcmp(lines_of("^(?:(a)|b)*$", text, LENGTH, out), "1 ");
+  if (result != 0)
+    fprintf(stderr, "%s\n", out);
+  free(text);
+  return result != 0;
+}
+
+static void long_lines_are_matched(void **state) {
+  (void)state;
+  assert_int_equal(check_long_line(), 0);
+  no_jit_run(check_long_line);
+}
+
+/* Time for one line is bounded by the clock, of whatever length and by whatever pattern: where it
+   is not, these take minutes. That of a slower machine under a sanitizer is allowed for. */
+static int check_time(void) {
+  enum { LENGTH = 1000000, MOST_MS = 5000 };
+  static const char *const patterns_of_models[] = {
+      "[A-Za-z0-9+/=]{40,}$",
+      "(\\w+)=\\1;",
+      "(public|private|protected)?\\s*(static\\s+)?\\w+\\s+\\w+\\s*\\(",
+      ".*foo.*bar.*baz",
+      "(\\w*)x(\\w*)y(\\w*)z",
+      "\\w+\\s*=\\s*\\d+\\b;",
+      "(a|aa)+$(?<=!)",
+  };
+  static const char *const lines[] = {"aaaaaaaa", "foobar,", "xyx=xy; ", "static f ", "\xC3\xA9x="};
+  char *text = malloc(LENGTH + 16);
+  if (text == NULL)
+    abort();
+  int failed = 0;
+  for (size_t i = 0; i < sizeof patterns_of_models / sizeof *patterns_of_models; i++) {
+    size_t k = i % (sizeof lines / sizeof *lines);
+    for (size_t round = 0; round < 2; round++, k = (k + 1) % (sizeof lines / sizeof *lines)) {
+      size_t length = 0;
+      for (; length < LENGTH; length += strlen(lines[k]))
+        memcpy(text + length, lines[k], strlen(lines[k]));
+      memcpy(text + length, "=", 1);
+      struct timespec begin, end;
+      char out[256];
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+      lines_of(patterns_of_models[i], text, length + 1, out);
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+      long ms = (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000;
+      if (ms > MOST_MS) {
+        fprintf(stderr, "%s, \"%s\": %ld ms, %s\n", patterns_of_models[i], lines[k], ms, out);
+        failed = 1;
+      }
+    }
+  }
+  free(text);
+  return failed;
+}
+
+static void a_line_takes_bounded_time(void **state) {
+  (void)state;
+  assert_int_equal(check_time(), 0);
+  no_jit_run(check_time);
+}
+
+/* Long lines are matched by other code than short ones. */
+static int compare_long_lines(void) {
+  static const struct row ends[] = {
+      {"\\w+=\\d+;", "n=42;", "1 "},
+      {"^x", "x", ""},
+      {"x$", "x", "1 "},
+      {"\\Ax", "x", ""},
+      {"\\Gx", "x", ""},
+      {"\\G\\.+x", "x", "1 "},
+      {"x\\z", "x", "1 "},
+      {"(?<=[^.])x", "x", ""},
+      {"(?<=\\.)x", "x", "1 "},
+      {"(?s).*x", "x", "1 "},
+      {".*foo.*bar", "foo, bar", "1 "},
+      {".*foo.*bar", "bar, foo", ""},
+      {"\\P{Nd}*\\P{Lu}$", "a", "1 "},
+      {"(?C1)x(?C2)y", "xy", "1 "},
+      {"(?(?=x)xy|z)", "xy", "1 "},
+      {"(?i)" E_ACUTE "$", "\xC3\x89", "1 "},
+      {"\\bword\\b", "\xFFword\xFF", "1 "},
+  };
+  enum { LENGTH = 30000 };
+  char *text = malloc(LENGTH + 32);
+  if (text == NULL)
+    abort();
+  int failed = 0;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    memset(text, '.', LENGTH);
+    size_t length = LENGTH;
+    memcpy(text + length, ends[i].text, strlen(ends[i].text));
+    char out[256];
+    lines_of(ends[i].pattern, text, length + strlen(ends[i].text), out);
+    if (strcmp(out, ends[i].lines) != 0) {
+      fprintf(stderr, "%s: \"%s\", not \"%s\"\n", ends[i].pattern, out, ends[i].lines);
+      failed = 1;
+    }
+  }
+  free(text);
+  return failed;
+}
+
+static void long_lines_have_the_same_answers(void **state) {
+  (void)state;
+  assert_int_equal(compare_long_lines(), 0);
+  no_jit_run(compare_long_lines);
+}
+
+/* --- by literals and in blocks the answers are those line by line --- */
+
+static const char *const patterns[] = {
+    "",
+    "^",
+    "$",
+    "^$",
+    "a",
+    "ab",
+    "a|b",
+    "foo|bar",
+    "^foo",
+    "foo$",
+    "\\bfoo\\b",
+    "\\Bo",
+    "o\\B",
+    "\\w+",
+    "\\b\\w+\\b",
+    "\\W",
+    "\\s+",
+    "\\s+$",
+    "^\\s+",
+    "\\S+\\s\\S+",
+    "\\d+",
+    "\\D+",
+    "\\D*5",
+    "[^a]+",
+    "[^a]*b",
+    "[^\\n]+b",
+    "[a-f]+",
+    "[^a-z\\s]",
+    ".",
+    ".*",
+    ".+b",
+    "^.*$",
+    "(?s).+b",
+    "^.{3}$",
+    "(?:foo|bar)+",
+    "(a|b)*c",
+    "(a*b)*c",
+    "a{2,}",
+    "o{2}\\b",
+    "fo?o",
+    "(?i)FOO",
+    "(?i)k",
+    "(?i)s",
+    "(?i)straSSe|KISS",
+    "(?i)\xC3\x89",
+    "\xC3\xA9",
+    "\\p{L}+",
+    "\\p{Lu}",
+    "\\P{L}+a",
+    "\\x{e9}",
+    "[\\x80-\\xff]",
+    "(?<=a)b",
+    "(?<!a)b",
+    "a(?=b)",
+    "a(?!b)",
+    "(?>a+)b",
+    "a++b",
+    "(?<!\\s)^a",
+    "(?<![^a])^a",
+    "b(?!\\s)$",
+    "(?<!;)\\b[a-z]",
+    "\\w(?![a-z(])",
+    "(?<=^|;)a",
+    "b(?=$)",
+    "(?>a|ab)(?!b)",
+    "\\s++a",
+    "\\s++$",
+    "a\\s*+$",
+    "\\W*+a",
+    "a?+b",
+    "(?>\\s+)a",
+    "(?<!^)a",
+    "(?<!$)^b",
+    "\\w++(?!\\()",
+    "a$(?!\\s)",
+    "\\B",
+    "b|\\B",
+    "\\Aa",
+    "a\\z",
+    "b\\Z",
+    "\\Ga",
+    "a\\Kb",
+    "(a)\\1",
+    "(.)\\1",
+    "(?<n>o)\\k<n>",
+    "(?|a(b)|b(a))\\1?",
+    "\\R",
+    "\\X",
+    "\\h+a",
+    "\\H+",
+    "\\v",
+    "\\V+b",
+    "\\r",
+    "\\n",
+    "a\\nb",
+    "\\N+b",
+    "[[:alpha:]]+5",
+    "[[:^alpha:]]+",
+    "[[:punct:]]",
+    "[^[:punct:]]+",
+    "[^[:space:]]+b",
+    "\\d(?![^[:alnum:]])",
+    "[a-z](?![^[:alnum:]])",
+    "\\w[^[:alpha:]]++(?!b)",
+    "a[^[:^space:]]*+(?!b)",
+    "[[:space:]]a",
+    "(?x) foo # x",
+    "(?-m)^a",
+    "(?-m)a$",
+    "(?m)a$",
+    "(?U)a+b",
+    "(?i:f)oo",
+    "\\Qfoo\\E",
+    "x*",
+    "^x*$",
+    "(?:)",
+    "foo|",
+    "|foo",
+    "(foo)?bar",
+    "(?#c)foo",
+    "(?(?=f)foo|bar)",
+    "(\\((?1)*\\))",
+    "(*NO_START_OPT)foo",
+    "\\w{17,}",
+    "f[o]{2}",
+    "\\t",
+    "foo\\t",
+    "f\\.o|\\(",
+    "{",
+    "a{",
+    "a{x",
+    "(?n)(foo)",
+    "(?J)(?<n>f)(?<n>o)",
+};
+
+static const char *const pieces[] = {
+    "\n",
+    "\n",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    " ",
+    "  ",
+    "\t",
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "foo",
+    "bar",
+    "FOO",
+    "foo.bar",
+    "Foo(5)",
+    "(",
+    ")",
+    "{",
+    "5",
+    "42",
+    "_",
+    "k",
+    "K",
+    "s",
+    "S",
+    "aaaaaaaaaaaaaaaaaa",
+    ";",
+    "-",
+    "f.o",
+    "\xC3\xA9",
+    "\xC3\x89",
+    "\xC3",
+    "\xA9",
+    "\xFF",
+    "\xE2\x82\xAC",
+    "\xE2\x84\xAA",
+    "\xC5\xBF",
+    "\xC2\xA0",
+    "\xC2\x85",
+    "\xE2\x80\xA8",
+    "\xEF\xBB\xBF",
+    "\xF0\x9F\x98\x80",
+    "\xED\xA0\x80",
+};
+
+static size_t below(uint64_t *state, size_t limit) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return (size_t)((*state >> 11) % limit);
+}
+
+enum { TEXT_MAX = 24000 };
+
+/* The kinds of text by turns: ASCII without "\r", ASCII, all of it. Some are longer than a block.
+ */
+static struct target random_subject(uint64_t *state, size_t kind) {
+  static const size_t kinds[] = {4, 32, sizeof pieces / sizeof *pieces};
+  char text[TEXT_MAX];
+  size_t length = 0;
+  size_t most = below(state, 8) == 0 ? TEXT_MAX - 32 : below(state, 200);
+  while (length < most) {
+    const char *piece = pieces[below(state, kinds[kind % 3])];
+    if (kind % 3 == 0)
+      piece = below(state, 6) == 0 ? "\n" : pieces[6 + below(state, 26)];
+    size_t size = strlen(piece);
+    memcpy(text + length, piece, size);
+    length += size;
+  }
+  return subject_of(text, length);
+}
+
+/* As line_matcher_next, by nothing but the one code that fits all texts. */
+static void run_line_by_line(struct regex *regex, const struct target *target, char *out,
+                             size_t size) {
+  size_t used = 0;
+  size_t number = 1;
+  out[0] = '\0';
+  for (size_t at = 0; at < target->length && used + 32 < size; number++) {
+    const char *newline = memchr(target->bytes + at, '\n', target->length - at);
+    size_t next = newline == NULL ? target->length : (size_t)(newline - target->bytes) + 1;
+    size_t end = newline == NULL ? next : next - 1;
+    if (newline != NULL && end > at && target->bytes[end - 1] == '\r')
+      end--;
+    size_t start;
+    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &start);
+    if (found != 0)
+      used += (size_t)snprintf(out + used, size - used, found > 0 ? "%zu " : "%zu? ", number);
+    at = next;
+  }
+}
+
+static int compare(const char *source, uint64_t *state) {
+  static char ours[128 * 1024];
+  static char plain[128 * 1024];
+  struct error error;
+  struct line_matcher *pattern = line_matcher_new(source, &error);
+  struct regex *regex = regex_new(source, &error);
+  if (pattern == NULL || regex == NULL) {
+    fprintf(stderr, "%s: %s\n", source, error.text);
+    return 1;
+  }
+  int failed = 0;
+  for (size_t i = 0; i < 60; i++) {
+    struct target target = random_subject(state, i);
+    run(pattern, &target, ours, sizeof ours);
+    run_line_by_line(regex, &target, plain, sizeof plain);
+    if (strcmp(ours, plain) != 0) {
+      fprintf(stderr, "%s, text %zu: \"%.60s\", not \"%.60s\"\n", source, i, ours, plain);
+      failed = 1;
+    }
+    free(target.bytes);
+  }
+  regex_free(regex);
+  line_matcher_free(pattern);
+  return failed;
+}
+
+static int compare_all(void) {
+  uint64_t state = 20261122;
+  int failed = 0;
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    failed |= compare(patterns[i], &state);
+  return failed;
+}
+
+static void the_ways_to_search_agree(void **state) {
+  (void)state;
+  assert_int_equal(compare_all(), 0);
+}
+
+static void the_ways_to_search_agree_without_executable_memory(void **state) {
+  (void)state;
+  no_jit_run(compare_all);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lines_are_matched_by_themselves),
+      cmocka_unit_test(without_executable_memory_the_answers_are_the_same),
+      cmocka_unit_test(a_binary_text_has_no_lines),
+      cmocka_unit_test(a_refusal_says_what_and_where),
+      cmocka_unit_test(what_is_too_expensive_is_given_up),
+      cmocka_unit_test(long_lines_are_matched),
+      cmocka_unit_test(a_line_takes_bounded_time),
+      cmocka_unit_test(long_lines_have_the_same_answers),
+      cmocka_unit_test(the_ways_to_search_agree),
+      cmocka_unit_test(the_ways_to_search_agree_without_executable_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/access/line_range.h"
+
+static const char no_text[] = "binary or non-UTF-8 content not supported";
+
+static struct buffer cut(const struct line_range *slice, const char *content, size_t length) {
+  struct buffer text = {0};
+  struct error error = {.text = ""};
+  assert_int_equal(line_range_cut(slice, content, length, &text, &error), 0);
+  assert_string_equal(error.text, "");
+  return text;
+}
+
+static void expect_bytes(const struct line_range *slice, const char *content, size_t length,
+                         const char *expected, size_t expected_length) {
+  struct buffer text = cut(slice, content, length);
+  assert_int_equal(text.length, expected_length);
+  if (expected_length > 0)
+    assert_memory_equal(text.bytes, expected, expected_length);
+  buffer_release(&text);
+}
+
+static void expect(const char *content, unsigned start, unsigned count, const char *text) {
+  expect_bytes(&(struct line_range){start, count, false}, content, strlen(content), text,
+               strlen(text));
+}
+
+static void expect_numbered(const char *content, unsigned start, unsigned count, const char *text) {
+  expect_bytes(&(struct line_range){start, count, true}, content, strlen(content), text,
+               strlen(text));
+}
+
+static void expect_refused(const char *content, size_t length) {
+  struct buffer text = {0};
+  struct error error = {.text = ""};
+  buffer_add(&text, "before", 6);
+  assert_int_equal(line_range_cut(&(struct line_range){1, 1, true}, content, length, &text, &error),
+                   -1);
+  assert_string_equal(error.text, no_text);
+  assert_int_equal(text.length, 6);
+  buffer_release(&text);
+}
+
+static void without_a_wish_all_of_it(void **state) {
+  (void)state;
+  expect("one\ntwo\n", 0, 0, "one\ntwo\n");
+  expect("one\ntwo", 0, 0, "one\ntwo");
+  expect("one\r\ntwo\r\n", 0, 0, "one\r\ntwo\r\n");
+  expect("", 0, 0, "");
+  expect("\n", 0, 0, "\n");
+  expect("\n\n", 0, 0, "\n\n");
+}
+
+static void lines_are_cut_with_their_ends(void **state) {
+  (void)state;
+  expect("one\ntwo\nthree\n", 1, 1, "one\n");
+  expect("one\ntwo\nthree\n", 2, 1, "two\n");
+  expect("one\ntwo\nthree\n", 2, 2, "two\nthree\n");
+  expect("one\ntwo\nthree\n", 2, 0, "two\nthree\n");
+  expect("one\ntwo\nthree", 3, 1, "three");
+  expect("one\ntwo\nthree", 2, 9, "two\nthree");
+  expect("\n\nthree", 2, 1, "\n");
+  expect("one\rstill one\ntwo", 1, 1, "one\rstill one\n");
+}
+
+static void behind_the_last_line_is_nothing(void **state) {
+  (void)state;
+  expect("one\ntwo\n", 3, 1, "");
+  expect("one\ntwo\n", 3, 0, "");
+  expect("one\ntwo", 3, 1, "");
+  expect("one\ntwo", UINT_MAX, UINT_MAX, "");
+  expect("", 1, 1, "");
+  expect("", 2, 0, "");
+  expect("one\ntwo", 2, UINT_MAX, "two");
+}
+
+/* What was there before stays in front. */
+static void lines_are_added(void **state) {
+  (void)state;
+  struct buffer text = cut(&(struct line_range){1, 1, true}, "one\ntwo\n", 8);
+  struct error error;
+  assert_int_equal(line_range_cut(&(struct line_range){2, 1, true}, "one\ntwo\n", 8, &text, &error),
+                   0);
+  assert_int_equal(line_range_cut(&(struct line_range){2, 0, false}, "one\ntwo", 7, &text, &error),
+                   0);
+  assert_int_equal(text.length, 15);
+  assert_memory_equal(text.bytes, "1\tone\n2\ttwo\ntwo", 15);
+  buffer_release(&text);
+}
+
+static void numbers_are_aligned(void **state) {
+  (void)state;
+  static const char ten[] = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj";
+  expect_numbered("a\nb\n", 0, 0, "1\ta\n2\tb\n");
+  expect_numbered("a\nb", 0, 0, "1\ta\n2\tb");
+  expect_numbered("a\n\nb\r\n", 0, 0, "1\ta\n2\t\n3\tb\r\n");
+  expect_numbered(ten, 1, 1, " 1\ta\n");
+  expect_numbered(ten, 9, 2, " 9\ti\n10\tj");
+  expect_numbered(ten, 11, 0, "");
+  expect_numbered("", 0, 0, "");
+  /* Nine lines with a line end are nine. */
+  expect_numbered("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 9, 1, "9\ti\n");
+}
+
+static void a_mark_is_left_out(void **state) {
+  (void)state;
+  expect("\xEF\xBB\xBFone\ntwo", 0, 0, "one\ntwo");
+  expect("\xEF\xBB\xBFone\ntwo", 2, 0, "two");
+  expect_numbered("\xEF\xBB\xBFone", 0, 0, "1\tone");
+  expect("\xEF\xBB\xBF", 0, 0, "");
+  expect_numbered("\xEF\xBB\xBF", 0, 0, "");
+  expect("\xEF\xBB\xBF\xEF\xBB\xBF", 0, 0, "\xEF\xBB\xBF");
+  expect("one\xEF\xBB\xBF", 0, 0, "one\xEF\xBB\xBF");
+  assert_true(line_range_is_marked("\xEF\xBB\xBF", 3));
+  assert_false(line_range_is_marked("\xEF\xBB\xBF", 2));
+  assert_false(line_range_is_marked("\xEF\xBB\xBE", 3));
+  assert_false(line_range_is_marked(NULL, 0));
+}
+
+static void only_utf8_is_text(void **state) {
+  (void)state;
+  expect("K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", 1, 1, "K\xC3\xB6ln\n");
+  expect_refused("one\n\xFF", 5);    /* behind what was asked for, too */
+  expect_refused("\xEF\xBB", 2);     /* half a mark */
+  expect_refused("\xFF\xFEo\0", 4);  /* UTF-16 */
+  expect_refused("\xC0\x80", 2);     /* overlong */
+  expect_refused("\xED\xA0\x80", 3); /* a surrogate */
+  expect_refused("caf\xE9", 4);      /* Latin-1 */
+  expect_refused("\xEF\xBB\xBF\xFF", 4);
+}
+
+static void nul_is_text(void **state) {
+  (void)state;
+  expect_bytes(&(struct line_range){1, 1, false}, "a\0b\nc", 5, "a\0b\n", 4);
+}
+
+/* The worst: a million lines of nothing. */
+static void numbers_of_a_whole_file(void **state) {
+  (void)state;
+  enum { LINES = 1048576, WIDTH = 7 };
+  char *content = malloc(LINES);
+  assert_non_null(content);
+  memset(content, '\n', LINES);
+  struct buffer numbered = cut(&(struct line_range){0, 0, true}, content, LINES);
+  assert_int_equal(numbered.length, (size_t)LINES * (WIDTH + 2));
+  assert_memory_equal(numbered.bytes, "      1\t\n      2\t\n", 18);
+  assert_memory_equal(numbered.bytes + numbered.length - 9, "1048576\t\n", 9);
+  buffer_release(&numbered);
+  free(content);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(without_a_wish_all_of_it),
+      cmocka_unit_test(lines_are_cut_with_their_ends),
+      cmocka_unit_test(behind_the_last_line_is_nothing),
+      cmocka_unit_test(lines_are_added),
+      cmocka_unit_test(numbers_are_aligned),
+      cmocka_unit_test(a_mark_is_left_out),
+      cmocka_unit_test(only_utf8_is_text),
+      cmocka_unit_test(nul_is_text),
+      cmocka_unit_test(numbers_of_a_whole_file),
+  };
+  return cmocka_run_group_tests_name("text slice", tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/files/grep/prefilter.h"
+
+/* The literals parted by spaces, those in either case in front of a "~"; "" when none is known. */
+static const char *literals_of(const char *pattern, char out[1024]) {
+  struct prefilter shape;
+  prefilter_read(&shape, pattern);
+  size_t length = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < shape.literal_count; i++) {
+    const struct byte_literal *one = &shape.literals[i];
+    assert_in_range(one->length, 2, MEMSCAN_LITERAL_MAX);
+    bool folds = false;
+    for (size_t k = 0; k < one->length; k++)
+      folds |= one->folds[k] != 0;
+    length += (size_t)snprintf(out + length, 1024 - length, "%s%.*s%s", i > 0 ? " " : "",
+                               (int)one->length, (const char *)one->bytes, folds ? "~" : "");
+  }
+  return out;
+}
+
+static const struct {
+  const char *pattern;
+  const char *literals;
+} in_every_match[] = {
+    {"", ""},
+    {"a", ""}, /* one byte is in too many lines */
+    {"word", "word"},
+    {"n\xC3\xA9", "n\xC3\xA9"},
+    {"foo|bar", "foo bar"},
+    {"foo|b", ""},
+    {"foo|", ""},
+    {"foo|\\w+", ""},
+    {"TODO|FIXME|HACK", "TODO FIXME HACK"},
+    {"\\b\\w+Exception\\b", "Exception"},
+    {"a\\.b\\(", "a.b("},
+    {"a\\tb", "a\tb"},
+    {"class\\s+\\w+Controller", "Controller"},
+    {"get(Name|Value)", "Name Value"},
+    {"setting(?:s|\\w)", "setting"},
+    {"(get|set)Value", "Value"},
+    {"(?<kind>class|struct) x", "class struct"},
+    {"(?P<kind>class)", "class"},
+    {"(?'kind'class)", "class"},
+    {"(?|class|enum)", "class enum"},
+    {"(class)?abc", "abc"},
+    {"(class){0,2}abc", "abc"},
+    {"(class){1,2}abc", "class"},
+    {"(class)+abc", "class"},
+    {"colou?r", "colo"},
+    {"ab*cd", "cd"},
+    {"abc*d", "ab"},
+    {"ab+cd", "ab"},
+    {"ab{2}cde", "cde"},
+    {"ab{0}cd", "cd"},
+    {"ab{,3}cd", "cd"},
+    {"ab{ 0, 2 }cd", "cd"},
+    {"n\xC3\xA9?abc", "abc"},
+    {"if {x", "if {x"},
+    {"a{x}b", "a{x}b"},
+    {"fo{1", ""},
+    {"^#include$", "#include"},
+    {"a\\bbc", "abc"},
+    {"(?=abc)x", ""},
+    {"(?=abc)wxyz", "wxyz"},
+    {"(?!abcd)xyz", "xyz"},
+    {"(?<=abcd)xyz", "xyz"},
+    {"(?<!abcd)xyz", "xyz"},
+    {"(?>abc)", "abc"},
+    {"[a]bcd[e]", "bcd"},
+    {"[]abc]def", "def"},
+    {"[^]abc]def", "def"},
+    {"[[:alpha:]abc]def", "def"},
+    {"[\\]abc]def", "def"},
+    {"[abc", ""},
+    {"[[.a.]bc]def", ""},
+    {"[[:x]def]abc", ""},
+    {"[\\Qabc]\\E]def", ""},
+    {"(?i)word", "word~"},
+    {"(?i)WORD", "word~"},
+    {"(?i)class", "cla~"},
+    {"(?i)kissed", "ed~"},
+    {"(?i)n\xC3\xA9", ""},
+    {"(?i:ab)CD", "ab~"},
+    {"(?i)ab(?-i)CDE", "abCDE~"},
+    {"(?-i)word", "word"},
+    {"(x|(?i)ab)cde", "cde"},
+    {"(?s-m:abc)", "abc"},
+    {"(?x)a b c", ""},
+    {"(?#a comment)abc", ""},
+    {"(?<a>abc)\\1", ""},
+    {"(?<a>abc)\\k<a>", ""},
+    {"(abc)(?1)", ""},
+    {"(abc|(?R))", ""},
+    {"(?(1)abc|def)", ""},
+    {"(*UTF)abc", ""},
+    {"abc(*ACCEPT)", ""},
+    {"\\Qabc\\E", ""},
+    {"\\x41bcd", ""},
+    {"ab\\ncd", ""},
+    {"ab\ncd", ""},
+    {"\\p{Lu}abc\\pN", "abc"},
+    {"\\p{Luabc", ""},
+    {"abc\\", ""},
+    {"(abc", ""},
+    {"abc)", ""},
+    {"*abc", ""},
+    {"abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnopqrstuvwxyz012345"},
+    {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp",
+     "aa bb cc dd ee ff gg hh ii jj kk ll mm nn oo pp"},
+    {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq", ""},
+};
+
+static void literals_are_what_every_match_has(void **state) {
+  (void)state;
+  char out[1024];
+  for (size_t i = 0; i < sizeof in_every_match / sizeof *in_every_match; i++)
+    if (strcmp(literals_of(in_every_match[i].pattern, out), in_every_match[i].literals) != 0)
+      fail_msg("%s: \"%s\", not \"%s\"", in_every_match[i].pattern, out,
+               in_every_match[i].literals);
+}
+
+static void a_long_literal_goes_on_in_another(void **state) {
+  (void)state;
+  char pattern[200] = "(?:x|";
+  memset(pattern + 5, 'a', 100);
+  char out[1024];
+  assert_string_equal(literals_of(pattern, out), "");
+  memmove(pattern, pattern + 5, strlen(pattern + 5) + 1);
+  assert_int_equal(strlen(literals_of(pattern, out)), MEMSCAN_LITERAL_MAX);
+}
+
+static void local_is_what_other_lines_do_not_hinder(void **state) {
+  (void)state;
+  static const struct {
+    const char *pattern;
+    bool is_local;
+  } rows[] = {
+      {"", true},
+      {"^\\s*\\w+\\b$", true},
+      {"a|b.*", true},
+      {"(?i)a(?:b|c)*", true},
+      {"[a-z]+[^a-z]x", true},
+      {"[^\\n]+x", true},
+      {"[^\\s;]+", true},
+      {"\\p{L}+\\p{Nd}*", true},
+      {"[^a-z]+x", false}, /* over any number of lines */
+      {"[\\s\\S]*x", false},
+      {"\\D+x", false},
+      {"\\P{L}+x", false},
+      {"\\p{Any}+x", false},
+      {"(?s).*x", false},
+      {"(\\w+\\s)+x", false},
+      {"([^a-z])+x", false},
+      {"(?=a)b", true},
+      {"(?<!a)b(?!\\W)", false},
+      {"(?<!a)b", true},
+      {"(?<!\\s)b", false},
+      {"(?>a+)b", true},
+      {"(?>a\\s)b", false},
+      {"a++b", true},
+      {"\\s++b", false},
+      {"\\W*+b", false},
+      {"\\s{2}+b", false},
+      {"\\Aa", false},
+      {"a\\z", false},
+      {"a\\Z", false},
+      {"\\Ga", false},
+      {"a\\Kb", false},
+      {"\\X", false},
+      {"\\R", false},
+      {"(?-m)^a", false},
+      {"(a)\\1", false},
+      {"(a)?(?(1)b)", false},
+      {"(*NO_JIT)a", false},
+      {"(?R)?", false},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct prefilter shape;
+    prefilter_read(&shape, rows[i].pattern);
+    if (shape.is_local != rows[i].is_local)
+      fail_msg("%s", rows[i].pattern);
+  }
+}
+
+static void groups_may_be_deep(void **state) {
+  (void)state;
+  char pattern[2000] = "";
+  char out[1024];
+  for (int depth = 0; depth < 40; depth++)
+    strcat(pattern, "(");
+  strcat(pattern, "abc");
+  for (int depth = 0; depth < 40; depth++)
+    strcat(pattern, ")");
+  assert_string_equal(literals_of(pattern, out), "abc");
+  memset(pattern, '(', sizeof pattern - 1);
+  assert_string_equal(literals_of(pattern, out), "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(literals_are_what_every_match_has),
+      cmocka_unit_test(a_long_literal_goes_on_in_another),
+      cmocka_unit_test(local_is_what_other_lines_do_not_hinder),
+      cmocka_unit_test(groups_may_be_deep),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,583 @@
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/files/tree/tree_render.h"
+#include "agent/files/tree/walk.h"
+#include "base/utf8.h"
+#include "tests/support/changes.h"
+#include "tests/support/tree.h"
+
+static const char *const no_globs[] = {NULL};
+
+/* With a NUL, to be freed. */
+static char *draw(struct tree_render *result, const char *path, unsigned max_depth,
+                  const char *const *globs) {
+  struct buffer content = {0};
+  struct error error = {.text = "none"};
+  assert_int_equal(tree_render_write(result, path, max_depth, globs, &content, &error), 0);
+  assert_string_equal(error.text, "none");
+  buffer_add(&content, "", 1);
+  return content.bytes;
+}
+
+/* The lines below the root's. */
+static void expect(const struct tree *tree, unsigned max_depth, const char *const *globs,
+                   const char *expected) {
+  struct tree_render result;
+  char *text = draw(&result, tree->path, max_depth, globs);
+  char root[64];
+  (void)snprintf(root, sizeof root, "%s/\n", strrchr(tree->path, '/') + 1);
+  assert_memory_equal(text, root, strlen(root));
+  assert_string_equal(text + strlen(root), expected);
+  size_t lines = 0;
+  for (const char *at = expected; *at != '\0'; at++)
+    lines += *at == '\n';
+  assert_int_equal(result.entries, lines);
+  assert_false(result.cut);
+  free(text);
+}
+
+/* Names that end with a slash are directories. */
+static void make(const struct tree *tree, const char *const *names) {
+  for (; *names != NULL; names++) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s", *names);
+    size_t length = strlen(name);
+    if (name[length - 1] == '/') {
+      name[length - 1] = '\0';
+      tree_make_directory(tree, name, 0700);
+    } else {
+      tree_write(tree, name, "", 0600);
+    }
+  }
+}
+
+static const char *const project[] = {
+    "src/",       "src/b/",     "src/b/x.c", "src/b/deep/", "src/b/deep/er/", "src/b/deep/er/y",
+    "src/main.c", "src/A.c",    "tests/",    "tests/t/",    "tests/t/last",   "tests.sh",
+    "README.md",  ".gitignore", NULL,
+};
+
+static void it_is_drawn_as_deep_as_asked_for(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    unsigned max_depth;
+    const char *expected;
+  } rows[] = {
+      {1, "├── src/\n"
+          "├── tests/\n"
+          "├── .gitignore\n"
+          "├── README.md\n"
+          "└── tests.sh\n"},
+      {2, "├── src/\n"
+          "│   ├── b/\n"
+          "│   ├── A.c\n"
+          "│   └── main.c\n"
+          "├── tests/\n"
+          "│   └── t/\n"
+          "├── .gitignore\n"
+          "├── README.md\n"
+          "└── tests.sh\n"},
+      {4, "├── src/\n"
+          "│   ├── b/\n"
+          "│   │   ├── deep/\n"
+          "│   │   │   └── er/\n"
+          "│   │   └── x.c\n"
+          "│   ├── A.c\n"
+          "│   └── main.c\n"
+          "├── tests/\n"
+          "│   └── t/\n"
+          "│       └── last\n"
+          "├── .gitignore\n"
+          "├── README.md\n"
+          "└── tests.sh\n"},
+      {UINT_MAX, "├── src/\n"
+                 "│   ├── b/\n"
+                 "│   │   ├── deep/\n"
+                 "│   │   │   └── er/\n"
+                 "│   │   │       └── y\n"
+                 "│   │   └── x.c\n"
+                 "│   ├── A.c\n"
+                 "│   └── main.c\n"
+                 "├── tests/\n"
+                 "│   └── t/\n"
+                 "│       └── last\n"
+                 "├── .gitignore\n"
+                 "├── README.md\n"
+                 "└── tests.sh\n"},
+  };
+  expect(tree, 4, NULL, "");
+  make(tree, project);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect(tree, rows[i].max_depth, NULL, rows[i].expected);
+  expect(tree, 1, no_globs, rows[0].expected);
+}
+
+static void the_last_directory_has_no_line_beside_it(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {"a/", "a/b/", "a/b/c/", "a/b/c/d", NULL};
+  make(tree, names);
+  expect(tree, 4, NULL,
+         "└── a/\n"
+         "    └── b/\n"
+         "        └── c/\n"
+         "            └── d\n");
+}
+
+static void each_group_is_in_the_order_of_bytes(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {"b",  "a-b",       "a.b",       "a/", "a/x", "ab",
+                                      "B/", "\xC3\xA9/", "\xC3\xA9t", "_",  NULL};
+  make(tree, names);
+  expect(tree, 4, NULL,
+         "├── B/\n"
+         "├── a/\n"
+         "│   └── x\n"
+         "├── \xC3\xA9/\n"
+         "├── _\n"
+         "├── a-b\n"
+         "├── a.b\n"
+         "├── ab\n"
+         "├── b\n"
+         "└── \xC3\xA9t\n");
+}
+
+static void a_link_to_a_directory_is_one_without_content(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {"m/", "m/x", "f", NULL};
+  make(tree, names);
+  assert_int_equal(symlinkat("m", tree->fd, "a"), 0);
+  assert_int_equal(symlinkat("..", tree->fd, "m/up"), 0);
+  assert_int_equal(symlinkat("f", tree->fd, "to-f"), 0);
+  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
+  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
+  assert_int_equal(symlinkat("m", tree->fd, "vendor"), 0); /* left out by its name */
+  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  expect(tree, 9, NULL,
+         "├── a/\n"
+         "├── m/\n"
+         "│   ├── up/\n"
+         "│   └── x\n"
+         "├── f\n"
+         "├── fifo\n"
+         "├── loop\n"
+         "├── to-f\n"
+         "└── to-nothing\n");
+}
+
+/* As directories, wherever they are; not as files. */
+static void what_tools_made_is_left_out(void **state) {
+  const struct tree *tree = *state;
+  static const char *const names[] = {
+      ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
+      "build", ".next",        ".nuxt", "coverage", ".terraform", "vendor", "__pycache__",
+  };
+  tree_make_directory(tree, "a", 0700);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char below[32];
+    (void)snprintf(below, sizeof below, "a/%s", names[i]);
+    tree_make_directory(tree, names[i], 0700);
+    tree_make_directory(tree, below, 0700);
+    (void)snprintf(below, sizeof below, "%s/x", names[i]);
+    tree_write(tree, below, "", 0600);
+  }
+  tree_make_directory(tree, "Build", 0700);
+  expect(tree, 4, NULL,
+         "├── Build/\n"
+         "└── a/\n");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char below[32];
+    (void)snprintf(below, sizeof below, "a/%s", names[i]);
+    assert_int_equal(unlinkat(tree->fd, below, AT_REMOVEDIR), 0);
+    tree_write(tree, below, "", 0600);
+  }
+  expect(tree, 4, NULL,
+         "├── Build/\n"
+         "└── a/\n"
+         "    ├── .git\n"
+         "    ├── .idea\n"
+         "    ├── .next\n"
+         "    ├── .nuxt\n"
+         "    ├── .terraform\n"
+         "    ├── .vs\n"
+         "    ├── __pycache__\n"
+         "    ├── bin\n"
+         "    ├── build\n"
+         "    ├── coverage\n"
+         "    ├── dist\n"
+         "    ├── node_modules\n"
+         "    ├── obj\n"
+         "    └── vendor\n");
+  /* Who asks for one gets it. */
+  char path[64];
+  struct tree_render result;
+  (void)snprintf(path, sizeof path, "%s/build", tree->path);
+  char *text = draw(&result, path, 4, NULL);
+  assert_string_equal(text, "build/\n└── x\n");
+  free(text);
+}
+
+static void globs_are_of_mere_names(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *globs[4];
+    const char *expected;
+  } rows[] = {
+      {{"*.c"}, "├── a/\n│   └── y.h\n├── x/\n└── y.h\n"},
+      {{"*.c", "*.h"}, "├── a/\n└── x/\n"},
+      {{"*.{c,h}", "a"}, "└── x/\n"},
+      {{"x/"}, "├── a/\n│   ├── x.c\n│   └── y.h\n├── x.c\n└── y.h\n"},
+      {{"a/x.c"}, "├── a/\n│   ├── x.c\n│   └── y.h\n├── x/\n├── x.c\n└── y.h\n"}, /* no name */
+      {{"**/x.c"}, "├── a/\n│   └── y.h\n├── x/\n└── y.h\n"},
+      {{"/a"}, "├── x/\n├── x.c\n└── y.h\n"},
+      {{""}, "├── a/\n│   ├── x.c\n│   └── y.h\n├── x/\n├── x.c\n└── y.h\n"},
+      {{"*"}, ""},
+  };
+  static const char *const names[] = {"a/", "a/x.c", "a/y.h", "x/", "x.c", "y.h", NULL};
+  make(tree, names);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect(tree, 4, rows[i].globs, rows[i].expected);
+}
+
+static void names_do_no_harm(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *name;
+    const char *shown; /* # is U+FFFD */
+  } rows[] = {
+      {"a\nforged", "a#forged"},
+      {"\n├── x", "#├── x"},
+      {"\r\t\x1B[31m\x7F", "###[31m#"},
+      {"\x01\x1F", "##"},
+      {" \"'\\", " \"'\\"},
+      {"\xFF\xFE", "##"},
+      {"a\xC3(", "a#("},
+      {"\xE2\x94", "#"},                   /* one that is not whole */
+      {"\xED\xA0\x80", "###"},             /* a surrogate */
+      {"\xC2\x80\xC2\x85\xC2\x9F", "###"}, /* C1 */
+      {"\xC2\xA0\xC3\x80", "\xC2\xA0\xC3\x80"},
+      {"\xE2\x80\xA8\xE2\x80\xA9", "##"},
+      {"\xE2\x80\xA7\xE2\x80\xAA", "\xE2\x80\xA7\xE2\x80\xAA"},
+      {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct buffer expected = {0};
+    buffer_add_string(&expected, "└── ");
+    for (const char *at = rows[i].shown; *at != '\0'; at++)
+      buffer_add(&expected, *at == '#' ? UTF8_REPLACEMENT : at, *at == '#' ? 3 : 1);
+    buffer_add(&expected, "\n", 2);
+    tree_write(tree, rows[i].name, "", 0600);
+    expect(tree, 4, NULL, expected.bytes);
+    buffer_release(&expected);
+    assert_int_equal(unlinkat(tree->fd, rows[i].name, 0), 0);
+  }
+  char longest[NAME_MAX + 1];
+  memset(longest, '\n', NAME_MAX);
+  longest[NAME_MAX] = '\0';
+  tree_make_directory(tree, longest, 0700);
+  struct tree_render result;
+  char path[NAME_MAX + 64];
+  (void)snprintf(path, sizeof path, "%s/%s", tree->path, longest);
+  char *text = draw(&result, path, 4, NULL); /* the root's name too */
+  assert_int_equal(strlen(text), 3 * NAME_MAX + 2);
+  assert_memory_equal(text, UTF8_REPLACEMENT, 3);
+  assert_string_equal(text + 3 * NAME_MAX, "/\n");
+  free(text);
+}
+
+static void the_root_has_the_name_of_its_full_path(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *path;
+    const char *line;
+  } rows[] = {
+      {"a/", "a/\n"}, {"./a/.", "a/\n"}, {"a/b/..", "../\n"}, {"//", "/\n"}, {"link", "link/\n"},
+  };
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/b", 0700);
+  assert_int_equal(symlinkat("a", tree->fd, "link"), 0);
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  assert_int_equal(fchdir(tree->fd), 0);
+  static const char *const all[] = {"*", NULL};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct tree_render result;
+    char *text = draw(&result, rows[i].path, 1, all);
+    assert_string_equal(text, rows[i].line);
+    free(text);
+  }
+  expect(tree, 1, NULL, "├── a/\n└── link/\n");
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}
+
+static void what_may_not_be_read_is_shown_without_content(void **state) {
+  const struct tree *tree = *state;
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_make_directory(tree, "closed", 0700);
+  tree_make_directory(tree, "names-only", 0744);
+  tree_make_directory(tree, "open", 0755);
+  tree_write(tree, "closed/x", "", 0600);
+  tree_make_directory(tree, "names-only/d", 0755);
+  tree_write(tree, "names-only/d/x", "", 0600);
+  tree_write(tree, "names-only/x", "", 0600);
+  tree_write(tree, "open/x", "", 0000);
+  struct tree_render result;
+  assert_int_equal(seteuid(65534), 0);
+  char *text = draw(&result, tree->path, 4, NULL);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(result.missed, 2); /* closed, names-only/d */
+  assert_string_equal(strchr(text, '\n'), "\n"
+                                          "├── closed/\n"
+                                          "├── names-only/\n"
+                                          "│   ├── d/\n"
+                                          "│   └── x\n"
+                                          "└── open/\n"
+                                          "    └── x\n");
+  free(text);
+}
+
+static void expect_refusal(const char *path, const char *const *globs, const char *expected) {
+  struct buffer content = {0};
+  struct error error = {.text = ""};
+  struct tree_render result;
+  assert_int_equal(tree_render_write(&result, path, 4, globs, &content, &error), -1);
+  assert_string_equal(error.text, expected);
+  assert_int_equal(content.length, 0);
+  buffer_release(&content);
+}
+
+static void what_is_no_directory_is_refused(void **state) {
+  const struct tree *tree = *state;
+  static const struct {
+    const char *name;
+    const char *reason; /* the path follows */
+  } rows[] = {
+      {"missing", "directory not found: "},
+      {"file", "is a regular file, not a directory: "},
+      {"file/x", "directory not found: "},
+      {"closed", "cannot read directory (Permission denied): "},
+      {"names-only", "cannot read directory (Permission denied): "},
+  };
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_write(tree, "file", "", 0600);
+  tree_make_directory(tree, "closed", 0700);
+  tree_make_directory(tree, "names-only", 0744);
+  assert_int_equal(seteuid(65534), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char path[128];
+    char expected[256];
+    (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
+    (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
+    expect_refusal(path, NULL, expected);
+  }
+  assert_int_equal(seteuid(0), 0);
+}
+
+static void a_glob_that_is_wrong_is_refused_by_name(void **state) {
+  const struct tree *tree = *state;
+  static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
+  expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
+  const char *many[TREE_RENDER_GLOBS_MAX + 2] = {NULL};
+  for (size_t i = 0; i < TREE_RENDER_GLOBS_MAX; i++)
+    many[i] = "x*";
+  tree_write(tree, "x", "", 0600);
+  tree_write(tree, "y", "", 0600);
+  expect(tree, 4, many, "└── y\n");
+  many[TREE_RENDER_GLOBS_MAX] = "y";
+  expect_refusal(tree->path, many, "more than 1000 globs");
+}
+
+/* --- the limit --- */
+
+/* What a line of so long a name takes directly below the root. */
+enum { LINE = 10 + 1 };
+
+/* Files with names of so many bytes. All are names of one, which are made faster than files. */
+static void make_lines(const struct tree *tree, const char *directory, int count, int length) {
+  char name[NAME_MAX + 16];
+  char first[sizeof name] = "";
+  for (int i = 0; i < count; i++) {
+    (void)snprintf(name, sizeof name, "%s/%0*d", directory, length, i);
+    if (i > 0) {
+      assert_int_equal(linkat(tree->fd, first, tree->fd, name, 0), 0);
+    } else {
+      tree_write(tree, name, "", 0600);
+      (void)snprintf(first, sizeof first, "%s", name);
+    }
+  }
+}
+
+static size_t root_length(const struct tree *tree) {
+  return strlen(strrchr(tree->path, '/') + 1) + 2;
+}
+
+static void it_ends_at_the_limit_with_a_line(void **state) {
+  const struct tree *tree = *state;
+  enum { LENGTH = 200 };
+  size_t room = TREE_RENDER_MAX - root_length(tree);
+  size_t fit = room / (LENGTH + LINE);
+  size_t rest = room % (LENGTH + LINE); /* filled by a last name */
+  assert_in_range(rest, LINE + 1, LINE + NAME_MAX - 1);
+  make_lines(tree, ".", (int)fit, LENGTH);
+  char last[NAME_MAX + 1] = "";
+  memset(last, 'z', rest - LINE);
+  tree_write(tree, last, "", 0600);
+  struct tree_render result;
+  char *text = draw(&result, tree->path, 4, NULL);
+  assert_int_equal(strlen(text), TREE_RENDER_MAX);
+  assert_false(result.cut);
+  assert_int_equal(result.entries, fit + 1);
+  free(text);
+
+  last[rest - LINE] = 'z'; /* one byte more */
+  tree_write(tree, last, "", 0600);
+  last[rest - LINE] = '\0';
+  assert_int_equal(unlinkat(tree->fd, last, 0), 0);
+  text = draw(&result, tree->path, 4, NULL);
+  assert_int_equal(strlen(text), TREE_RENDER_MAX - rest);
+  assert_int_equal(text[strlen(text) - 1], '\n');
+  assert_true(result.cut);
+  assert_int_equal(result.entries, fit);
+  free(text);
+}
+
+/* The first ones are shown whatever the order is in which they are read. */
+static void the_first_of_too_many_are_shown(void **state) {
+  const struct tree *tree = *state;
+  enum { LENGTH = 200, COUNT = 12000 };
+  make_lines(tree, ".", COUNT, LENGTH);
+  static const char *const names[] = {"z/", "z/in", NULL};
+  make(tree, names);
+  struct tree_render result;
+  char *text = draw(&result, tree->path, 4, NULL);
+  assert_true(result.cut);
+  const char *at = text + root_length(tree);
+  static const char begin[] = "├── z/\n│   └── in\n";
+  assert_memory_equal(at, begin, sizeof begin - 1);
+  at += sizeof begin - 1;
+  int line = 0;
+  for (; *at != '\0'; line++, at += LENGTH + LINE) {
+    char expected[LENGTH + LINE + 1];
+    (void)snprintf(expected, sizeof expected, "├── %0*d\n", LENGTH, line);
+    assert_memory_equal(at, expected, LENGTH + LINE);
+  }
+  assert_int_equal(result.entries, line + 2);
+  assert_int_equal((size_t)line,
+                   (TREE_RENDER_MAX - root_length(tree) - (sizeof begin - 1)) / (LENGTH + LINE));
+  free(text);
+}
+
+/* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
+   the rest as fits; and what was dropped still has its line beside the others. */
+static void what_waits_gives_way(void **state) {
+  const struct tree *tree = *state;
+  enum { LENGTH = 200, COUNT = 3000 };
+  tree_make_directory(tree, "a", 0700);
+  tree_make_directory(tree, "a/b", 0700);
+  make_lines(tree, "a/b", COUNT, LENGTH);
+  make_lines(tree, "a", COUNT, LENGTH);
+  make_lines(tree, ".", COUNT, LENGTH);
+  struct tree_render result;
+  char *text = draw(&result, tree->path, 4, NULL);
+  assert_true(result.cut);
+  const char *at = text + root_length(tree);
+  static const char begin[] = "├── a/\n│   ├── b/\n";
+  assert_memory_equal(at, begin, sizeof begin - 1);
+  at += sizeof begin - 1;
+  char expected[LENGTH + 64];
+  for (int i = 0; i < COUNT; i++) {
+    int length = snprintf(expected, sizeof expected, "│   │   %s %0*d\n",
+                          i + 1 < COUNT ? "├──" : "└──", LENGTH, i);
+    assert_memory_equal(at, expected, (size_t)length);
+    at += length;
+  }
+  int i = 0;
+  for (; *at != '\0'; i++) {
+    int length = snprintf(expected, sizeof expected, "│   ├── %0*d\n", LENGTH, i);
+    assert_memory_equal(at, expected, (size_t)length);
+    at += length;
+  }
+  assert_in_range(i, 1, COUNT - 1);
+  assert_int_equal(result.entries, 2 + COUNT + i);
+  assert_true(TREE_RENDER_MAX - (size_t)(at - text) < LENGTH + 6 + LINE);
+  free(text);
+}
+
+static void it_ends_where_a_walk_does(void **state) {
+  const struct tree *tree = *state;
+  int fd = tree_open(tree, ".");
+  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
+    assert_int_equal(mkdirat(fd, "d", 0700), 0);
+    int below = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(below >= 0);
+    close(fd);
+    fd = below;
+  }
+  close(fd);
+  struct tree_render result;
+  char *text = draw(&result, tree->path, UINT_MAX, NULL);
+  assert_int_equal(result.entries, WALK_DEPTH_MAX);
+  assert_int_equal(result.missed, 1);
+  assert_false(result.cut);
+  free(text);
+}
+
+static void what_vanishes_meanwhile_is_no_error(void **state) {
+  const struct tree *tree = *state;
+  tree_make_directory(tree, "d", 0700);
+  tree_write(tree, "stays", "", 0600);
+  pid_t changes = changes_start(tree);
+  for (int i = 0; i < 300; i++) {
+    struct tree_render result;
+    char *text = draw(&result, tree->path, 4, NULL);
+    assert_false(result.cut);
+    static const char last[] = "\n└── stays\n";
+    assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
+    free(text);
+  }
+  changes_stop(changes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(it_is_drawn_as_deep_as_asked_for, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(the_last_directory_has_no_line_beside_it, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(each_group_is_in_the_order_of_bytes, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_link_to_a_directory_is_one_without_content, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_tools_made_is_left_out, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(globs_are_of_mere_names, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(names_do_no_harm, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(the_root_has_the_name_of_its_full_path, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_shown_without_content, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_is_no_directory_is_refused, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(a_glob_that_is_wrong_is_refused_by_name, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(it_ends_at_the_limit_with_a_line, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_waits_gives_way, tree_set_up, tree_tear_down),
+      cmocka_unit_test_setup_teardown(what_vanishes_meanwhile_is_no_error, tree_set_up,
+                                      tree_tear_down),
+      cmocka_unit_test_setup_teardown(it_ends_where_a_walk_does, tree_set_up, tree_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
