@@ -151,7 +151,7 @@ static void on_reaped(void *owner, pid_t pid, int status) {
 }
 
 static void make_outbox(struct agent *self) {
-  static const struct outbox_handler handler = {.reached = on_outbox_reached,
+  static const struct outbox_handler handler = {.connected = on_outbox_reached,
                                                 .claiming = on_outbox_claiming,
                                                 .ready = on_outbox_ready,
                                                 .room = on_outbox_room,

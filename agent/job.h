@@ -3,10 +3,10 @@
 
 #include <event2/event.h>
 
+#include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/out/outbox.h"
 #include "agent/options.h"
-#include "agent/redis/outbox.h"
 #include "base/log.h"
-#include "wire/keys.h"
 
 /* What everybody who works for the job shares, and outlives them all. Nothing is owned. */
 struct job {

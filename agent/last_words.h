@@ -1,7 +1,7 @@
 #ifndef AGENT_LAST_WORDS_H
 #define AGENT_LAST_WORDS_H
 
-#include "agent/redis/outbox.h"
+#include "agent/doors/redis/out/outbox.h"
 #include "base/log.h"
 
 /* Logs the results that the outbox holds and nobody else will ever see, whole. The log's reader may

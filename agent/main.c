@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/doors/redis/net/version.h"
 #include "agent/options.h"
-#include "agent/redis/version.h"
 #include "agent/startup.h"
 #include "base/log.h"
 #include "inject/inject.h"

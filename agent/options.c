@@ -47,7 +47,7 @@ enum flag {
   RUN_ID,
   IDLE_CYCLES,
   EVENTS_MAXLEN,
-  HOLD_BYTES,
+  SEND_QUEUE_BYTES,
   KEY_TTL,
   INJECT,
   VERBOSE,
@@ -60,7 +60,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"run-id", required_argument, NULL, RUN_ID},
                                       {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
-                                      {"hold-bytes", required_argument, NULL, HOLD_BYTES},
+                                      {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
                                       {"inject", required_argument, NULL, INJECT},
                                       {"verbose", no_argument, NULL, VERBOSE},
@@ -137,7 +137,7 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case EVENTS_MAXLEN:
       raw->events_maxlen = optarg;
       break;
-    case HOLD_BYTES:
+    case SEND_QUEUE_BYTES:
       raw->hold_bytes = optarg;
       break;
     case KEY_TTL:

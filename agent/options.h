@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/redis/url.h"
+#include "agent/doors/redis/net/url.h"
 #include "base/error.h"
 
 enum options_action { OPTIONS_RUN, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };

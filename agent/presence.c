@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/redis/heartbeat.h"
+#include "agent/doors/redis/heartbeat.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -47,7 +47,7 @@ static bool on_detour(void *owner, const char *value, const char *seconds) {
 /* Perhaps the outbox's connection is dead, too. */
 static void on_silent(void *owner) {
   struct presence *self = owner;
-  outbox_look(self->outbox);
+  outbox_probe(self->outbox);
 }
 
 static void on_ended(void *owner) {

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/redis/url.h"
+#include "agent/doors/redis/net/url.h"
 #include "base/memory.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC

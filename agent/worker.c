@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/redis/in/prefetch.h"
+#include "agent/doors/redis/in/recent_steps.h"
+#include "agent/doors/redis/in/reconcile.h"
 #include "agent/engine/run_log.h"
-#include "agent/history.h"
 #include "agent/process/process.h"
-#include "agent/rollback.h"
-#include "agent/supply.h"
 #include "base/memory.h"
 
 struct worker {
@@ -21,14 +21,14 @@ struct worker {
   const struct run_context *context;
   const struct worker_handler *handler;
   void *owner;
-  struct supply *supply;
+  struct prefetch *prefetch;
   struct run *run; /* begun or running; NULL for none */
   const struct queued *running;
   bool begun; /* the run waits for Redis to know of it */
   bool waits; /* the run is over but for lines for which there is no room */
   uint64_t runs;
-  struct history history;
-  struct rollback rollback;
+  struct recent_steps recent_steps;
+  struct reconcile rollback;
   bool stopping;
 };
 
@@ -87,7 +87,7 @@ static void on_run_waits(void *owner) {
 }
 
 static bool next_is_run(const struct worker *self) {
-  const struct queued *oldest = supply_oldest(self->supply);
+  const struct queued *oldest = prefetch_oldest(self->prefetch);
   return oldest != NULL && !oldest->refused && step_is_work(&oldest->step);
 }
 
@@ -100,7 +100,7 @@ static void on_run_done(void *owner, const struct run_report *report) {
   self->run = NULL;
   self->running = NULL;
   self->begun = self->waits = false;
-  supply_settled(self->supply);
+  prefetch_settled(self->prefetch);
   bool joined = !self->stopping && next_is_run(self);
   if (joined)
     next(self);
@@ -119,7 +119,7 @@ static void begin_run(struct worker *self, struct queued *queued) {
                                              .full = on_run_full,
                                              .waits = on_run_waits,
                                              .done = on_run_done};
-  history_add(&self->history, queued->step.step_id);
+  recent_steps_add(&self->recent_steps, queued->step.step_id);
   outbox_started(self->job.outbox, queued->step.step_id);
   self->begun = true;
   self->running = queued;
@@ -131,7 +131,7 @@ void worker_delivered(struct worker *self) {
   if (self->run == NULL)
     next(self);
   else
-    supply_more(self->supply);
+    prefetch_more(self->prefetch);
   if (!self->begun || !outbox_is_empty(self->job.outbox))
     return;
   self->begun = false;
@@ -148,10 +148,10 @@ static void begin(struct worker *self, struct queued *queued) {
                     queued->taken.length);
     answer(self, queued->step.step_id, queued->error.text, 0, queued->gone ? NULL : &queued->taken,
            false);
-    supply_settled(self->supply);
+    prefetch_settled(self->prefetch);
   } else { /* a shutdown: what overtakes does not come this way */
     remove_unanswered(self, &queued->taken);
-    supply_settled(self->supply);
+    prefetch_settled(self->prefetch);
     self->handler->shutdown(self->owner);
   }
 }
@@ -159,27 +159,27 @@ static void begin(struct worker *self, struct queued *queued) {
 /* Unless Redis is behind: then the results would pile up. And a step whose id was used before waits
    until the answer to that one is delivered: then it is known whether it is the same step. */
 static bool may_begin(struct worker *self) {
-  const struct queued *oldest = supply_oldest(self->supply);
+  const struct queued *oldest = prefetch_oldest(self->prefetch);
   if (oldest == NULL || self->run != NULL || self->stopping)
     return false;
-  if (!oldest->refused && history_times(&self->history, oldest->step.step_id) > 0)
+  if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
     return outbox_is_empty(self->job.outbox);
   return !outbox_is_full(self->job.outbox, 0);
 }
 
 static void next(struct worker *self) {
   struct queued *queued;
-  while (may_begin(self) && (queued = supply_next(self->supply)) != NULL)
+  while (may_begin(self) && (queued = prefetch_next(self->prefetch)) != NULL)
     begin(self, queued);
   if (self->run == NULL && !self->stopping)
     self->handler->idle(self->owner);
-  supply_more(self->supply);
+  prefetch_more(self->prefetch);
 }
 
 void worker_room(struct worker *self) {
   if (self->run != NULL) {
     run_resume(self->run);
-    supply_more(self->supply);
+    prefetch_more(self->prefetch);
   } else {
     next(self);
   }
@@ -193,7 +193,7 @@ static void cancel(struct worker *self, const char *step_id) {
   if (self->run != NULL && strcmp(running_id(self), step_id) == 0) {
     log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
     run_stop(self->run, PROCESS_GRACE_MS, reason);
-  } else if ((waiting = supply_take_run(self->supply, step_id)) != NULL) {
+  } else if ((waiting = prefetch_take_run(self->prefetch, step_id)) != NULL) {
     log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
     answer(self, step_id, reason, 0, &waiting->taken, false);
     queued_free(waiting);
@@ -209,7 +209,7 @@ static bool on_arrived(void *owner, struct queued *queued) {
   if (!queued->refused && queued->step.kind == &step_cancel) {
     cancel(self, queued->step.step_id);
     remove_unanswered(self, &queued->taken);
-  } else if (!rollback_settles(&self->rollback, queued)) {
+  } else if (!reconcile_settles(&self->rollback, queued)) {
     return false;
   }
   queued_free(queued);
@@ -218,7 +218,7 @@ static bool on_arrived(void *owner, struct queued *queued) {
 
 static void on_drained(void *owner) {
   struct worker *self = owner;
-  history_settle(&self->history);
+  recent_steps_settle(&self->recent_steps);
 }
 
 static void on_changed(void *owner) {
@@ -231,7 +231,7 @@ static void on_interrupted(void *owner, const char *step_id, int64_t events,
   static const char reason[] = "interrupted: the agent ended while this step was running";
   struct worker *self = owner;
   log_line(self->job.log, LOG_WARN, step_id, "%s", reason);
-  history_add(&self->history, step_id);
+  recent_steps_add(&self->recent_steps, step_id);
   answer(self, step_id, reason, events, taken, true);
 }
 
@@ -241,16 +241,16 @@ static void on_supply_failed(void *owner, const struct error *error) {
 }
 
 void worker_begin(struct worker *self) {
-  supply_begin(self->supply);
+  prefetch_begin(self->prefetch);
 }
 
 void worker_prepare(struct worker *self) {
-  supply_prepare(self->supply);
+  prefetch_prepare(self->prefetch);
 }
 
 static void on_missing(void *owner) {
   struct worker *self = owner;
-  rollback_missing(&self->rollback, running_id(self));
+  reconcile_missing(&self->rollback, running_id(self));
 }
 
 static void on_lost(void *owner, const struct queued *queued) {
@@ -259,41 +259,41 @@ static void on_lost(void *owner, const struct queued *queued) {
 
 /* A step that waits to be started may have run before; so may those that wait behind it. */
 void worker_forgotten(struct worker *self) {
-  if (self->begun && history_times(&self->history, running_id(self)) > 1)
+  if (self->begun && recent_steps_times(&self->recent_steps, running_id(self)) > 1)
     run_stop(self->run, 0, lost_result);
-  rollback_forgotten(&self->rollback, running_id(self));
+  reconcile_forgotten(&self->rollback, running_id(self));
 }
 
 struct worker *worker_new(const struct job *job, const struct run_context *context,
                           const struct worker_handler *handler, void *owner) {
-  static const struct supply_handler supply_handler = {.interrupted = on_interrupted,
-                                                       .arrived = on_arrived,
-                                                       .missing = on_missing,
-                                                       .drained = on_drained,
-                                                       .changed = on_changed,
-                                                       .failed = on_supply_failed};
+  static const struct prefetch_handler prefetch_handler = {.interrupted = on_interrupted,
+                                                           .arrived = on_arrived,
+                                                           .missing = on_missing,
+                                                           .drained = on_drained,
+                                                           .changed = on_changed,
+                                                           .failed = on_supply_failed};
   struct worker *self = memory_allocate(sizeof *self);
   *self = (struct worker){.job = *job, .context = context, .handler = handler, .owner = owner};
-  self->supply = supply_new(job, &supply_handler, self);
-  self->rollback = (struct rollback){.log = job->log,
-                                     .outbox = job->outbox,
-                                     .supply = self->supply,
-                                     .history = &self->history,
-                                     .lost = on_lost,
-                                     .owner = self};
+  self->prefetch = prefetch_new(job, &prefetch_handler, self);
+  self->rollback = (struct reconcile){.log = job->log,
+                                      .outbox = job->outbox,
+                                      .prefetch = self->prefetch,
+                                      .recent_steps = &self->recent_steps,
+                                      .lost = on_lost,
+                                      .owner = self};
   return self;
 }
 
 void worker_free(struct worker *self) {
   if (self->run != NULL)
     run_free(self->run);
-  supply_free(self->supply);
+  prefetch_free(self->prefetch);
   free(self);
 }
 
 void worker_stop(struct worker *self, int64_t grace_ms, const char *reason) {
   self->stopping = true;
-  supply_stop(self->supply);
+  prefetch_stop(self->prefetch);
   if (self->run == NULL)
     return;
   run_stop(self->run, grace_ms, reason);

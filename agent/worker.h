@@ -38,7 +38,7 @@ void worker_free(struct worker *self);
 
 void worker_begin(struct worker *self);
 
-/* See intake_prepare. */
+/* See consumer_prepare. */
 void worker_prepare(struct worker *self);
 
 /* Everything is delivered; there is room again; Redis has lost what was delivered. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/redis/run_guard.h"
+#include "agent/doors/redis/run_guard.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -14,7 +14,7 @@ struct idle {
   const struct idle_handler *handler;
   void *owner;
   struct event *limit;
-  struct run_guard *question; /* NULL: none is open */
+  struct run_guard *query; /* NULL: none is open */
 };
 
 int64_t idle_limit_ms(const struct options *options) {
@@ -24,7 +24,7 @@ int64_t idle_limit_ms(const struct options *options) {
 static void on_answer(void *owner, enum run_guard_answer output, const char *why) {
   struct idle *self = owner;
   const char *run = self->options->run_id;
-  self->question = NULL;
+  self->query = NULL;
   if (output == RUN_GUARD_ALIVE) {
     log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: waiting on", run);
     idle_begin(self);
@@ -50,8 +50,8 @@ static void on_limit(evutil_socket_t fd, short what, void *context) {
   }
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:guard", self->options->job_id);
-  self->question = run_guard_ask(self->base, self->log, &self->options->redis, name,
-                                 self->options->run_id, on_answer, self);
+  self->query = run_guard_ask(self->base, self->log, &self->options->redis, name,
+                              self->options->run_id, on_answer, self);
 }
 
 struct idle *idle_new(struct event_base *base, const struct log *log, const struct options *options,
@@ -70,13 +70,13 @@ void idle_free(struct idle *self) {
 }
 
 void idle_begin(struct idle *self) {
-  if (self->question == NULL && !evtimer_pending(self->limit, NULL))
+  if (self->query == NULL && !evtimer_pending(self->limit, NULL))
     loop_timer_start(self->limit, idle_limit_ms(self->options));
 }
 
 void idle_end(struct idle *self) {
   (void)evtimer_del(self->limit);
-  if (self->question != NULL)
-    run_guard_cancel(self->question);
-  self->question = NULL;
+  if (self->query != NULL)
+    run_guard_cancel(self->query);
+  self->query = NULL;
 }

@@ -74,7 +74,7 @@ void ahead_let_answer(struct delivery_owner *owner) {
 
 static bool is_all_delivered(void *context) {
   const struct delivery_owner *owner = context;
-  return owner->hold.bytes == 0;
+  return owner->send_queue.bytes == 0;
 }
 
 void ahead_all_is_done(struct delivery_owner *owner, int from, int to) {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/redis/hold.h"
+#include "agent/doors/redis/out/send_queue.h"
 #include "tests/support/delivery_owner.h"
 
 /*
@@ -19,8 +19,8 @@
 
 /* A record of this length takes a chunk; AHEAD_MORE of them are more than a window, and one fewer
    is less. */
-enum { AHEAD_RECORD = HOLD_CHUNK_SIZE - 1000 };
-enum { AHEAD_WINDOW = HOLD_WINDOW_PIECES, AHEAD_MORE = AHEAD_WINDOW + 1 };
+enum { AHEAD_RECORD = SEND_QUEUE_CHUNK_SIZE - 1000 };
+enum { AHEAD_WINDOW = BATCH_PIECES, AHEAD_MORE = AHEAD_WINDOW + 1 };
 
 /* Holds "<number>-xxx…", so long. */
 void ahead_put(struct delivery_owner *owner, int number, size_t length);

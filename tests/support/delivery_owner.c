@@ -12,15 +12,15 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/command.h"
+#include "agent/doors/redis/net/command.h"
 
 static void say(struct delivery_owner *self, const char *word) {
   size_t length = strlen(self->said);
   snprintf(self->said + length, sizeof self->said - length, "%s%s", length > 0 ? " " : "", word);
 }
 
-static void on_reached(void *owner) {
-  ((struct delivery_owner *)owner)->reached++;
+static void on_connected(void *owner) {
+  ((struct delivery_owner *)owner)->connected++;
 }
 
 static void on_claimed(void *owner) {
@@ -66,7 +66,7 @@ int delivery_owner_set_up(void **state) {
   fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
   self->url = fake_redis_url(self->server);
   keys_init(&self->keys, "j");
-  hold_init(&self->hold);
+  send_queue_init(&self->send_queue);
   *state = self;
   return 0;
 }
@@ -75,7 +75,7 @@ int delivery_owner_tear_down(void **state) {
   struct delivery_owner *self = *state;
   if (self->delivery != NULL)
     delivery_free(self->delivery);
-  hold_free(&self->hold);
+  send_queue_free(&self->send_queue);
   keys_release(&self->keys);
   fake_redis_free(self->server);
   redis_model_release(&self->redis);
@@ -86,7 +86,7 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  static const struct delivery_handler handler = {.reached = on_reached,
+  static const struct delivery_handler handler = {.connected = on_connected,
                                                   .claimed = on_claimed,
                                                   .delivered = on_delivered,
                                                   .forgotten = on_forgotten,
@@ -96,7 +96,8 @@ void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl
                                      .keys = &self->keys,
                                      .name = "its-name",
                                      .key_ttl_seconds = key_ttl_seconds};
-  self->delivery = delivery_new(self->loop.base, &self->log, &options, &self->hold, &handler, self);
+  self->delivery =
+      delivery_new(self->loop.base, &self->log, &options, &self->send_queue, &handler, self);
   delivery_start(self->delivery);
 }
 
@@ -108,8 +109,8 @@ void delivery_owner_start(struct delivery_owner *self) {
 void delivery_owner_put(struct delivery_owner *self, const char *text) {
   const struct command_word words[] = {command_word("LPUSH"), command_word(self->keys.results),
                                        command_word(text)};
-  (void)command_write(hold_reserve(&self->hold, command_length(words, 3)), words, 3);
-  hold_commit(&self->hold, 1);
+  (void)command_write(send_queue_reserve(&self->send_queue, command_length(words, 3)), words, 3);
+  send_queue_commit(&self->send_queue, 1);
 }
 
 void delivery_owner_go(struct delivery_owner *self) {

@@ -1,7 +1,7 @@
 #ifndef TESTS_SUPPORT_DELIVERY_OWNER_H
 #define TESTS_SUPPORT_DELIVERY_OWNER_H
 
-#include "agent/redis/delivery.h"
+#include "agent/doors/redis/out/delivery.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_model.h"
@@ -14,10 +14,10 @@ struct delivery_owner {
   struct redis_model redis;
   struct redis_url url;
   struct keys keys;
-  struct hold hold;
+  struct send_queue send_queue;
   struct delivery *delivery;
   const char *put_when_delivered; /* from inside the callback, and goes on */
-  int reached;
+  int connected;
   int claimed;
   int delivered;
   int forgotten;

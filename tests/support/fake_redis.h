@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/redis/url.h"
+#include "agent/doors/redis/net/url.h"
 
 /*
  * A server in the test's own loop that answers what the test wants, byte for byte: half a reply, a

@@ -44,7 +44,7 @@ static void on_failed(void *owner, const struct error *error) {
 
 void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_seconds,
                        size_t hold_bytes) {
-  static const struct outbox_handler handler = {.reached = on_reached,
+  static const struct outbox_handler handler = {.connected = on_reached,
                                                 .ready = on_ready,
                                                 .room = on_room,
                                                 .empty = on_empty,

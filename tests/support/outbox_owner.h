@@ -1,7 +1,7 @@
 #ifndef TESTS_SUPPORT_OUTBOX_OWNER_H
 #define TESTS_SUPPORT_OUTBOX_OWNER_H
 
-#include "agent/redis/outbox.h"
+#include "agent/doors/redis/out/outbox.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_model.h"

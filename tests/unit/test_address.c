@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/address.h"
+#include "agent/doors/redis/net/address.h"
 
 /* What connection strings may hold is in test_url.c. */
 static void no_more_than_its_bytes_are_read(void **state) {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/command.h"
+#include "agent/doors/redis/net/command.h"
 
 static void it_is_an_array_of_bulk_strings(void **state) {
   (void)state;

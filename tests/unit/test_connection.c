@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/connection.h"
+#include "agent/doors/redis/net/connection.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
 
@@ -276,7 +276,7 @@ static void nothing_is_told_of_what_is_closed(void **state) {
 static void another_one_has_nothing_of_the_one_before(void **state) {
   struct trial *trial = *state;
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
-  connection_be_terse(&trial->connection);
+  connection_discard_values(&trial->connection);
   connection_expect(&trial->connection, 50);
   server_says(trial, array);
   server_says(trial, "*2\r\n$3\r\nke");

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/permissions.h"
+#include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
 
 #define KEY "sandbox:j:"
@@ -19,10 +19,10 @@
   "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
 
 /* The nonce in the middle differs from run to run. */
-static void is_committed(const struct delivery_owner *owner, int generation, int number) {
+static void is_committed(const struct delivery_owner *owner, int epoch, int number) {
   int theirs, last, end = 0;
   assert_int_equal(sscanf(owner->redis.committed, "%d:%*16[0-9a-f]:%d%n", &theirs, &last, &end), 2);
-  assert_int_equal(theirs, generation);
+  assert_int_equal(theirs, epoch);
   assert_int_equal(last, number);
   assert_int_equal(owner->redis.committed[end], '\0');
 }
@@ -51,7 +51,7 @@ static void the_key_is_watched_before_it_is_read(void **state) {
   delivery_owner_make(owner, 0);
   delivery_owner_awaits(owner, &owner->redis.looks, 1);
   loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_commands(owner->server), 1 + PERMISSIONS_COUNT);
+  assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
 }
@@ -80,7 +80,7 @@ static void a_window_is_these_bytes(void **state) {
            owner->redis.committed);
   assert_string_equal(delivery_owner_last_window(owner), expected);
   is_committed(owner, 1, 2);
-  assert_int_equal(owner->hold.bytes, 0);
+  assert_int_equal(owner->send_queue.bytes, 0);
 }
 
 static void without_a_time_the_claim_does_not_expire(void **state) {
@@ -127,7 +127,7 @@ static void a_lost_answer_is_not_a_lost_window(void **state) {
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
-  assert_int_equal(owner->hold.bytes, 0);
+  assert_int_equal(owner->send_queue.bytes, 0);
   delivery_owner_deliver(owner, "two");
   is_committed(owner, 1, 3);
   assert_string_equal(owner->said, "claimed delivered delivered");

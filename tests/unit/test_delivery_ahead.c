@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/command.h"
+#include "agent/doors/redis/net/command.h"
 #include "tests/support/ahead.h"
 
 #define KEY "sandbox:j:"
@@ -75,10 +75,10 @@ static void behind_each_there_is_the_next(void **state) {
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   ahead_put_records(owner, 1, 3 * AHEAD_MORE);
-  for (int window = 3; window <= 5; window++) {
-    ahead_awaits(owner, window);
-    assert_int_equal(owner->redis.executed, window - 1);
-    assert_int_equal(owner->delivered, window - 3);
+  for (int batch = 3; batch <= 5; batch++) {
+    ahead_awaits(owner, batch);
+    assert_int_equal(owner->redis.executed, batch - 1);
+    assert_int_equal(owner->delivered, batch - 3);
     delivery_owner_let_answer(owner);
   }
   ahead_let_answer(owner);

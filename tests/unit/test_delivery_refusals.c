@@ -83,7 +83,7 @@ static void what_does_not_pass_is_told_with_command_and_key(void **state) {
   delivery_owner_go(owner);
   fails(owner, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
   assert_int_equal(delivery_owner_done(owner, "one"), 0);
-  assert_true(owner->hold.bytes > 0); /* it was not delivered */
+  assert_true(owner->send_queue.bytes > 0); /* it was not delivered */
 }
 
 static void every_command_has_its_name(void **state) {
@@ -190,7 +190,7 @@ static void another_agent_takes_over_behind_a_window(void **state) {
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(owner->redis.committed, OTHERS);
   assert_string_equal(owner->said, "claimed failed"); /* nobody acts on what arrived */
-  assert_int_equal(owner->hold.bytes, 0);
+  assert_int_equal(owner->send_queue.bytes, 0);
 }
 
 static void who_claims_second_has_lost(void **state) {

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/dialer.h"
-#include "agent/redis/resolver.h"
+#include "agent/doors/redis/net/dialer.h"
+#include "agent/doors/redis/net/resolver.h"
 #include "tests/support/directory.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"

@@ -22,11 +22,11 @@ static void a_long_text_is_cut_at_the_buffer_s_end(void **state) {
   text[sizeof text - 1] = '\0';
   struct {
     struct error error;
-    char behind;
-  } room = {.behind = '!'};
+    char next;
+  } room = {.next = '!'};
   assert_int_equal(error_set(&room.error, "%s", text), -1);
   assert_int_equal(strlen(room.error.text), sizeof room.error.text - 1);
-  assert_int_equal(room.behind, '!');
+  assert_int_equal(room.next, '!');
 }
 
 int main(void) {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/error_reply.h"
+#include "agent/doors/redis/net/error_reply.h"
 
 static void what_redis_gets_over_passes(void **state) {
   (void)state;

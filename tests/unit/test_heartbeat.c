@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/heartbeat.h"
+#include "agent/doors/redis/heartbeat.h"
 #include "base/clock.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "wire/keys.h"
+#include "agent/doors/redis/keys.h"
 
 static void the_names_are_the_contract_s(void **state) {
   (void)state;

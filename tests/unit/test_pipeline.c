@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/command.h"
-#include "agent/redis/pipeline.h"
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/out/pipeline.h"
 
 #define COMMITTED "sandbox:j:committed"
 #define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
@@ -17,7 +17,7 @@
 struct trial {
   struct keys keys;
   struct pipeline pipeline;
-  struct question question;
+  struct query query;
   char *held[2]; /* two windows of one command each */
   char bytes[4096];
   size_t length;
@@ -29,7 +29,7 @@ struct trial {
 static struct trial trial;
 
 /* These stand before the program's own. */
-size_t link_write(struct link *self, const struct iovec *pieces, int count) {
+size_t client_write(struct client *self, const struct iovec *pieces, int count) {
   assert_null(self);
   size_t before = trial.length;
   if (trial.stutters)
@@ -57,7 +57,7 @@ static int tear_down(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++)
     free(trial.held[i]);
-  question_release(&trial.question);
+  query_release(&trial.query);
   pipeline_release(&trial.pipeline);
   keys_release(&trial.keys);
   return 0;
@@ -65,11 +65,11 @@ static int tear_down(void **state) {
 
 static void open_window(size_t number) {
   char *held = trial.held[number - 1];
-  char value[CLAIM_TEXT_SIZE];
+  char value[OWNERSHIP_TEXT_SIZE];
   (void)snprintf(value, sizeof value, "1:2:%zu", number);
-  struct hold_window window = {
+  struct batch batch = {
       .pieces = {{.iov_base = held, .iov_len = strlen(held)}}, .count = 1, .commands = 1};
-  pipeline_open(&trial.pipeline, &window, value);
+  pipeline_open(&trial.pipeline, &batch, value);
 }
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
@@ -80,7 +80,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 
 static void ask(int *answers) {
   static const char *const commands[][COMMAND_LIST_WORDS] = {{"LLEN", "in"}, {"PING"}};
-  question_put(&trial.question, command_list_new(commands, 2), on_answer, answers);
+  query_put(&trial.query, command_list_new(commands, 2), on_answer, answers);
 }
 
 /* What was sent since the last time is these whole commands, one line each. */
@@ -129,7 +129,7 @@ static void a_window_is_one_transaction_and_a_look(void **state) {
   assert_false(pipeline_is_open(&trial.pipeline));
   open_window(1);
   assert_true(pipeline_is_open(&trial.pipeline));
-  pipeline_execute(&trial.pipeline, &trial.question);
+  pipeline_execute(&trial.pipeline, &trial.query);
   assert_false(pipeline_is_open(&trial.pipeline));
   expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
   take_queued();
@@ -155,13 +155,13 @@ static void a_look_takes_the_question_with_it(void **state) {
   (void)state;
   int answers = 0;
   ask(&answers);
-  pipeline_look(&trial.pipeline, NULL);
+  pipeline_probe(&trial.pipeline, NULL);
   expect_sent(LOOK);
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
   assert_false(trial.pipeline.now.executed);
   pipeline_settle(&trial.pipeline);
-  pipeline_look(&trial.pipeline, &trial.question);
+  pipeline_probe(&trial.pipeline, &trial.query);
   expect_sent(LOOK "LLEN in\nPING\n");
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
   assert_int_equal(take(REDIS_REPLY_NIL, "", false), PIPELINE_COMMITTED);
@@ -198,7 +198,7 @@ static void the_window_behind_waits_for_its_exec(void **state) {
 
 static void behind_what_is_answered_there_is_no_room(void **state) {
   (void)state;
-  pipeline_look(&trial.pipeline, NULL);
+  pipeline_probe(&trial.pipeline, NULL);
   expect_sent(LOOK);
   assert_false(pipeline_has_room(&trial.pipeline)); /* nor behind a look */
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
@@ -207,7 +207,7 @@ static void behind_what_is_answered_there_is_no_room(void **state) {
   int answers = 0;
   ask(&answers);
   open_window(1);
-  pipeline_execute(&trial.pipeline, &trial.question);
+  pipeline_execute(&trial.pipeline, &trial.query);
   pipeline_send(&trial.pipeline, NULL);
   take_queued();
   take_executed();
@@ -250,7 +250,7 @@ static void what_is_not_due_is_of_no_use(void **state) {
   (void)state;
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNASKED);
   trial.room = 10;
-  pipeline_look(&trial.pipeline, NULL);
+  pipeline_probe(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNASKED);

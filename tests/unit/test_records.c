@@ -8,14 +8,14 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/command.h"
-#include "agent/redis/records.h"
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/out/records.h"
 
 #define KEY "sandbox:j:"
 
 struct scene {
   struct keys keys;
-  struct hold hold;
+  struct send_queue send_queue;
   struct records records;
   char text[4096]; /* results, one line each */
 };
@@ -24,14 +24,14 @@ static struct scene *scene_new(unsigned long long maxlen, unsigned long long ttl
   struct scene *self = calloc(1, sizeof *self);
   assert_non_null(self);
   keys_init(&self->keys, "j");
-  hold_init(&self->hold);
-  records_init(&self->records, &self->hold, &self->keys, maxlen, ttl);
+  send_queue_init(&self->send_queue);
+  records_init(&self->records, &self->send_queue, &self->keys, maxlen, ttl);
   return self;
 }
 
 static void scene_free(struct scene *self) {
   records_release(&self->records);
-  hold_free(&self->hold);
+  send_queue_free(&self->send_queue);
   keys_release(&self->keys);
   free(self);
 }
@@ -42,20 +42,20 @@ static void holds(struct scene *self, const char *expected) {
   static char text[8192];
   size_t commands = 0;
   char *out = text;
-  const struct hold_window *window = hold_window(&self->hold);
-  assert_non_null(window);
-  assert_int_equal(window->length, self->hold.bytes);
-  assert_int_equal(window->count, 1);
+  const struct batch *batch = send_queue_batch(&self->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, self->send_queue.bytes);
+  assert_int_equal(batch->count, 1);
   struct command_word words[10];
-  const char *at = window->pieces[0].iov_base;
-  for (const char *end = at + window->length; command_read(&at, end, words, 10); commands++) {
+  const char *at = batch->pieces[0].iov_base;
+  for (const char *end = at + batch->length; command_read(&at, end, words, 10); commands++) {
     for (size_t i = 0; i < 10 && words[i].text != NULL; i++)
       out += sprintf(out, "%s%.*s", i > 0 ? " " : "", (int)words[i].length, words[i].text);
     out += sprintf(out, "\n");
   }
   assert_string_equal(text, expected);
-  assert_int_equal(window->commands, commands);
-  hold_delivered(&self->hold);
+  assert_int_equal(batch->commands, commands);
+  send_queue_delivered(&self->send_queue);
 }
 
 static struct taken taken(const char *payload) {
@@ -86,11 +86,11 @@ static void an_event_is_one_entry_of_the_stream(void **state) {
       "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
   struct scene *scene = scene_new(10000, 60);
   records_event(&scene->records, &event);
-  const struct hold_window *window = hold_window(&scene->hold);
-  assert_non_null(window);
-  assert_int_equal(window->length, sizeof expected - 1);
-  assert_memory_equal(window->pieces[0].iov_base, expected, sizeof expected - 1);
-  assert_int_equal(window->commands, 1);
+  const struct batch *batch = send_queue_batch(&scene->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, sizeof expected - 1);
+  assert_memory_equal(batch->pieces[0].iov_base, expected, sizeof expected - 1);
+  assert_int_equal(batch->commands, 1);
   scene_free(scene);
 }
 
@@ -154,16 +154,17 @@ static void a_result_is_never_cut(void **state) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
   /* A window that is full but for room for the event alone. */
-  size_t most = (HOLD_WINDOW_PIECES - 1) * HOLD_CHUNK_SIZE;
-  memset(hold_reserve(&scene->hold, most), 'x', most);
-  hold_commit(&scene->hold, 1);
-  memset(hold_reserve(&scene->hold, HOLD_CHUNK_SIZE - 250), 'x', HOLD_CHUNK_SIZE - 250);
-  hold_commit(&scene->hold, 1);
+  size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
+  memset(send_queue_reserve(&scene->send_queue, most), 'x', most);
+  send_queue_commit(&scene->send_queue, 1);
+  memset(send_queue_reserve(&scene->send_queue, SEND_QUEUE_CHUNK_SIZE - 250), 'x',
+         SEND_QUEUE_CHUNK_SIZE - 250);
+  send_queue_commit(&scene->send_queue, 1);
   records_result(&scene->records, &event, &result, &step, true);
-  const struct hold_window *window = hold_window(&scene->hold);
-  assert_non_null(window);
-  assert_int_equal(window->length, most + HOLD_CHUNK_SIZE - 250);
-  hold_delivered(&scene->hold);
+  const struct batch *batch = send_queue_batch(&scene->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, most + SEND_QUEUE_CHUNK_SIZE - 250);
+  send_queue_delivered(&scene->send_queue);
   holds(scene, "XADD " KEY "events * data " EVENT "\n"
                "LPUSH " KEY "results " RESULT "\n"
                "LREM " KEY "inflight -1 {the step}\n"
@@ -247,8 +248,8 @@ static size_t removals(const struct scene *scene, const char *payload) {
 
 /* A window's worth of something else. */
 static void put_much(struct scene *scene) {
-  size_t enough = scene->hold.bytes + HOLD_WINDOW_PIECES * HOLD_CHUNK_SIZE;
-  while (scene->hold.bytes < enough)
+  size_t enough = scene->send_queue.bytes + BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE;
+  while (scene->send_queue.bytes < enough)
     records_event(&scene->records, &event);
 }
 
@@ -262,14 +263,14 @@ static void removals_are_found_wherever_they_lie(void **state) {
     records_result(&scene->records, NULL, &result, &step, true);
     put_much(scene);
   }
-  assert_non_null(hold_window(&scene->hold)); /* what is on its way is held too */
+  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is on its way is held too */
   for (size_t i = 0; i < 3; i++)
     assert_int_equal(removals(scene, payloads[i]), 1);
   assert_int_equal(removals(scene, "{first"), 0);
   assert_int_equal(removals(scene, "{first}x"), 0);
   assert_int_equal(removals(scene, ""), 0);
   assert_int_equal(removals(scene, EVENT), 0); /* other commands have such words too */
-  hold_delivered(&scene->hold);
+  send_queue_delivered(&scene->send_queue);
   assert_int_equal(removals(scene, "{first}"), 0);
   assert_int_equal(removals(scene, "{second}"), 1);
   scene_free(scene);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/recovery.h"
+#include "agent/doors/redis/in/recovery.h"
 #include "tests/support/outbox_owner.h"
 
 #define KEY "sandbox:j:"
@@ -18,10 +18,10 @@ struct scene {
   struct recovery recovery;
   const char *answers[8]; /* to the questions, in order; then nil */
   size_t asked;
-  char questions[1024]; /* one line each */
-  int most;             /* steps that are wanted; 0: all */
-  bool look_meanwhile;  /* from inside each step */
-  const char *result;   /* at the first step: is answered, this payload's result is put */
+  char queries[1024];  /* one line each */
+  int most;            /* steps that are wanted; 0: all */
+  bool look_meanwhile; /* from inside each step */
+  const char *result;  /* at the first step: is answered, this payload's result is put */
   int done;
   char said[512]; /* what the recovery said, one space behind each */
 };
@@ -32,11 +32,11 @@ static void say(struct scene *self, const char *text) {
 
 static const char *answer(void *owner, const char *command) {
   struct scene *self = owner;
-  bool question = strncmp(command, "LINDEX", 6) == 0 || strncmp(command, "XREVRANGE", 9) == 0 ||
-                  strcmp(command, "GET " KEY "started") == 0;
-  if (!question || !self->owner->redis.logged_in)
+  bool query = strncmp(command, "LINDEX", 6) == 0 || strncmp(command, "XREVRANGE", 9) == 0 ||
+               strcmp(command, "GET " KEY "started") == 0;
+  if (!query || !self->owner->redis.logged_in)
     return redis_model_answer(&self->owner->redis, command);
-  strcat(strcat(self->questions, command), "\n");
+  strcat(strcat(self->queries, command), "\n");
   const char *text = self->asked < 8 ? self->answers[self->asked++] : NULL;
   return text != NULL ? text : "$-1\r\n";
 }
@@ -58,7 +58,7 @@ static bool on_step(void *owner, const struct taken *taken) {
     self->result = NULL;
   }
   if (self->look_meanwhile)
-    recovery_look(&self->recovery);
+    recovery_scan(&self->recovery);
   return self->most == 0 || --self->most > 0;
 }
 
@@ -92,16 +92,16 @@ static int tear_down(void **state) {
 }
 
 /* Runs it; what it said, and what it asked. */
-static void ends(struct scene *self, const char *said, const char *questions) {
+static void ends(struct scene *self, const char *said, const char *queries) {
   assert_true(self->recovery.running);
   assert_true(loop_until(&self->owner->loop, loop_is_counted, &self->done));
   loop_settle(&self->owner->loop);
   assert_int_equal(self->done, 1);
   assert_false(self->recovery.running);
   assert_string_equal(self->said, said);
-  assert_string_equal(self->questions, questions);
+  assert_string_equal(self->queries, queries);
   self->done = 0;
-  self->said[0] = self->questions[0] = '\0';
+  self->said[0] = self->queries[0] = '\0';
   self->asked = 0;
 }
 
@@ -191,7 +191,7 @@ static void later_only_the_list_is_looked_at(void **state) {
   for (int times = 0; times < 2; times++) {
     scene->answers[0] = "$3\r\none\r\n";
     scene->answers[1] = "$3\r\ntwo\r\n";
-    recovery_look(&scene->recovery);
+    recovery_scan(&scene->recovery);
     ends(scene, "one two done ",
          "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
   }
@@ -202,7 +202,7 @@ static void it_ends_when_no_more_is_wanted(void **state) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = "$3\r\none\r\n";
-  recovery_look(&scene->recovery);
+  recovery_scan(&scene->recovery);
   ends(scene, "one one done ", "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n");
 }
 
@@ -214,7 +214,7 @@ static void of_a_step_that_is_too_large_the_beginning_comes(void **state) {
   size_t sent = 64 * 1024 * 1024 + sizeof bytes - 1;
   snprintf(head, sizeof head, "$%zu\r\n", sent);
   scene->answers[0] = head;
-  recovery_look(&scene->recovery);
+  recovery_scan(&scene->recovery);
   while (scene->asked == 0)
     event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
   for (; sent > 0; sent -= sizeof bytes - 1) {
@@ -232,7 +232,7 @@ static void what_is_being_removed_is_passed_over(void **state) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   outbox_owner_put_result(scene->owner, "one");
-  recovery_look(&scene->recovery);
+  recovery_scan(&scene->recovery);
   ends(scene, "two done ",
        "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
 }
@@ -247,7 +247,7 @@ static void of_those_that_are_alike_as_many_as_are_removed(void **state) {
     outbox_owner_put_result(scene->owner, "one");
     outbox_owner_put_result(scene->owner, "other");
     outbox_removal(scene->owner->outbox, &one);
-    recovery_look(&scene->recovery);
+    recovery_scan(&scene->recovery);
     ends(scene, "one done ",
          "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n"
          "LINDEX " KEY "inflight -4\nLINDEX " KEY "inflight -5\n");
@@ -261,7 +261,7 @@ static void nothing_is_removed_while_it_reads(void **state) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   scene->result = "one";
-  recovery_look(&scene->recovery);
+  recovery_scan(&scene->recovery);
   ends(scene, "one two done ",
        "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
   outbox_owner_delivers(scene->owner);
@@ -273,7 +273,7 @@ static void a_lost_connection_does_not_make_it_begin_again(void **state) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "";
-  recovery_look(&scene->recovery);
+  recovery_scan(&scene->recovery);
   while (scene->asked < 2)
     event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
   scene->answers[2] = "$3\r\ntwo\r\n";

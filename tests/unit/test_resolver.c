@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/resolver.h"
+#include "agent/doors/redis/net/resolver.h"
 #include "tests/support/loop.h"
 
 struct scene {

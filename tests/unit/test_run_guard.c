@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/run_guard.h"
+#include "agent/doors/redis/run_guard.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"

@@ -62,7 +62,7 @@ static void done(const struct trial *trial, struct run_report report) {
   char command[] = "git";
   char argument[] = "status";
   char *args[] = {argument, NULL};
-  struct run fields = {.args = args};
+  struct run_fields fields = {.args = args};
   const struct step step = {
       .step_id = id, .kind = &run_kind.wire, .target = command, .fields = &fields};
   run_log_done(&trial->log, &step, &report);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/sentinel.h"
+#include "agent/doors/redis/net/sentinel.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/url.h"
+#include "agent/doors/redis/net/url.h"
 
 /* Either both are NULL or they are the same text. */
 static void assert_text(const char *url, const char *is, const char *expected) {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/url_text.h"
+#include "agent/doors/redis/net/url_text.h"
 
 static void a_beginning_has_no_case(void **state) {
   (void)state;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <hiredis/hiredis.h>
 
-#include "agent/redis/version.h"
+#include "agent/doors/redis/net/version.h"
 
 static void names_the_library_and_three_numbers(void **state) {
   (void)state;

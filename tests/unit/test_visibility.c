@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/redis/visibility.h"
+#include "agent/doors/redis/visibility.h"
 #include "base/clock.h"
 
 static int64_t now_ms;

@@ -1,0 +1,156 @@
+#include "agent/doors/redis/client/handshake.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/net/error_reply.h"
+#include "base/memory.h"
+
+static const char set_name[] = "CLIENT SETNAME";
+static const char role[] = "ROLE";
+
+/* A new text each time: growing it could leave a copy of the password behind. */
+static void append(struct handshake *self, const char *text, size_t length) {
+  char *longer = memory_allocate(self->length + length);
+  if (self->text != NULL) {
+    memcpy(longer, self->text, self->length);
+    explicit_bzero(self->text, self->length);
+    free(self->text);
+  }
+  memcpy(longer + self->length, text, length);
+  self->text = longer;
+  self->length += length;
+}
+
+static void add(struct handshake *self, const char *shown, int count, const char **words) {
+  char *command;
+  long long length = redisFormatCommandArgv(&command, count, words, NULL);
+  if (length < 0)
+    memory_exhausted("a command");
+  append(self, command, (size_t)length);
+  explicit_bzero(command, (size_t)length);
+  redisFreeCommand(command);
+  self->commands[self->count++] = shown;
+}
+
+void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe) {
+  self->probe = *probe;
+}
+
+void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]) {
+  size_t own = self->sent < self->length ? self->sent : self->length;
+  size_t probe = self->sent - own;
+  rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
+  rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + probe,
+                           .iov_len = self->probe.length - probe};
+}
+
+/* "<command> <key>" of a command in the probe. */
+static void name_probed(const struct handshake *self, int number,
+                        struct handshake_refusal *refusal) {
+  const char *at = self->probe.text, *end = at + self->probe.length;
+  struct command_word words[2] = {{.text = ""}};
+  for (int i = 0; i <= number; i++)
+    (void)command_read(&at, end, words, 2);
+  (void)snprintf(refusal->name, sizeof refusal->name, "%.*s%s%.*s", (int)words[0].length,
+                 words[0].text, words[1].length > 0 ? " " : "", (int)words[1].length,
+                 words[1].length > 0 ? words[1].text : "");
+  refusal->command = refusal->name;
+}
+
+void handshake_init(struct handshake *self, const struct redis_url *url, const char *name) {
+  *self = (struct handshake){.url = url};
+  if (url->password != NULL && url->user != NULL)
+    add(self, "AUTH", 3, (const char *[]){"AUTH", url->user, url->password});
+  else if (url->password != NULL)
+    add(self, "AUTH", 2, (const char *[]){"AUTH", url->password});
+  add(self, set_name, 3, (const char *[]){"CLIENT", "SETNAME", name});
+  if (url->database != 0) {
+    char database[16];
+    (void)snprintf(database, sizeof database, "%u", url->database);
+    add(self, "SELECT", 2, (const char *[]){"SELECT", database});
+  }
+  if (url->master != NULL)
+    add(self, role, 1, (const char *[]){role});
+}
+
+void handshake_release(struct handshake *self) {
+  if (self->text != NULL)
+    explicit_bzero(self->text, self->length);
+  free(self->text);
+  *self = (struct handshake){0};
+}
+
+/* Sentinels name the master that was, until all of them have heard of the new one. */
+static bool is_replica(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+         reply->element[0]->type == REDIS_REPLY_STRING &&
+         strcmp(reply->element[0]->str, "master") != 0;
+}
+
+/* An unknown command, for one, is told together with its arguments, and they may be the password.
+ */
+static void copy_server_text(const struct handshake *self, char *out, size_t size,
+                             const char *text) {
+  const char *secrets[] = {self->url->password, self->url->user};
+  const char *arguments = strstr(text, ", with args");
+  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
+  char *shown = memory_copy(text, (size_t)length);
+  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+    for (char *at = shown;
+         secrets[i] != NULL && secrets[i][0] != '\0' && (at = strstr(at, secrets[i])) != NULL;)
+      memset(at, '*', strlen(secrets[i]));
+  (void)snprintf(out, size, "%s", shown);
+  free(shown);
+}
+
+/* Who reads it wants to know the rule that would mend it. The server does not name the key; what it
+   names as the command is told when it is what was sent, for it may be the password. */
+static void explain_denial(struct handshake_refusal *refusal, const char *text) {
+  static const char before_command[] = "permissions to run the '";
+  const char *command = strstr(text, before_command), *key = strchr(refusal->command, ' ');
+  size_t length = strcspn(refusal->command, " ");
+  if (command != NULL) {
+    command += sizeof before_command - 1;
+    if (strncasecmp(command, refusal->command, length) == 0 && command[length] == '\'')
+      (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs +%.*s",
+                     (int)length, command);
+  } else if (key != NULL && strstr(text, " key") != NULL) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "NOPERM: the user needs ~%s", key + 1);
+  }
+}
+
+enum handshake_verdict handshake_take(struct handshake *self, const redisReply *reply,
+                                      struct handshake_refusal *refusal) {
+  int number = self->answered++;
+  refusal->command = number < self->count ? self->commands[number] : NULL;
+  enum handshake_verdict goes_on =
+      self->answered == self->count + self->probe.count ? HANDSHAKE_DONE : HANDSHAKE_GOES_ON;
+  if (refusal->command == role && is_replica(reply)) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
+    return HANDSHAKE_LATER;
+  }
+  if (reply->type != REDIS_REPLY_ERROR)
+    return goes_on;
+  if (refusal->command == NULL)
+    name_probed(self, number - self->count, refusal);
+  copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
+  if (error_reply_passes(reply->str))
+    return HANDSHAKE_LATER;
+  /* A name is a courtesy: old servers, narrow permissions and odd job ids are no reason to stop.
+     NOAUTH and DENIED (protected mode) are not about the name. Who may not ask for the role learns
+     it from the first command that writes. */
+  bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
+  bool is_joint = number >= self->count && number < self->count + self->probe.joint;
+  if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
+      ((refusal->command == role || is_joint) && denied))
+    return goes_on;
+  if (denied)
+    explain_denial(refusal, reply->str);
+  return HANDSHAKE_REFUSED;
+}

@@ -1,0 +1,150 @@
+#include "agent/doors/redis/in/consumer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/redis/client/client.h"
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/net/error_reply.h"
+#include "base/memory.h"
+#include "wire/step.h"
+
+/* How much longer than Redis holds a question an answer may take: together they bound the time in
+   which a dead connection is noticed, and a question that was given up has ended by then. */
+#define ANSWER_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
+
+struct consumer {
+  const struct consumer_handler *handler;
+  void *owner;
+  struct client *client;
+  const char *key;
+  char *move;     /* BLMOVE, or what there was before Redis 6.2 */
+  char *old_move; /* BRPOPLPUSH; NULL once it is in use */
+  bool started;
+  bool wanted;       /* a step is to be taken */
+  bool asked;        /* it was asked for, on this connection */
+  bool needs_resync; /* a connection was lost, and there was none since */
+};
+
+static void ask(struct consumer *self) {
+  struct iovec piece = {.iov_base = self->move, .iov_len = strlen(self->move)};
+  self->asked = true;
+  if (client_write(self->client, &piece, 1) < piece.iov_len && client_is_ready(self->client))
+    client_drop(self->client, "the socket takes no more");
+  client_expect(self->client, ANSWER_MS);
+}
+
+static void on_ready(void *owner, const redisReply *last) {
+  (void)last;
+  struct consumer *self = owner;
+  bool needs_resync = self->needs_resync;
+  self->needs_resync = self->asked = false;
+  if (needs_resync) {
+    self->wanted = false;
+    self->handler->needs_resync(self->owner);
+  } else if (self->wanted) {
+    ask(self);
+  }
+}
+
+static void on_down(void *owner) {
+  struct consumer *self = owner;
+  self->needs_resync = true;
+}
+
+static void on_error(struct consumer *self, const char *text) {
+  static const char unknown[] = "ERR unknown command";
+  if (self->old_move != NULL && strncmp(text, unknown, sizeof unknown - 1) == 0) {
+    free(self->move);
+    self->move = self->old_move;
+    self->old_move = NULL;
+    ask(self);
+    return;
+  }
+  /* It was not done; but a Redis that changes its role may have gone back too. */
+  if (client_overcomes(self->client, text))
+    return;
+  struct error error;
+  (void)error_set(&error, "redis refuses %s %.120s: %.100s",
+                  self->old_move != NULL ? "BLMOVE" : "BRPOPLPUSH", self->key,
+                  error_reply_explain(text));
+  client_stop(self->client);
+  self->handler->failed(self->owner, &error);
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct consumer *self = owner;
+  if (!self->asked) {
+    client_drop(self->client, "an answer nobody asked for");
+    return;
+  }
+  if (reply->type == REDIS_REPLY_ERROR) {
+    on_error(self, reply->str);
+    return;
+  }
+  self->wanted = self->asked = false;
+  client_works(self->client);
+  client_expect(self->client, 0);
+  struct taken taken = {
+      .payload = reply->str, .length = reply->len, .whole = !client_reply_too_large(self->client)};
+  if (reply->type == REDIS_REPLY_STRING)
+    self->handler->step(self->owner, &taken);
+  else
+    self->handler->nothing(self->owner);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct consumer *self = owner;
+  self->handler->failed(self->owner, error);
+}
+
+struct consumer *consumer_new(struct event_base *base, const struct log *log,
+                              const struct redis_url *url, const struct keys *keys,
+                              const char *name, const struct consumer_handler *handler,
+                              void *owner) {
+  static const struct client_handler client_handler = {
+      .ready = on_ready, .reply = on_reply, .down = on_down, .failed = on_failed};
+  struct consumer *self = memory_allocate(sizeof *self);
+  *self = (struct consumer){.handler = handler, .owner = owner, .key = keys->in};
+  char seconds[8];
+  (void)snprintf(seconds, sizeof seconds, "%d", CONSUMER_BLOCK_SECONDS);
+  const char *words[] = {"BLMOVE", keys->in, keys->inflight, "RIGHT", "LEFT", seconds};
+  const char *old_words[] = {"BRPOPLPUSH", keys->in, keys->inflight, seconds};
+  self->move = command_new(words, 6);
+  self->old_move = command_new(old_words, 4);
+  struct client_options options = {
+      .url = url, .role = "intake", .name = name, .largest_string = STEP_PAYLOAD_MAX};
+  self->client = client_new(base, log, &options, &client_handler, self);
+  return self;
+}
+
+void consumer_free(struct consumer *self) {
+  client_free(self->client);
+  free(self->move);
+  free(self->old_move);
+  free(self);
+}
+
+void consumer_prepare(struct consumer *self) {
+  if (!self->started)
+    client_prepare(self->client);
+}
+
+void consumer_take(struct consumer *self) {
+  if (self->wanted)
+    return;
+  self->wanted = true;
+  if (!self->started) {
+    self->started = true;
+    if (client_start(self->client))
+      ask(self);
+  } else if (client_is_ready(self->client)) {
+    ask(self);
+  }
+}
+
+void consumer_stop(struct consumer *self) {
+  self->wanted = false;
+  client_stop(self->client);
+}

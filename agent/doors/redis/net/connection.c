@@ -1,0 +1,148 @@
+/*
+ * The owner may close it inside a callback: after each one nothing is touched unless it is still
+ * open. SIGPIPE is blocked (self.c).
+ */
+#include "agent/doors/redis/net/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+
+#define READ_SIZE ((size_t)64 * 1024)
+
+/* How many bytes wake up one that is lazy: more than the answers that it leaves lying. */
+#define LAZY_BYTES 1024
+
+void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
+                     const struct connection_handler *handler, void *owner) {
+  *self = (struct connection){
+      .base = base, .largest_string = largest_string, .handler = handler, .owner = owner, .fd = -1};
+}
+
+static void rearm(struct connection *self) {
+  struct timeval time = loop_milliseconds(self->expect_ms);
+  if (self->expect_ms == 0)
+    (void)event_remove_timer(self->readable);
+  else
+    (void)event_add(self->readable, &time);
+}
+
+void connection_expect(struct connection *self, int milliseconds_from_now) {
+  if (milliseconds_from_now == self->expect_ms)
+    return;
+  self->expect_ms = milliseconds_from_now;
+  rearm(self);
+}
+
+/* The reader's text goes with the reader, when the owner closes. */
+static void break_off(struct connection *self) {
+  char why[160];
+  (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->reader));
+  self->handler->lost(self->owner, why);
+}
+
+static void take_bytes(struct connection *self, const char *bytes, size_t length) {
+  reply_parser_feed(&self->reader, bytes, length);
+  while (self->fd >= 0) {
+    redisReply *reply;
+    enum reply_parser_result result = reply_parser_next(&self->reader, &reply);
+    if (result == REPLY_PARSER_MORE)
+      return;
+    if (result == REPLY_PARSER_BROKEN) {
+      break_off(self);
+      return;
+    }
+    self->too_large = result == REPLY_PARSER_TOO_LARGE;
+    self->handler->reply(self->owner, reply);
+    reply_parser_free(reply);
+  }
+}
+
+/* True when what arrives is what is known. */
+static bool receive(struct connection *self, const char *known, size_t known_length) {
+  char bytes[READ_SIZE];
+  ssize_t length = recv(self->fd, bytes, sizeof bytes, 0);
+  if (length > 0 && (size_t)length == known_length && memcmp(bytes, known, known_length) == 0)
+    return true;
+  if (length > 0)
+    take_bytes(self, bytes, (size_t)length);
+  else if (length == 0)
+    self->handler->lost(self->owner, "closed by the server");
+  else if (errno != EAGAIN && errno != EINTR)
+    self->handler->lost(self->owner, strerror(errno));
+  return false;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  struct connection *self = context;
+  if (what & EV_TIMEOUT)
+    self->handler->lost(self->owner, "no answer in time");
+  else
+    (void)receive(self, "", 0);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct connection *self = context;
+  rearm(self); /* a large request takes its time, as long as it gets on */
+  if (self->handler->writable != NULL)
+    self->handler->writable(self->owner);
+}
+
+void connection_open(struct connection *self, int fd) {
+  self->fd = fd;
+  self->expect_ms = 0;
+  self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
+  self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
+  reply_parser_init(&self->reader, self->largest_string);
+}
+
+void connection_close(struct connection *self) {
+  if (self->fd < 0)
+    return;
+  event_free(self->readable);
+  event_free(self->writable);
+  reply_parser_release(&self->reader);
+  close(self->fd);
+  self->fd = -1;
+}
+
+size_t connection_write(struct connection *self, const struct iovec *pieces, int count) {
+  size_t wanted = 0;
+  for (int i = 0; i < count; i++)
+    wanted += pieces[i].iov_len;
+  ssize_t written = writev(self->fd, pieces, count);
+  if (written < 0 && errno != EAGAIN && errno != EINTR) {
+    event_active(self->readable, EV_READ, 0); /* where the loss is noticed */
+    return 0;
+  }
+  size_t done = written > 0 ? (size_t)written : 0;
+  if (done < wanted)
+    (void)event_add(self->writable, NULL);
+  return done;
+}
+
+void connection_discard_values(struct connection *self) {
+  reply_parser_discard_values(&self->reader);
+}
+
+/* Of a socket that has less than its low-water mark, poll(2) says nothing; its end counts as more.
+ */
+void connection_poll_replies(struct connection *self, bool poll_replies) {
+  int bytes = poll_replies ? LAZY_BYTES : 1;
+  (void)setsockopt(self->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
+
+bool connection_collect(struct connection *self, const char *known, size_t known_length) {
+  return self->fd >= 0 && receive(self, known, known_length);
+}
+
+bool connection_reply_too_large(const struct connection *self) {
+  return self->too_large;
+}

@@ -1,0 +1,113 @@
+#include "agent/doors/redis/net/endpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/redis/net/dialer.h"
+#include "agent/doors/redis/net/sentinel.h"
+#include "base/memory.h"
+
+struct endpoint {
+  struct event_base *base;
+  const struct redis_url *url;
+  void (*done)(void *owner, int fd, const char *why);
+  void *owner;
+  struct sentinel *sentinel;   /* NULL when the url has none */
+  struct redis_address target; /* a node or master that was named; without a host: the url's own */
+  struct redis_url at;         /* where it dials; owns nothing */
+  struct dialer *dialer;       /* NULL when there is none at work */
+  bool unproven;               /* it was dialed, and nothing has worked since */
+  unsigned redirects;          /* since something worked */
+};
+
+struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *url) {
+  struct endpoint *self = memory_allocate(sizeof *self);
+  *self = (struct endpoint){.base = base, .url = url};
+  if (url->master != NULL)
+    self->sentinel = sentinel_new(base, url);
+  return self;
+}
+
+void endpoint_free(struct endpoint *self) {
+  endpoint_cancel(self);
+  if (self->sentinel != NULL)
+    sentinel_free(self->sentinel);
+  redis_address_release(&self->target);
+  free(self);
+}
+
+void endpoint_cancel(struct endpoint *self) {
+  if (self->dialer != NULL)
+    dialer_cancel(self->dialer);
+  self->dialer = NULL;
+  if (self->sentinel != NULL)
+    sentinel_cancel(self->sentinel);
+}
+
+static void on_dialed(void *owner, int fd, const char *why) {
+  struct endpoint *self = owner;
+  self->dialer = NULL;
+  self->done(self->owner, fd, why);
+}
+
+static void dial(struct endpoint *self) {
+  if (self->target.host != NULL)
+    self->at = (struct redis_url){.host = self->target.host, .port = self->target.port};
+  else
+    self->at = *self->url;
+  self->dialer = dialer_start(self->base, &self->at, on_dialed, self);
+}
+
+static void on_master(void *owner, const struct redis_address *master, const char *why) {
+  struct endpoint *self = owner;
+  if (master == NULL) {
+    self->done(self->owner, -1, why);
+    return;
+  }
+  self->target = (struct redis_address){.host = memory_copy(master->host, strlen(master->host)),
+                                        .port = master->port};
+  dial(self);
+}
+
+void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, const char *why),
+                   void *owner) {
+  self->done = done;
+  self->owner = owner;
+  if (self->unproven || self->sentinel != NULL)
+    redis_address_release(&self->target);
+  if (self->unproven && self->sentinel != NULL)
+    sentinel_doubt(self->sentinel);
+  self->unproven = true;
+  if (self->sentinel != NULL)
+    sentinel_ask(self->sentinel, on_master, self);
+  else
+    dial(self);
+}
+
+void endpoint_name(const struct endpoint *self, char *out, size_t size) {
+  if (self->target.host != NULL)
+    (void)redis_address_name(self->target.host, self->target.port, out, size);
+  else
+    redis_url_name(self->url, out, size);
+}
+
+bool endpoint_redirect(struct endpoint *self, const char *target) {
+  const char *host = self->target.host != NULL ? self->target.host : self->url->host;
+  struct redis_address address;
+  if (self->sentinel == NULL && self->redirects < ENDPOINT_REDIRECTS_MAX &&
+      redis_address_parse_redirect(&address, target, host) == 0) {
+    redis_address_release(&self->target);
+    self->target = address;
+    self->unproven = false;
+    self->redirects++;
+    return true;
+  }
+  self->redirects = 0;
+  self->unproven = true;
+  return false;
+}
+
+void endpoint_works(struct endpoint *self) {
+  self->unproven = false;
+  self->redirects = 0;
+}

@@ -1,0 +1,53 @@
+#include "agent/doors/redis/out/preflight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/redis/net/command.h"
+
+void preflight_init(struct preflight *self, const struct keys *keys) {
+  /* Reading tells the type. A command in a transaction is checked when it is queued, and what is
+     discarded is not done. */
+  const char *const commands[PREFLIGHT_COUNT][COMMAND_LIST_WORDS] = {
+      /* In a cluster all keys have to be in one slot. DISCARD ends the watch, too. A denial
+         is left to the commands below: Redis does not say which of the keys it means. */
+      {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
+       keys->committed, keys->heartbeat},
+      {"LLEN", keys->in},
+      {"XLEN", keys->events},
+      {"LLEN", keys->results},
+      {"LLEN", keys->inflight},
+      {"GET", keys->started},
+      {"MULTI"},
+      {"XADD", keys->events, "*", "data", ""},
+      {"LPUSH", keys->results, ""},
+      {"LREM", keys->inflight, "-1", ""},
+      {"LTRIM", keys->inflight, "0", "-2"},
+      {"RPUSH", keys->inflight, ""},
+      {"LINDEX", keys->inflight, "-1"},
+      {"XREVRANGE", keys->events, "+", "-", "COUNT", "1"},
+      {"SET", keys->started, ""},
+      {"DEL", keys->started},
+      {"SET", keys->committed, ""},
+      {"SET", keys->heartbeat, "", "EX", "1"},
+      {"DEL", keys->heartbeat},
+      {"EXPIRE", keys->in, "1"},
+      {"EXPIRE", keys->results, "1"},
+      {"PERSIST", keys->in},
+      {"DISCARD"},
+      /* The first look at what has arrived, with which the login ends: delivery.c. */
+      {"WATCH", keys->committed},
+      {"GET", keys->committed},
+  };
+  self->text = command_list_new(commands, PREFLIGHT_COUNT);
+}
+
+void preflight_release(struct preflight *self) {
+  free(self->text);
+  *self = (struct preflight){0};
+}
+
+struct handshake_probe preflight_probe(const struct preflight *self) {
+  return (struct handshake_probe){
+      .text = self->text, .length = strlen(self->text), .count = PREFLIGHT_COUNT, .joint = 1};
+}

@@ -1,0 +1,94 @@
+#include "agent/doors/redis/run_guard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/redis/client/client.h"
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/net/error_reply.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "wire/step.h"
+
+struct run_guard {
+  void (*done)(void *owner, enum run_guard_answer answer, const char *why);
+  void *owner;
+  struct log log; /* the link's: what is wrong the owner hears, once */
+  struct client *client;
+  struct event *finish; /* when the time is up, or as soon as the link no longer is on the stack */
+  char *query;
+  enum run_guard_answer answer;
+  char why[256];
+};
+
+void run_guard_cancel(struct run_guard *self) {
+  client_free(self->client);
+  event_free(self->finish);
+  free(self->query);
+  free(self);
+}
+
+static void on_finish(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct run_guard *self = context;
+  self->done(self->owner, self->answer, self->why);
+  run_guard_cancel(self);
+}
+
+static void finish(struct run_guard *self, enum run_guard_answer answer, const char *why) {
+  self->answer = answer;
+  (void)snprintf(self->why, sizeof self->why, "%s", why);
+  client_stop(self->client);
+  loop_timer_start_now(self->finish);
+}
+
+static void on_ready(void *owner, const redisReply *last) {
+  (void)last;
+  struct run_guard *self = owner;
+  struct iovec piece = {.iov_base = self->query, .iov_len = strlen(self->query)};
+  if (client_write(self->client, &piece, 1) < piece.iov_len)
+    client_drop(self->client, "the socket takes no more");
+}
+
+/* Only where the answer has to be looked for elsewhere is an error no answer. */
+static void on_reply(void *owner, const redisReply *reply) {
+  struct run_guard *self = owner;
+  if (reply->type == REDIS_REPLY_ERROR && error_reply_moved_to(reply->str) != NULL)
+    (void)client_overcomes(self->client, reply->str);
+  else if (reply->type == REDIS_REPLY_ERROR)
+    finish(self, RUN_GUARD_UNKNOWN, reply->str);
+  else
+    finish(self, reply->integer == 1 ? RUN_GUARD_ALIVE : RUN_GUARD_OVER, "");
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  finish(owner, RUN_GUARD_UNKNOWN, error->text);
+}
+
+struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
+                                const struct redis_url *url, const char *name, const char *run_id,
+                                void (*done)(void *owner, enum run_guard_answer answer,
+                                             const char *why),
+                                void *owner) {
+  static const struct client_handler client_handler = {
+      .ready = on_ready, .reply = on_reply, .failed = on_failed};
+  struct run_guard *self = memory_allocate(sizeof *self);
+  *self = (struct run_guard){.done = done, .owner = owner, .answer = RUN_GUARD_UNKNOWN};
+  (void)snprintf(self->why, sizeof self->why, "no answer within %d s", RUN_GUARD_MS / 1000);
+  self->query = command_new((const char *[]){"SISMEMBER", RUN_GUARD_KEY, run_id}, 3);
+  self->finish = loop_timer_new(base, on_finish, self);
+  loop_timer_start(self->finish, RUN_GUARD_MS);
+  struct client_options options = {.url = url,
+                                   .role = "run guard",
+                                   .name = name,
+                                   .patient = true,
+                                   .largest_string = STEP_PAYLOAD_MAX};
+  self->log = *log;
+  if (self->log.least > LOG_DEBUG)
+    self->log.least = LOG_ERROR;
+  self->client = client_new(base, &self->log, &options, &client_handler, self);
+  (void)client_start(self->client);
+  return self;
+}

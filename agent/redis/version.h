@@ -1,7 +1,0 @@
-#ifndef AGENT_REDIS_VERSION_H
-#define AGENT_REDIS_VERSION_H
-
-/* "hiredis 1.2.0": of the library this program was linked with. */
-const char *redis_client_version(void);
-
-#endif

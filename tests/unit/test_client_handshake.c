@@ -1,0 +1,233 @@
+/* How a link comes up: its login, and what it does when that fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/client/backoff.h"
+#include "tests/support/client_owner.h"
+#include "tests/support/wait.h"
+
+static void logs_in_with_a_name_only(void **state) {
+  struct client_owner *owner = *state;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
+  assert_int_equal(fake_redis_commands(owner->server), 1);
+}
+
+static void logs_in_with_all_that_the_url_has(void **state) {
+  struct client_owner *owner = *state;
+  char user[] = "me";
+  char password[] = "se cret";
+  owner->url.user = user;
+  owner->url.password = password;
+  owner->url.database = 3;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH me se cret");
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
+}
+
+/* A server that does not know AUTH (renamed, say) repeats its arguments. */
+static void a_password_that_the_server_repeats_is_not_told(void **state) {
+  static const char *const answers[] = {
+      "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n",
+      "-ERR what is this hunter2 of me\r\n", "-WRONGPASS 'hunter2' is wrong\r\n"};
+  struct client_owner *owner = *state;
+  char user[] = "me";
+  char password[] = "hunter2";
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    owner->failed = 0;
+    owner->answered = 0;
+    owner->url.user = user;
+    owner->url.password = password;
+    owner->handshake_answers[0] = answers[i];
+    client_owner_start(owner, SIZE_MAX);
+    assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
+    assert_non_null(strstr(owner->error, "AUTH: "));
+    assert_null(strstr(owner->error, "hunter2"));
+    client_free(owner->client);
+    owner->client = NULL;
+  }
+}
+
+static void is_up_only_behind_the_last_answer(void **state) {
+  struct client_owner *owner = *state;
+  char password[] = "secret";
+  owner->url.password = password;
+  owner->handshake_answers[1] = NULL;
+  client_owner_start(owner, SIZE_MAX);
+  while (fake_redis_commands(owner->server) < 2)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->ready, 0);
+  struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
+  assert_int_equal(client_write(owner->client, &early, 1), 0);
+  client_expect(owner->client, 1); /* nor is the login's own time the owner's */
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), 2);
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");
+  fake_redis_send_slowly(owner->server, "+OK\r\n");
+  client_owner_comes_up(owner);
+}
+
+static void a_login_may_be_more_than_the_socket_takes(void **state) {
+  struct client_owner *owner = *state;
+  enum { LONG = 2000000 };
+  static char password[LONG + 1];
+  memset(password, 'x', LONG);
+  owner->url.password = password;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  assert_int_equal(strlen(fake_redis_command(owner->server, 0)), strlen("AUTH ") + LONG);
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
+}
+
+static void finds_a_server_by_address_and_by_name(void **state) {
+  struct client_owner *owner = *state;
+  fake_redis_free(owner->server);
+  owner->server = fake_redis_new(owner->loop.base, true);
+  owner->url = fake_redis_url(owner->server);
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  client_free(owner->client);
+  char name[] = "localhost";
+  owner->url.host = name;
+  owner->ready = 0;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+}
+
+static void a_refused_login_is_not_tried_again(void **state) {
+  struct client_owner *owner = *state;
+  char password[] = "secret";
+  owner->url.password = password;
+  owner->handshake_answers[0] = "-WRONGPASS invalid username-password pair\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_fails(owner);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_non_null(strstr(owner->error, "AUTH: WRONGPASS"));
+  assert_non_null(strstr(owner->error, owner->url.path));
+  assert_null(strstr(owner->error, "secret"));
+}
+
+static void a_refused_database_is_not_tried_again(void **state) {
+  struct client_owner *owner = *state;
+  owner->url.database = 99;
+  owner->handshake_answers[1] = "-ERR DB index is out of range\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "SELECT: ERR DB index"));
+}
+
+static void a_missing_password_is_told(void **state) {
+  struct client_owner *owner = *state;
+  owner->handshake_answers[0] = "-NOAUTH Authentication required.\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "NOAUTH"));
+}
+
+static void protected_mode_is_told(void **state) {
+  struct client_owner *owner = *state;
+  owner->handshake_answers[0] = "-DENIED Redis is running in protected mode\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_fails(owner);
+  assert_non_null(strstr(owner->error, "DENIED"));
+}
+
+static void a_name_is_a_courtesy(void **state) {
+  struct client_owner *owner = *state;
+  owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  client_free(owner->client);
+  owner->ready = 0;
+  owner->answered = 0;
+  owner->handshake_answers[0] = "-ERR Client names cannot contain spaces\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+}
+
+static void what_passes_is_tried_again(void **state) {
+  struct client_owner *owner = *state;
+  owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+  assert_int_equal(owner->failed, 0);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+static void a_login_lost_on_the_way_is_tried_again(void **state) {
+  struct client_owner *owner = *state;
+  owner->handshake_answers[0] = NULL;
+  client_owner_start(owner, SIZE_MAX);
+  while (fake_redis_commands(owner->server) < 1)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  fake_redis_send(owner->server, "+O");
+  fake_redis_close_connection(owner->server);
+  client_owner_comes_up(owner);
+  assert_int_equal(owner->down, 0); /* it was never up */
+}
+
+static void gives_up_at_boot(void **state) {
+  struct client_owner *owner = *state;
+  fake_redis_refuse(owner->server);
+  int64_t start_ms = wait_now_ms();
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_fails(owner);
+  assert_true(wait_now_ms() - start_ms >= BACKOFF_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  assert_non_null(strstr(owner->error, "(5 attempts)"));
+  assert_non_null(strstr(owner->error, owner->url.path));
+  assert_non_null(strstr(owner->error, "No such file or directory"));
+}
+
+static void waits_for_a_server_that_starts_late(void **state) {
+  struct client_owner *owner = *state;
+  fake_redis_refuse(owner->server);
+  client_owner_start(owner, SIZE_MAX);
+  loop_settle(&owner->loop);
+  fake_redis_accept(owner->server);
+  client_owner_comes_up(owner);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(logs_in_with_a_name_only, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(logs_in_with_all_that_the_url_has, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_password_that_the_server_repeats_is_not_told,
+                                      client_owner_set_up, client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(is_up_only_behind_the_last_answer, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_login_may_be_more_than_the_socket_takes,
+                                      client_owner_set_up, client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(finds_a_server_by_address_and_by_name, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_refused_login_is_not_tried_again, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_refused_database_is_not_tried_again, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_missing_password_is_told, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(protected_mode_is_told, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_name_is_a_courtesy, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(what_passes_is_tried_again, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(a_login_lost_on_the_way_is_tried_again, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(gives_up_at_boot, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(waits_for_a_server_that_starts_late, client_owner_set_up,
+                                      client_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("link_login", tests, NULL, NULL);
+}

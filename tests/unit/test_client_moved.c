@@ -1,0 +1,156 @@
+/* A link whose server says that it is another one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/client/backoff.h"
+#include "agent/doors/redis/net/endpoint.h"
+#include "tests/support/client_owner.h"
+#include "tests/support/wait.h"
+
+/* The owner's own server and another node. */
+struct scene {
+  struct client_owner *owner;
+  struct fake_redis *other;
+  char moved[64];        /* "MOVED <slot> <the other>" */
+  char moved_answer[80]; /* the same as it is sent */
+};
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  assert_non_null(scene);
+  void *owner;
+  assert_int_equal(client_owner_set_up(&owner), 0);
+  scene->owner = owner;
+  scene->other = fake_redis_new(scene->owner->loop.base, true);
+  (void)snprintf(scene->moved, sizeof scene->moved, "MOVED 3999 127.0.0.1:%u",
+                 fake_redis_url(scene->other).port);
+  (void)snprintf(scene->moved_answer, sizeof scene->moved_answer, "-%s\r\n", scene->moved);
+  *state = scene;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  fake_redis_free(scene->other);
+  void *owner = scene->owner;
+  int result = client_owner_tear_down(&owner);
+  free(scene);
+  return result;
+}
+
+static void expect_connections(const struct scene *scene, int own, int other) {
+  assert_int_equal(fake_redis_connections(scene->owner->server), own);
+  assert_int_equal(fake_redis_connections(scene->other), other);
+}
+
+static void comes_up_again(struct scene *scene) {
+  scene->owner->ready = 0;
+  scene->owner->answered = 0;
+  client_owner_comes_up(scene->owner);
+  assert_int_equal(scene->owner->failed, 0);
+}
+
+static void a_login_is_sent_on(void **state) {
+  struct scene *scene = *state;
+  scene->owner->handshake_answers[0] = scene->moved_answer;
+  int64_t start_ms = wait_now_ms();
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  assert_true(wait_now_ms() - start_ms < BACKOFF_BOOT_PAUSE_MS);
+  expect_connections(scene, 1, 1);
+  assert_int_equal(scene->owner->down, 0); /* it was never up */
+}
+
+static void an_answer_leads_on(void **state) {
+  struct scene *scene = *state;
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  assert_true(client_overcomes(scene->owner->client, scene->moved));
+  assert_false(client_is_ready(scene->owner->client));
+  assert_false(client_is_gone(scene->owner->client));
+  assert_int_equal(scene->owner->down, 1);
+  comes_up_again(scene);
+  expect_connections(scene, 1, 1);
+  assert_int_equal(scene->owner->down, 1);
+}
+
+static void a_node_that_is_not_there_leads_back(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->other);
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  assert_true(client_overcomes(scene->owner->client, scene->moved));
+  comes_up_again(scene);
+  expect_connections(scene, 2, 0);
+}
+
+/* Each names the other: that ends in a pause, and in going on. */
+static void a_circle_is_left_after_a_pause(void **state) {
+  struct scene *scene = *state;
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
+    assert_true(client_overcomes(scene->owner->client, scene->moved));
+    comes_up_again(scene);
+  }
+  expect_connections(scene, 1, ENDPOINT_REDIRECTS_MAX);
+  assert_true(client_overcomes(scene->owner->client, scene->moved));
+  int64_t start_ms = wait_now_ms();
+  comes_up_again(scene);
+  assert_true(wait_now_ms() - start_ms >= BACKOFF_PAUSE_MIN_MS / 2 - 10);
+  expect_connections(scene, 2, ENDPOINT_REDIRECTS_MAX);
+}
+
+static void what_passes_is_asked_again_after_a_pause(void **state) {
+  static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
+                                      "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
+  struct scene *scene = *state;
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  for (int i = 0; i < 4; i++) {
+    assert_true(client_overcomes(scene->owner->client, texts[i]));
+    assert_int_equal(scene->owner->down, i + 1);
+    comes_up_again(scene);
+    expect_connections(scene, i + 2, 0);
+  }
+}
+
+static void what_does_not_pass_is_left_alone(void **state) {
+  struct scene *scene = *state;
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_comes_up(scene->owner);
+  assert_false(client_overcomes(scene->owner->client, "CROSSSLOT Keys in request"));
+  assert_false(client_overcomes(scene->owner->client, "WRONGTYPE Operation"));
+  assert_true(client_is_ready(scene->owner->client));
+  assert_int_equal(scene->owner->down, 0);
+}
+
+static void keys_in_several_slots_are_told_with_advice(void **state) {
+  struct scene *scene = *state;
+  scene->owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+  client_owner_start(scene->owner, SIZE_MAX);
+  client_owner_fails(scene->owner);
+  assert_non_null(strstr(scene->owner->error, "put the job id in braces, like {pipe-42}"));
+  expect_connections(scene, 1, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_login_is_sent_on, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_answer_leads_on, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_node_that_is_not_there_leads_back, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_circle_is_left_after_a_pause, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_passes_is_asked_again_after_a_pause, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_does_not_pass_is_left_alone, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(keys_in_several_slots_are_told_with_advice, set_up,
+                                      tear_down),
+  };
+  return cmocka_run_group_tests_name("link_moved", tests, NULL, NULL);
+}

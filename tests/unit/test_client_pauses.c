@@ -1,0 +1,149 @@
+/* How long a link stays away before it comes back, and what it says about it; what it takes for the
+   time is the test's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/client/backoff.h"
+#include "base/clock.h"
+#include "tests/support/client_owner.h"
+#include "tests/support/wait.h"
+
+static int64_t ahead_ms;
+
+int64_t clock_monotonic_ms(void) {
+  return wait_now_ms() + ahead_ms;
+}
+
+int64_t clock_unix_ms(void) {
+  return 0;
+}
+
+static void starts(struct client_owner *owner) {
+  ahead_ms = 0;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_comes_up(owner);
+}
+
+static void forget(struct client_owner *owner) {
+  owner->ready = owner->down = 0;
+  owner->answered = 0;
+}
+
+static void comes_back(struct client_owner *owner) {
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->down));
+  client_owner_comes_up(owner);
+}
+
+/* The connection is lost, or dropped for this reason; how long it takes until it is back. */
+static int64_t away_ms(struct client_owner *owner, const char *why) {
+  int64_t start_ms = wait_now_ms();
+  forget(owner);
+  if (why != NULL)
+    client_drop(owner->client, why);
+  else
+    fake_redis_close_connection(owner->server);
+  comes_back(owner);
+  return wait_now_ms() - start_ms;
+}
+
+static void is_refused(struct client_owner *owner, const char *text) {
+  forget(owner);
+  assert_true(client_overcomes(owner->client, text));
+  comes_back(owner);
+}
+
+/* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
+ */
+static void they_double_until_the_link_works(void **state) {
+  struct client_owner *owner = *state;
+  starts(owner);
+  for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
+    assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
+  client_works(owner->client);
+  assert_true(away_ms(owner, NULL) < 16 * BACKOFF_PAUSE_MIN_MS); /* half of what would be next */
+  assert_int_equal(owner->failed, 0);
+}
+
+/* That it is logged in is no news, as long as nothing it asks for is done. */
+static void the_same_trouble_is_told_once(void **state) {
+  struct client_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 3; times++)
+    (void)away_ms(owner, "OOM no room");
+  assert_int_equal(client_owner_logged(owner, "lost the connection"), 1);
+  assert_int_equal(client_owner_logged(owner, "OOM no room"), 1);
+  assert_int_equal(client_owner_logged(owner, "again"), 1); /* trying again */
+  (void)away_ms(owner, "LOADING it is");                    /* which is other trouble */
+  (void)away_ms(owner, "LOADING it is");
+  assert_int_equal(client_owner_logged(owner, "lost the connection"), 2);
+  assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
+}
+
+static void it_is_over_when_the_link_works(void **state) {
+  struct client_owner *owner = *state;
+  starts(owner);
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
+  (void)away_ms(owner, "OOM no room");
+  ahead_ms += 100000;
+  (void)away_ms(owner, "OOM no room"); /* since the first time */
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  (void)away_ms(owner, "OOM no room"); /* and comes anew */
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "OOM no room"), 2);
+  assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
+}
+
+static void an_error_that_lasts_is_told_once(void **state) {
+  struct client_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 4; times++) {
+    is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
+    ahead_ms += 100000;
+  }
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
+  is_refused(owner, "MISCONF no disk"); /* which is other trouble */
+  assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
+}
+
+/* Over and there again: a minute has to lie between two that are told. */
+static void an_error_that_comes_and_goes_is_told_every_minute(void **state) {
+  struct client_owner *owner = *state;
+  starts(owner);
+  for (int times = 0; times < 3; times++) {
+    is_refused(owner, "OOM no room");
+    client_works(owner->client);
+    ahead_ms += 20000;
+  }
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  is_refused(owner, "OOM no room");
+  client_works(owner->client);
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
+  assert_int_equal(client_owner_logged(owner, "again after"), 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(they_double_until_the_link_works, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(the_same_trouble_is_told_once, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(it_is_over_when_the_link_works, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(an_error_that_lasts_is_told_once, client_owner_set_up,
+                                      client_owner_tear_down),
+      cmocka_unit_test_setup_teardown(an_error_that_comes_and_goes_is_told_every_minute,
+                                      client_owner_set_up, client_owner_tear_down),
+  };
+  return cmocka_run_group_tests_name("link_pauses", tests, NULL, NULL);
+}

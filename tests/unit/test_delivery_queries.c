@@ -1,0 +1,297 @@
+/* Questions between windows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/out/preflight.h"
+#include "tests/support/delivery_owner.h"
+#include "wire/step.h"
+
+#define KEY "sandbox:j:"
+
+struct asker {
+  struct delivery_owner *owner;
+  int answers;
+  int cut;
+  int ask_again;   /* from inside the answer, so often */
+  const char *put; /* and this is put first, and goes */
+  char text[256];  /* the answers, one space behind each */
+};
+
+static void ask(struct asker *self);
+
+static void on_answer(void *owner, const redisReply *reply, bool whole) {
+  struct asker *self = owner;
+  self->answers++;
+  self->cut += !whole;
+  strncat(strncat(self->text, reply->type == REDIS_REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
+  if (self->put != NULL) {
+    delivery_owner_put(self->owner, self->put);
+    delivery_owner_go(self->owner);
+    self->put = NULL;
+  }
+  if (self->ask_again > 0) {
+    self->ask_again--;
+    ask(self);
+  }
+}
+
+static void ask(struct asker *self) {
+  const char *words[] = {"LINDEX", KEY "inflight", "-1"};
+  delivery_ask(self->owner->delivery, command_new(words, 3), on_answer, self);
+}
+
+static bool is_answered(void *context) {
+  return ((const struct asker *)context)->answers > 0;
+}
+
+static void gets(struct asker *asker, const char *text) {
+  assert_true(loop_until(&asker->owner->loop, is_answered, asker));
+  loop_settle(&asker->owner->loop);
+  assert_string_equal(asker->text, text);
+  asker->answers = 0;
+  asker->text[0] = '\0';
+}
+
+static void it_is_answered_once(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  owner->redis.next_answer = "$5\r\nhello\r\n";
+  ask(&asker);
+  assert_int_equal(asker.answers, 0); /* not from inside */
+  gets(&asker, "hello ");
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_int_equal(asker.cut, 0);
+  assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
+}
+
+static void before_the_claim_it_goes_with_it(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.next_answer = "$5\r\nhello\r\n";
+  gets(&asker, "hello ");
+  assert_string_equal(owner->said, "claimed");
+  size_t handshake = 1 + PREFLIGHT_COUNT;
+  assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
+  assert_string_equal(fake_redis_command(owner->server, handshake), "MULTI");
+  assert_string_equal(delivery_owner_last_commands(owner, 3),
+                      "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
+}
+
+static void without_the_claim_it_has_no_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
+  owner->redis.next_answer = "$5\r\nearly\r\n";
+  gets(&asker, "nil ");
+  assert_string_equal(owner->said, "claimed");
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+static void nor_when_that_is_lost(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.deaf_from = "EXEC";
+  delivery_owner_awaits(owner, &owner->redis.looks, 2);
+  loop_settle(&owner->loop);
+  assert_int_equal(asker.answers, 0);
+  owner->redis.deaf_from = NULL;
+  fake_redis_close_connection(owner->server);
+  gets(&asker, "nil ");
+  assert_int_equal(owner->claimed, 1);
+}
+
+static void it_comes_behind_the_window_that_is_on_its_way(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  delivery_owner_put(owner, "one");
+  delivery_owner_go(owner);
+  delivery_owner_put(owner, "two");
+  ask(&asker);
+  delivery_owner_go(owner);
+  gets(&asker, "nil ");
+  delivery_owner_awaits(owner, &owner->delivered, 2);
+  size_t commands = fake_redis_commands(owner->server);
+  /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
+  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+  assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
+}
+
+/* What the first one saw is still so when the next one is asked. */
+static void no_window_comes_between_two_in_a_row(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
+  delivery_owner_start(owner);
+  ask(&asker);
+  gets(&asker, "nil nil nil ");
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
+  for (size_t i = 0; i < 3; i++)
+    assert_string_equal(fake_redis_command(owner->server, commands - 13 + 3 * i),
+                        "LINDEX " KEY "inflight -1");
+  assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
+}
+
+/* The connection is the same, what is behind it is not. */
+static void that_redis_went_back_is_told_before_the_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "");
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_non_null(strstr(owner->said, "forgotten"));
+}
+
+static void another_owner_is_noticed_before_the_answer(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "9:00000000000000ff:1");
+  ask(&asker);
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(asker.text, "");
+}
+
+static void it_is_asked_again_after_a_lost_connection(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  size_t commands = fake_redis_commands(owner->server);
+  owner->redis.silent_from = "LINDEX";
+  owner->redis.next_answer = "$4\r\nlost\r\n";
+  ask(&asker);
+  while (fake_redis_commands(owner->server) == commands)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  owner->redis.next_answer = "$5\r\nfound\r\n";
+  gets(&asker, "found ");
+  assert_string_equal(delivery_owner_last_commands(owner, 3),
+                      "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
+}
+
+static void ask_two(struct asker *self) {
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
+                                                      {"LINDEX", KEY "inflight", "-1"}};
+  delivery_ask(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+}
+
+static void several_commands_are_answered_in_order(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner, .put = "one"};
+  delivery_owner_start(owner);
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first nil ");
+  delivery_owner_awaits(owner, &owner->delivered, 1);
+  size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
+  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+}
+
+static void of_several_what_is_not_answered_is_asked_again(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  owner->redis.silent_from = "LINDEX";
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first ");
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  owner->redis.next_answer = "$6\r\nsecond\r\n";
+  gets(&asker, "second ");
+  assert_string_equal(delivery_owner_last_commands(owner, 3),
+                      "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
+}
+
+static void what_passes_is_asked_again(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  owner->redis.next_answer = "-LOADING Redis is loading\r\n";
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+static void what_does_not_pass_is_told(void **state) {
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  delivery_owner_start(owner);
+  owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
+  ask(&asker);
+  delivery_owner_awaits(owner, &owner->failed, 1);
+  assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
+  assert_int_equal(asker.answers, 0);
+}
+
+static void of_what_is_too_large_the_beginning_comes(void **state) {
+  static char bytes[32769];
+  struct delivery_owner *owner = *state;
+  struct asker asker = {.owner = owner};
+  char head[64];
+  memset(bytes, 'x', sizeof bytes - 1);
+  delivery_owner_start(owner);
+  owner->redis.silent_from = "LINDEX";
+  ask(&asker);
+  loop_settle(&owner->loop);
+  snprintf(head, sizeof head, "$%zu\r\n", (size_t)STEP_PAYLOAD_MAX + sizeof bytes - 1);
+  fake_redis_send(owner->server, head);
+  for (size_t sent = 0; sent <= STEP_PAYLOAD_MAX; sent += sizeof bytes - 1) {
+    assert_int_equal(asker.answers, 0);
+    fake_redis_send(owner->server, bytes);
+    event_base_loop(owner->loop.base, EVLOOP_NONBLOCK);
+  }
+  fake_redis_send(owner->server, "\r\n");
+  assert_true(loop_until(&owner->loop, is_answered, &asker));
+  assert_int_equal(asker.cut, 1);
+  assert_int_equal(strspn(asker.text, "x"), 64);
+}
+
+#define TEST(name)                                                                                 \
+  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(it_is_answered_once),
+      TEST(before_the_claim_it_goes_with_it),
+      TEST(without_the_claim_it_has_no_answer),
+      TEST(nor_when_that_is_lost),
+      TEST(several_commands_are_answered_in_order),
+      TEST(of_several_what_is_not_answered_is_asked_again),
+      TEST(it_comes_behind_the_window_that_is_on_its_way),
+      TEST(no_window_comes_between_two_in_a_row),
+      TEST(that_redis_went_back_is_told_before_the_answer),
+      TEST(another_owner_is_noticed_before_the_answer),
+      TEST(it_is_asked_again_after_a_lost_connection),
+      TEST(what_passes_is_asked_again),
+      TEST(what_does_not_pass_is_told),
+      TEST(of_what_is_too_large_the_beginning_comes),
+  };
+  return cmocka_run_group_tests_name("delivery_questions", tests, NULL, NULL);
+}

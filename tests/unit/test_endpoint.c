@@ -1,0 +1,240 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/net/endpoint.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop.h"
+
+enum { SERVERS = 3 };
+
+struct scene {
+  struct loop loop;
+  struct fake_redis *servers[SERVERS];
+  char names[SERVERS][32]; /* "host:port" */
+  struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
+  struct redis_address sentinel;
+  struct endpoint *endpoint;
+  int done; /* calls */
+  int fd;
+  char why[200];
+  char answer[64];
+};
+
+static int set_up(void **state) {
+  struct scene *scene = calloc(1, sizeof *scene);
+  loop_init(&scene->loop);
+  for (size_t i = 0; i < SERVERS; i++) {
+    scene->servers[i] = fake_redis_new(scene->loop.base, true);
+    struct redis_url url = fake_redis_url(scene->servers[i]);
+    (void)redis_address_name(url.host, url.port, scene->names[i], sizeof scene->names[i]);
+  }
+  scene->url = fake_redis_url(scene->servers[0]);
+  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+  *state = scene;
+  return 0;
+}
+
+static const char *answer(void *owner, const char *command) {
+  const struct scene *scene = owner;
+  assert_memory_equal(command, "SENTINEL ", 9);
+  return scene->answer;
+}
+
+static int set_up_sentinel(void **state) {
+  static char name[] = "pipes";
+  set_up(state);
+  struct scene *scene = *state;
+  scene->sentinel = (struct redis_address){.host = scene->url.host};
+  scene->sentinel.port = fake_redis_url(scene->servers[1]).port;
+  fake_redis_answer_with(scene->servers[1], answer, scene);
+  scene->url =
+      (struct redis_url){.master = name, .sentinels = &scene->sentinel, .sentinel_count = 1};
+  endpoint_free(scene->endpoint);
+  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *scene = *state;
+  endpoint_free(scene->endpoint);
+  for (size_t i = 0; i < SERVERS; i++)
+    fake_redis_free(scene->servers[i]);
+  loop_release(&scene->loop);
+  free(scene);
+  return 0;
+}
+
+static void on_done(void *owner, int fd, const char *why) {
+  struct scene *scene = owner;
+  scene->done++;
+  scene->fd = fd;
+  assert_true((why == NULL) == (fd >= 0));
+  (void)snprintf(scene->why, sizeof scene->why, "%s", why != NULL ? why : "");
+}
+
+static void dial(struct scene *scene) {
+  scene->done = 0;
+  endpoint_dial(scene->endpoint, on_done, scene);
+  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  if (scene->fd >= 0)
+    close(scene->fd);
+  loop_settle(&scene->loop);
+}
+
+static void expect_name(const struct scene *scene, const char *expected) {
+  char name[64];
+  endpoint_name(scene->endpoint, name, sizeof name);
+  assert_string_equal(name, expected);
+}
+
+static void leads_to(struct scene *scene, int server) {
+  int before = fake_redis_connections(scene->servers[server]);
+  dial(scene);
+  assert_string_equal(scene->why, "");
+  assert_int_equal(fake_redis_connections(scene->servers[server]), before + 1);
+  expect_name(scene, scene->names[server]);
+}
+
+static void leads_nowhere(struct scene *scene, const char *why) {
+  dial(scene);
+  assert_int_equal(scene->fd, -1);
+  assert_non_null(strstr(scene->why, why));
+}
+
+static void the_url_is_the_way(void **state) {
+  struct scene *scene = *state;
+  expect_name(scene, scene->names[0]);
+  leads_to(scene, 0);
+  leads_to(scene, 0);
+  endpoint_works(scene->endpoint);
+  leads_to(scene, 0);
+}
+
+static void a_redirection_is_followed(void **state) {
+  struct scene *scene = *state;
+  leads_to(scene, 0);
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+  leads_to(scene, 1);
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
+  leads_to(scene, 2);
+  /* Where it works it comes back to. */
+  endpoint_works(scene->endpoint);
+  leads_to(scene, 2);
+}
+
+static void the_same_host_has_no_name(void **state) {
+  struct scene *scene = *state;
+  assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
+  leads_to(scene, 1);
+  assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[2], ':')));
+  leads_to(scene, 2);
+}
+
+static void a_node_that_is_not_there_is_forgotten(void **state) {
+  struct scene *scene = *state;
+  fake_redis_refuse(scene->servers[1]);
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+  leads_nowhere(scene, "refused");
+  expect_name(scene, scene->names[1]);
+  leads_to(scene, 0);
+}
+
+static void a_node_that_does_nothing_is_forgotten(void **state) {
+  struct scene *scene = *state;
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+  leads_to(scene, 1);
+  leads_to(scene, 0);
+}
+
+static void a_node_that_is_lost_is_tried_once(void **state) {
+  struct scene *scene = *state;
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+  leads_to(scene, 1);
+  endpoint_works(scene->endpoint);
+  fake_redis_refuse(scene->servers[1]);
+  leads_nowhere(scene, "refused");
+  leads_to(scene, 0);
+}
+
+static void a_circle_has_an_end(void **state) {
+  struct scene *scene = *state;
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
+      assert_true(endpoint_redirect(scene->endpoint, scene->names[1 + i % 2]));
+      leads_to(scene, 1 + i % 2);
+    }
+    assert_false(endpoint_redirect(scene->endpoint, scene->names[1]));
+    leads_to(scene, 0);
+  }
+  /* What works in between ends it, too. */
+  for (int i = 0; i < 3 * ENDPOINT_REDIRECTS_MAX; i++) {
+    assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+    endpoint_works(scene->endpoint);
+  }
+}
+
+static void what_is_no_address_leads_back(void **state) {
+  struct scene *scene = *state;
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
+  leads_to(scene, 1);
+  endpoint_works(scene->endpoint);
+  assert_false(endpoint_redirect(scene->endpoint, "?:6379"));
+  leads_to(scene, 0);
+}
+
+static void a_master_is_asked_for_each_time(void **state) {
+  struct scene *scene = *state;
+  char expected[64];
+  (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
+  expect_name(scene, expected);
+  for (int server = 0; server < SERVERS; server += 2) {
+    unsigned port = fake_redis_url(scene->servers[server]).port;
+    (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
+                   port);
+    leads_to(scene, server);
+    endpoint_works(scene->endpoint);
+    leads_to(scene, server);
+  }
+  assert_int_equal(fake_redis_connections(scene->servers[1]), 4);
+  assert_false(
+      endpoint_redirect(scene->endpoint, scene->names[2])); /* that is for sentinels to say */
+  strcpy(scene->answer, "*-1\r\n");
+  leads_nowhere(scene, "it knows no master 'pipes'");
+  expect_name(scene, expected);
+}
+
+static void nobody_is_told_after_it_was_cancelled(void **state) {
+  struct scene *scene = *state;
+  endpoint_dial(scene->endpoint, on_done, scene);
+  endpoint_cancel(scene->endpoint);
+  endpoint_cancel(scene->endpoint);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_url_is_the_way, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_redirection_is_followed, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_same_host_has_no_name, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_node_that_is_not_there_is_forgotten, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_node_that_does_nothing_is_forgotten, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_tried_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_circle_has_an_end, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_no_address_leads_back, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_master_is_asked_for_each_time, set_up_sentinel, tear_down),
+      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up_sentinel,
+                                      tear_down),
+  };
+  return cmocka_run_group_tests_name("route", tests, NULL, NULL);
+}

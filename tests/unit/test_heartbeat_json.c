@@ -1,0 +1,72 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/heartbeat_json.h"
+
+/* 2026-05-05T10:00:00.123 */
+#define CONTRACT_MS INT64_C(1777975200123)
+
+static void it_is_the_contract_s_example(void **state) {
+  (void)state;
+  char golden[128] = "", json[HEARTBEAT_JSON_SIZE];
+  FILE *file = fopen("tests/unit/golden/heartbeat.json", "re");
+  assert_non_null(file);
+  assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
+  assert_int_equal(fclose(file), 0);
+  assert_int_equal(heartbeat_json(CONTRACT_MS, 7, true, json), strlen(golden));
+  assert_string_equal(json, golden);
+}
+
+static void without_a_step_it_says_so(void **state) {
+  (void)state;
+  char json[HEARTBEAT_JSON_SIZE];
+  (void)heartbeat_json(0, 1, false, json);
+  assert_string_equal(json, "{\"Ts\":0,\"Pid\":1,\"StepInFlight\":false}");
+}
+
+static void the_longest_fits(void **state) {
+  (void)state;
+  char json[HEARTBEAT_JSON_SIZE];
+  assert_true(heartbeat_json(INT64_MIN, INT32_MIN, false, json) < sizeof json);
+  assert_int_equal(json[strlen(json) - 1], '}');
+}
+
+static void it_gets_another_time_in_place(void **state) {
+  (void)state;
+  char json[HEARTBEAT_JSON_SIZE], text[128], expected[128];
+  (void)heartbeat_json(CONTRACT_MS, 42, false, json);
+  snprintf(text, sizeof text, "%s\r\n1,2", json);
+  assert_true(heartbeat_json_set_time(text, CONTRACT_MS + 98765432));
+  (void)heartbeat_json(CONTRACT_MS + 98765432, 42, false, json);
+  snprintf(expected, sizeof expected, "%s\r\n1,2", json);
+  assert_string_equal(text, expected);
+}
+
+static void a_time_that_is_longer_or_shorter_it_does_not_get(void **state) {
+  (void)state;
+  static const int64_t others[] = {
+      INT64_C(10000000000000), INT64_C(999999999999), 0, -1, INT64_MIN, INT64_MAX};
+  char json[HEARTBEAT_JSON_SIZE], before[HEARTBEAT_JSON_SIZE];
+  (void)heartbeat_json(CONTRACT_MS, 42, false, json);
+  (void)heartbeat_json(CONTRACT_MS, 42, false, before);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_false(heartbeat_json_set_time(json, others[i]));
+  assert_string_equal(json, before);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(it_is_the_contract_s_example),
+      cmocka_unit_test(without_a_step_it_says_so),
+      cmocka_unit_test(the_longest_fits),
+      cmocka_unit_test(it_gets_another_time_in_place),
+      cmocka_unit_test(a_time_that_is_longer_or_shorter_it_does_not_get),
+  };
+  return cmocka_run_group_tests_name("beat", tests, NULL, NULL);
+}

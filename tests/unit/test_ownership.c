@@ -1,0 +1,207 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/out/ownership.h"
+
+#define NONCE 0xabcdef0123456789U
+#define OURS "0000000000000007"
+
+/* Takes the job over from who left this value. */
+static struct ownership heir_of(const char *value, size_t length, uint64_t instance) {
+  struct ownership ownership;
+  ownership_init(&ownership, instance);
+  struct ownership_news news = ownership_see(&ownership, false, value, length);
+  assert_false(news.arrived || news.forgotten || news.taken);
+  assert_false(ownership_is_made(&ownership));
+  return ownership;
+}
+
+/* An agent of generation 3, with the nonce 7. */
+static struct ownership owner_at(uint64_t delivered) {
+  struct ownership ownership = heir_of("2:0000000000000001:9", 20, 7);
+  ownership.delivered = delivered;
+  return ownership;
+}
+
+static enum ownership_verdict judge(uint64_t delivered, const char *value) {
+  struct ownership ownership = owner_at(delivered);
+  return ownership_judge(&ownership, value, value != NULL ? strlen(value) : 0);
+}
+
+static void each_agent_raises_the_generation(void **state) {
+  (void)state;
+  struct ownership ownership = heir_of(NULL, 0, NONCE);
+  assert_int_equal(ownership.epoch, 1);
+  assert_int_equal(ownership.delivered, 0);
+  for (uint64_t epoch = 1; epoch < 5; epoch++) {
+    char value[OWNERSHIP_TEXT_SIZE];
+    size_t length = ownership_text(&ownership, 1000, value);
+    ownership = heir_of(value, length, NONCE + epoch);
+    assert_int_equal(ownership.epoch, epoch + 1);
+    assert_int_equal(ownership.delivered, 0);
+    assert_true(ownership.instance == NONCE + epoch);
+  }
+}
+
+static void its_text_names_all_three(void **state) {
+  (void)state;
+  struct ownership ownership = owner_at(4);
+  char text[OWNERSHIP_TEXT_SIZE];
+  assert_int_equal(ownership_text(&ownership, 5, text), 20);
+  assert_string_equal(text, "3:" OURS ":5");
+  ownership = (struct ownership){.epoch = UINT64_MAX, .instance = UINT64_MAX};
+  assert_true(ownership_text(&ownership, UINT64_MAX, text) == strlen(text)); /* the longest fits */
+  assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
+}
+
+static void its_own_number_tells_what_arrived(void **state) {
+  (void)state;
+  assert_int_equal(judge(4, "3:" OURS ":5"), OWNERSHIP_DELIVERED);
+  assert_int_equal(judge(4, "3:" OURS ":4"), OWNERSHIP_PENDING);
+  assert_int_equal(judge(4, "3:" OURS ":3"), OWNERSHIP_FORGOTTEN);
+  assert_int_equal(judge(4, "3:" OURS ":6"), OWNERSHIP_FORGOTTEN); /* nobody wrote that */
+  assert_int_equal(judge(0, "3:" OURS ":1"), OWNERSHIP_DELIVERED);
+  assert_int_equal(judge(9, "3:" OURS ":10"), OWNERSHIP_DELIVERED); /* numbers, not texts */
+}
+
+static void before_the_first_window_an_earlier_owner_is_as_it_should_be(void **state) {
+  (void)state;
+  assert_int_equal(judge(0, NULL), OWNERSHIP_PENDING);
+  assert_int_equal(judge(0, "2:0000000000000001:9"), OWNERSHIP_PENDING);
+  assert_int_equal(judge(0, "1:" OURS ":1"), OWNERSHIP_PENDING);
+}
+
+static void an_earlier_owner_later_on_means_that_redis_went_back(void **state) {
+  (void)state;
+  assert_int_equal(judge(1, NULL), OWNERSHIP_FORGOTTEN);
+  assert_int_equal(judge(1, "2:0000000000000001:9"), OWNERSHIP_FORGOTTEN);
+  assert_int_equal(judge(1, "2:" OURS ":2"), OWNERSHIP_FORGOTTEN);
+}
+
+static void a_later_owner_has_taken_over(void **state) {
+  (void)state;
+  for (uint64_t delivered = 0; delivered < 2; delivered++) {
+    assert_int_equal(judge(delivered, "4:0000000000000001:1"), OWNERSHIP_TAKEN);
+    assert_int_equal(judge(delivered, "10:" OURS ":1"), OWNERSHIP_TAKEN);
+    /* Two that took over from the same one: who writes second has lost. */
+    assert_int_equal(judge(delivered, "3:0000000000000001:1"), OWNERSHIP_TAKEN);
+  }
+}
+
+static void what_no_agent_wrote_is_nobodys_claim(void **state) {
+  (void)state;
+  static const char *const values[] = {
+      "",
+      "9",
+      "9:",
+      "9::",
+      "hello",
+      "9:0000000000000001",
+      "9:0000000000000001:",
+      "9:0000000000000001:x",
+      "9:0000000000000001:1 ",
+      "9:0000000000000001:1x",
+      "9:0000000000000001:1:1",
+      " 9:0000000000000001:1",
+      "+9:0000000000000001:1",
+      "-9:0000000000000001:1",
+      "09:0000000000000001:1",
+      "9:0000000000000001:-1",
+      "9:0000000000000001:01",
+      "9:1:1",
+      "9:0x00000000000001:1",
+      "9:000000000000000A:1",
+      "9:00000000000000001:1",
+      "9223372036854775807:0000000000000001:1", /* from where one could not be raised for ever */
+      "18446744073709551615:0000000000000001:1",
+      "18446744073709551625:0000000000000001:1",
+      "9:0000000000000001:18446744073709551616",
+      "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999",
+  };
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    struct ownership ownership = heir_of(values[i], strlen(values[i]), NONCE);
+    if (ownership.epoch != 1 || judge(0, values[i]) != OWNERSHIP_PENDING ||
+        judge(1, values[i]) != OWNERSHIP_FORGOTTEN)
+      fail_msg("%s", values[i]);
+  }
+  struct ownership ownership = heir_of("9:0000000000000001:1\0", 21, NONCE);
+  assert_int_equal(ownership.epoch, 1);
+}
+
+static void expect_seen(struct ownership *ownership, bool executed, const char *value,
+                        const struct ownership_news *expected, uint64_t delivered) {
+  struct ownership_news news =
+      ownership_see(ownership, executed, value, value != NULL ? strlen(value) : 0);
+  assert_int_equal(news.arrived, expected->arrived);
+  assert_int_equal(news.forgotten, expected->forgotten);
+  assert_int_equal(news.taken, expected->taken);
+  assert_int_equal(ownership->delivered, delivered);
+  assert_int_equal(ownership_is_made(ownership), delivered > 0);
+}
+
+static void what_is_seen_counts_what_arrived(void **state) {
+  (void)state;
+  static const struct ownership_news nothing = {0}, arrived = {.arrived = true};
+  struct ownership ownership = owner_at(0);
+  expect_seen(&ownership, false, "2:0000000000000001:9", &nothing, 0);
+  expect_seen(&ownership, true, "3:" OURS ":1", &arrived, 1);
+  expect_seen(&ownership, false, "3:" OURS ":1", &nothing, 1);
+  expect_seen(&ownership, false, "3:" OURS ":2", &arrived, 2); /* though its answer was lost */
+}
+
+static void what_was_executed_has_arrived_whatever_came_since(void **state) {
+  (void)state;
+  static const struct ownership_news lost = {.arrived = true, .forgotten = true},
+                                     taken = {.arrived = true, .taken = true};
+  struct ownership ownership = owner_at(4);
+  expect_seen(&ownership, true, NULL, &lost, 5);
+  expect_seen(&ownership, true, "4:0000000000000001:1", &taken, 6);
+}
+
+static void what_was_not_executed_may_be_lost_or_taken(void **state) {
+  (void)state;
+  static const struct ownership_news lost = {.forgotten = true}, taken = {.taken = true};
+  struct ownership ownership = owner_at(4);
+  expect_seen(&ownership, false, "3:" OURS ":3", &lost, 4);
+  expect_seen(&ownership, false, "4:0000000000000001:1", &taken, 4);
+}
+
+static void what_is_unchanged_need_not_be_judged(void **state) {
+  (void)state;
+  struct ownership ownership = owner_at(0);
+  assert_true(ownership_is_unchanged(&ownership, "3:" OURS ":0", 20));
+  assert_false(ownership_is_unchanged(&ownership, "3:" OURS ":1", 20));
+  for (ownership.delivered = 1; ownership.delivered < 1000; ownership.delivered += 99) {
+    char value[OWNERSHIP_TEXT_SIZE];
+    size_t length = ownership_text(&ownership, ownership.delivered, value);
+    for (int i = 0; i < 2; i++) {
+      assert_true(ownership_is_unchanged(&ownership, value, length));
+      assert_false(ownership_is_unchanged(&ownership, value, length - 1));
+      assert_false(ownership_is_unchanged(&ownership, "4:" OURS ":1", 20));
+      assert_false(ownership_is_unchanged(&ownership, NULL, 0));
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_agent_raises_the_generation),
+      cmocka_unit_test(its_text_names_all_three),
+      cmocka_unit_test(its_own_number_tells_what_arrived),
+      cmocka_unit_test(before_the_first_window_an_earlier_owner_is_as_it_should_be),
+      cmocka_unit_test(an_earlier_owner_later_on_means_that_redis_went_back),
+      cmocka_unit_test(a_later_owner_has_taken_over),
+      cmocka_unit_test(what_no_agent_wrote_is_nobodys_claim),
+      cmocka_unit_test(what_is_seen_counts_what_arrived),
+      cmocka_unit_test(what_was_executed_has_arrived_whatever_came_since),
+      cmocka_unit_test(what_was_not_executed_may_be_lost_or_taken),
+      cmocka_unit_test(what_is_unchanged_need_not_be_judged),
+  };
+  return cmocka_run_group_tests_name("claim", tests, NULL, NULL);
+}

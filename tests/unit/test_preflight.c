@@ -1,0 +1,107 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/out/preflight.h"
+
+#define KEY "sandbox:{j}:"
+
+/* Their words, one space between them. */
+static const char *const expected[] = {
+    "WATCH " KEY "in " KEY "events " KEY "results " KEY "inflight " KEY "started " KEY
+    "committed " KEY "heartbeat",
+    "LLEN " KEY "in",
+    "XLEN " KEY "events",
+    "LLEN " KEY "results",
+    "LLEN " KEY "inflight",
+    "GET " KEY "started",
+    "MULTI",
+    "XADD " KEY "events * data ",
+    "LPUSH " KEY "results ",
+    "LREM " KEY "inflight -1 ",
+    "LTRIM " KEY "inflight 0 -2",
+    "RPUSH " KEY "inflight ",
+    "LINDEX " KEY "inflight -1",
+    "XREVRANGE " KEY "events + - COUNT 1",
+    "SET " KEY "started ",
+    "DEL " KEY "started",
+    "SET " KEY "committed ",
+    "SET " KEY "heartbeat  EX 1",
+    "DEL " KEY "heartbeat",
+    "EXPIRE " KEY "in 1",
+    "EXPIRE " KEY "results 1",
+    "PERSIST " KEY "in",
+    "DISCARD",
+    "WATCH " KEY "committed",
+    "GET " KEY "committed",
+};
+
+enum { EXPECTED = sizeof expected / sizeof *expected };
+
+static void make(struct preflight *permissions) {
+  struct keys keys;
+  keys_init(&keys, "{j}");
+  preflight_init(permissions, &keys);
+  keys_release(&keys); /* they are not needed any more */
+}
+
+static void read_command(const struct handshake_probe *probe, const char **at, char out[256]) {
+  struct command_word words[8] = {{.text = NULL}};
+  assert_true(command_read(at, probe->text + probe->length, words, 8));
+  for (size_t k = 0; k < 8 && words[k].text != NULL; k++)
+    out += sprintf(out, "%s%.*s", k > 0 ? " " : "", (int)words[k].length, words[k].text);
+}
+
+static void every_command_and_every_key_is_asked_for(void **state) {
+  (void)state;
+  struct preflight permissions;
+  make(&permissions);
+  struct handshake_probe probe = preflight_probe(&permissions);
+  assert_int_equal(probe.count, EXPECTED);
+  const char *at = probe.text;
+  for (size_t i = 0; i < EXPECTED; i++) {
+    char text[256];
+    read_command(&probe, &at, text);
+    assert_string_equal(text, expected[i]);
+  }
+  assert_ptr_equal(at, probe.text + probe.length);
+  preflight_release(&permissions);
+}
+
+/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
+ */
+static void nothing_is_done(void **state) {
+  (void)state;
+  struct preflight permissions;
+  make(&permissions);
+  struct handshake_probe probe = preflight_probe(&permissions);
+  const char *at = probe.text;
+  bool inside = false;
+  for (size_t i = 0; i < PREFLIGHT_COUNT; i++) {
+    char name[256];
+    read_command(&probe, &at, name);
+    if (strcmp(name, "MULTI") == 0)
+      inside = true;
+    else if (strcmp(name, "DISCARD") == 0)
+      inside = false;
+    else if (!inside)
+      assert_true(strncmp(name + 1, "LEN ", 4) == 0 || strncmp(name, "GET ", 4) == 0 ||
+                  strncmp(name, "WATCH ", 6) == 0);
+  }
+  assert_false(inside);
+  preflight_release(&permissions);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_command_and_every_key_is_asked_for),
+      cmocka_unit_test(nothing_is_done),
+  };
+  return cmocka_run_group_tests_name("permissions", tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/in/recent_steps.h"
+
+static int set_up(void **state) {
+  *state = calloc(1, sizeof(struct recent_steps));
+  return *state == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+  free(*state);
+  return 0;
+}
+
+static void before_a_rollback_everything_is_new(void **state) {
+  struct recent_steps *recent_steps = *state;
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
+  recent_steps_add(recent_steps, "a");
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
+  recent_steps_add(recent_steps, "a"); /* the same id again, pushed on purpose */
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
+}
+
+static void what_was_started_before_a_rollback_is_answered_once(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "a");
+  recent_steps_add(recent_steps, "b");
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "b"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "b"), RECENT_STEPS_NEW);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "never"), RECENT_STEPS_NEW);
+}
+
+static void each_start_counts(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "a");
+  recent_steps_add(recent_steps, "a");
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
+}
+
+static void what_starts_after_a_rollback_is_new(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "old");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_add(recent_steps, "young");
+  assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_NEW);
+  assert_int_equal(recent_steps_judge(recent_steps, "old"), RECENT_STEPS_ANSWERED);
+}
+
+static void what_is_held_is_known_once(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "waits"); /* was never started */
+  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
+  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
+}
+
+/* The step that runs while Redis goes back: it was started, and its answer comes. */
+static void what_is_started_and_held_is_not_taken_for_answered(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "runs");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "runs");
+  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_HELD);
+  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_NEW);
+}
+
+static void a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "answered");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "waits");
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
+  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
+}
+
+static void the_newest_are_kept(void **state) {
+  struct recent_steps *recent_steps = *state;
+  char id[24];
+  for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
+    snprintf(id, sizeof id, "step-%d", i);
+    recent_steps_add(recent_steps, id);
+  }
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "step-0"), RECENT_STEPS_NEW);
+  for (int i = 1; i < RECENT_STEPS_MAX + 1; i++) {
+    snprintf(id, sizeof id, "step-%d", i);
+    assert_int_equal(recent_steps_judge(recent_steps, id), RECENT_STEPS_ANSWERED);
+  }
+}
+
+static void what_is_held_twice_is_held_once(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_hold(recent_steps, "waits");
+  recent_steps_hold(recent_steps, "waits");
+  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
+  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
+}
+
+/* Redis has handed out all that it had: an id that comes now is pushed on purpose. */
+static void when_it_is_settled_everything_is_new(void **state) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "answered");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "held");
+  recent_steps_add(recent_steps, "young");
+  recent_steps_settle(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_NEW);
+  assert_int_equal(recent_steps_judge(recent_steps, "held"), RECENT_STEPS_NEW);
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_ANSWERED);
+}
+
+static void starts_are_counted(void **state) {
+  struct recent_steps *recent_steps = *state;
+  assert_int_equal(recent_steps_times(recent_steps, "a"), 0);
+  recent_steps_add(recent_steps, "a");
+  recent_steps_add(recent_steps, "b");
+  recent_steps_add(recent_steps, "a");
+  assert_int_equal(recent_steps_times(recent_steps, "a"), 2);
+  assert_int_equal(recent_steps_times(recent_steps, "b"), 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(before_a_rollback_everything_is_new, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_was_started_before_a_rollback_is_answered_once, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(each_start_counts, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_starts_after_a_rollback_is_new, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_held_is_known_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_started_and_held_is_not_taken_for_answered, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(
+          a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_held_twice_is_held_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(when_it_is_settled_everything_is_new, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(starts_are_counted, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_newest_are_kept, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("history", tests, NULL, NULL);
+}

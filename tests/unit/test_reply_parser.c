@@ -1,0 +1,340 @@
+#include <hiredis/sds.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/net/reply_parser.h"
+
+/* Large enough for the pieces that are fed here. */
+enum { LARGEST = 80000, TOO_LARGE_BY_ONE = LARGEST + 1 };
+
+/* The sizes of pieces that bytes come in. */
+static const size_t pieces[] = {1, 7, 4096, 65536};
+enum { PIECES = sizeof pieces / sizeof *pieces };
+
+struct trial {
+  struct reply_parser reader;
+  char *bytes; /* what is fed */
+  size_t length;
+  char said[512]; /* what came of it: each reply, and whether it was too large */
+  int broken;
+};
+
+static int set_up(void **state) {
+  static struct trial trial;
+  trial = (struct trial){0};
+  reply_parser_init(&trial.reader, LARGEST);
+  *state = &trial;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *trial = *state;
+  reply_parser_release(&trial->reader);
+  free(trial->bytes);
+  return 0;
+}
+
+static void add(struct trial *trial, const char *bytes, size_t length) {
+  trial->bytes = realloc(trial->bytes, trial->length + length);
+  assert_non_null(trial->bytes);
+  memcpy(trial->bytes + trial->length, bytes, length);
+  trial->length += length;
+}
+
+static void add_text(struct trial *trial, const char *text) {
+  add(trial, text, strlen(text));
+}
+
+/* Every byte tells where it is, so that a beginning is known from any other part. */
+static char *long_string(size_t length) {
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  for (size_t at = 0; at < length; at++)
+    text[at] = (char)('0' + (at ^ at / 64 ^ at / 4096) % 64);
+  text[length] = '\0';
+  return text;
+}
+
+static void add_string(struct trial *trial, size_t length) {
+  char head[32];
+  (void)snprintf(head, sizeof head, "$%zu\r\n", length);
+  add_text(trial, head);
+  char *text = long_string(length);
+  add(trial, text, length);
+  free(text);
+  add_text(trial, "\r\n");
+}
+
+static void say(struct trial *trial, const char *text) {
+  assert_true(strlen(trial->said) + strlen(text) < sizeof trial->said);
+  strcat(trial->said, text);
+}
+
+static void show(struct trial *trial, const redisReply *reply) {
+  char text[64];
+  if (reply == NULL) {
+    say(trial, "null ");
+    return;
+  }
+  if (reply->type == REDIS_REPLY_ARRAY) {
+    say(trial, "[");
+    for (size_t i = 0; i < reply->elements; i++)
+      show(trial, reply->element[i]);
+    say(trial, "]");
+    return;
+  }
+  if (reply->type == REDIS_REPLY_INTEGER)
+    (void)snprintf(text, sizeof text, ":%lld", reply->integer);
+  else if (reply->type == REDIS_REPLY_NIL)
+    (void)snprintf(text, sizeof text, "nil");
+  else if (reply->len > 32)
+    (void)snprintf(text, sizeof text, "<%zu bytes>", reply->len);
+  else
+    (void)snprintf(text, sizeof text, "%s%s", reply->type == REDIS_REPLY_ERROR ? "-" : "",
+                   reply->str);
+  say(trial, text);
+  say(trial, " ");
+}
+
+static void take_all(struct trial *trial) {
+  redisReply *reply;
+  enum reply_parser_result what;
+  while ((what = reply_parser_next(&trial->reader, &reply)) != REPLY_PARSER_MORE) {
+    if (what == REPLY_PARSER_BROKEN) {
+      assert_null(reply);
+      trial->broken++;
+      return;
+    }
+    if (what == REPLY_PARSER_TOO_LARGE) {
+      assert_int_equal(reply->type, REDIS_REPLY_STRING);
+      assert_int_equal(reply->len, REPLY_PARSER_BEGINNING);
+      char *text = long_string(REPLY_PARSER_BEGINNING);
+      assert_memory_equal(reply->str, text, REPLY_PARSER_BEGINNING);
+      free(text);
+      say(trial, "too large: ");
+    }
+    show(trial, reply);
+    reply_parser_free(reply);
+  }
+  assert_null(reply);
+}
+
+static void feed(struct trial *trial, size_t piece) {
+  trial->said[0] = '\0';
+  for (size_t at = 0; at < trial->length; at += piece) {
+    size_t left = trial->length - at;
+    reply_parser_feed(&trial->reader, trial->bytes + at, left < piece ? left : piece);
+    take_all(trial);
+  }
+}
+
+/* However it is cut, this is what comes of it. */
+static void expect(struct trial *trial, const char *said) {
+  for (size_t i = 0; i < PIECES; i++) {
+    feed(trial, pieces[i]);
+    assert_string_equal(trial->said, said);
+    assert_int_equal(trial->broken, 0);
+  }
+}
+
+static void nothing_is_no_reply(void **state) {
+  struct trial *trial = *state;
+  take_all(trial);
+  reply_parser_feed(&trial->reader, "", 0);
+  take_all(trial);
+  assert_string_equal(trial->said, "");
+}
+
+static void every_kind_comes_whole_however_it_is_cut(void **state) {
+  struct trial *trial = *state;
+  add_text(trial, "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n");
+  add_text(trial, "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n");
+  expect(trial, "OK -ERR no :-42 abc  nil nil [][key [:1 in ]\r\n ]end ");
+}
+
+static void several_replies_come_one_by_one(void **state) {
+  struct trial *trial = *state;
+  redisReply *reply;
+  static const char text[] = "+one\r\n+two\r\n+th";
+  reply_parser_feed(&trial->reader, text, strlen(text));
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(reply_parser_next(&trial->reader, &reply), REPLY_PARSER_REPLY);
+    assert_string_equal(reply->str, i == 0 ? "one" : "two");
+    reply_parser_free(reply);
+  }
+  assert_int_equal(reply_parser_next(&trial->reader, &reply), REPLY_PARSER_MORE);
+  assert_null(reply);
+  reply_parser_feed(&trial->reader, "ree\r\n", 5);
+  take_all(trial);
+  assert_string_equal(trial->said, "three ");
+}
+
+static void the_largest_string_is_a_reply(void **state) {
+  struct trial *trial = *state;
+  add_string(trial, LARGEST);
+  add_text(trial, "*2\r\n+key\r\n");
+  add_string(trial, LARGEST);
+  expect(trial, "<80000 bytes> [key <80000 bytes> ]");
+}
+
+static void one_byte_more_is_too_large(void **state) {
+  struct trial *trial = *state;
+  add_text(trial, "+before\r\n");
+  add_string(trial, TOO_LARGE_BY_ONE);
+  add_text(trial, "+behind\r\n");
+  expect(trial, "before too large: <4096 bytes> behind ");
+}
+
+static void inside_an_array_it_stands_for_all_of_it(void **state) {
+  struct trial *trial = *state;
+  add_text(trial, "*2\r\n$3\r\nkey\r\n");
+  add_string(trial, TOO_LARGE_BY_ONE);
+  add_text(trial, "*2\r\n:1\r\n*2\r\n:2\r\n");
+  add_string(trial, (size_t)3 * LARGEST);
+  add_text(trial, "*1\r\n$4\r\nlast\r\n");
+  expect(trial, "too large: <4096 bytes> too large: <4096 bytes> [last ]");
+}
+
+/* Neither a piece that ends behind its length nor one that ends inside its end hides it. */
+static void its_beginning_is_kept_wherever_it_is_cut(void **state) {
+  struct trial *trial = *state;
+  add_string(trial, TOO_LARGE_BY_ONE);
+  size_t head = strlen("$80001\r\n");
+  const size_t cuts[] = {1,
+                         head - 1,
+                         head,
+                         head + 1,
+                         head + REPLY_PARSER_BEGINNING - 1,
+                         head + REPLY_PARSER_BEGINNING,
+                         trial->length - 2,
+                         trial->length - 1};
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+    trial->said[0] = '\0';
+    size_t middle = cuts[i] + (trial->length - cuts[i]) / 2;
+    const size_t ends[] = {cuts[i] < 65536 ? cuts[i] : 65536, cuts[i], middle, trial->length};
+    for (size_t at = 0, n = 0; n < 4; at = ends[n++]) {
+      reply_parser_feed(&trial->reader, trial->bytes + at, ends[n] - at);
+      assert_string_equal(trial->said, "");
+      take_all(trial);
+    }
+    assert_string_equal(trial->said, "too large: <4096 bytes> ");
+  }
+}
+
+static size_t held(const struct trial *trial) {
+  return sdsalloc(trial->reader.reader->buf);
+}
+
+static void what_is_too_large_is_not_collected(void **state) {
+  struct trial *trial = *state;
+  static const char *const heads[] = {"$1000000000\r\n", "$9000000000000000000\r\n"};
+  char *piece = long_string(65536);
+  for (size_t i = 0; i < 2; i++) {
+    reply_parser_feed(&trial->reader, heads[i], strlen(heads[i]));
+    for (int turn = 0; turn < 32; turn++) {
+      reply_parser_feed(&trial->reader, piece, 65536);
+      take_all(trial);
+      assert_true(held(trial) < (size_t)32 * 1024);
+    }
+    assert_string_equal(trial->said, "");
+    reply_parser_release(&trial->reader);
+    reply_parser_init(&trial->reader, LARGEST);
+  }
+  free(piece);
+}
+
+static void the_memory_of_a_large_reply_is_given_back(void **state) {
+  struct trial *trial = *state;
+  reply_parser_release(&trial->reader);
+  reply_parser_init(&trial->reader, SIZE_MAX);
+  add_string(trial, 4000000);
+  size_t half = trial->length / 2;
+  reply_parser_feed(&trial->reader, trial->bytes, half);
+  take_all(trial);
+  assert_true(held(trial) >= half);
+  reply_parser_feed(&trial->reader, trial->bytes + half, trial->length - half);
+  take_all(trial);
+  assert_string_equal(trial->said, "<4000000 bytes> ");
+  assert_true(held(trial) <= trial->reader.reader->maxbuf);
+  reply_parser_feed(&trial->reader, "+on\r\n", 5);
+  take_all(trial);
+  assert_string_equal(trial->said, "<4000000 bytes> on ");
+}
+
+static void what_is_not_the_protocol_breaks_it(void **state) {
+  struct trial *trial = *state;
+  static const char *const texts[] = {"HTTP/1.1 400 Bad Request\r\n", "$-2\r\n", "$1x\r\n",
+                                      "*2\r\n+one\r\n?\r\n", "$99999999999999999999999\r\n"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    trial->said[0] = '\0';
+    trial->broken = 0;
+    reply_parser_feed(&trial->reader, "+good\r\n", 7);
+    reply_parser_feed(&trial->reader, texts[i], strlen(texts[i]));
+    take_all(trial);
+    assert_string_equal(trial->said, "good ");
+    assert_int_equal(trial->broken, 1);
+    assert_true(strlen(reply_parser_error(&trial->reader)) > 0);
+    take_all(trial); /* and stays so */
+    assert_int_equal(trial->broken, 2);
+    reply_parser_release(&trial->reader);
+    reply_parser_init(&trial->reader, LARGEST);
+  }
+}
+
+/* Errors, numbers, strings of their own and what lies deeper are as ever. */
+static void a_terse_one_leaves_out_what_only_says_that_all_is_well(void **state) {
+  struct trial *trial = *state;
+  add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
+                  "-OOM no\r\n$3\r\nabc\r\n"
+                  "*1\r\n*2\r\n$3\r\n1-3\r\n*2\r\n$4\r\ndata\r\n$1\r\nx\r\n+OK\r\n");
+  reply_parser_discard_values(&trial->reader);
+  expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
+}
+
+static void a_terse_one_can_be_released_in_an_array(void **state) {
+  struct trial *trial = *state;
+  static const char text[] = "*3\r\n$3\r\n1-1\r\n:1\r\n";
+  reply_parser_discard_values(&trial->reader);
+  reply_parser_feed(&trial->reader, text, sizeof text - 1);
+  take_all(trial);
+  assert_string_equal(trial->said, "");
+}
+
+static void it_can_be_released_in_a_reply_and_twice(void **state) {
+  struct trial *trial = *state;
+  static const char *const texts[] = {"*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n"};
+  for (size_t i = 0; i < 2; i++) {
+    reply_parser_feed(&trial->reader, texts[i], strlen(texts[i]));
+    take_all(trial);
+    reply_parser_release(&trial->reader);
+    reply_parser_release(&trial->reader);
+    reply_parser_init(&trial->reader, LARGEST);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(nothing_is_no_reply, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(every_kind_comes_whole_however_it_is_cut, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(several_replies_come_one_by_one, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_largest_string_is_a_reply, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(one_byte_more_is_too_large, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(inside_an_array_it_stands_for_all_of_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_too_large_is_not_collected, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_memory_of_a_large_reply_is_given_back, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_not_the_protocol_breaks_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_terse_one_leaves_out_what_only_says_that_all_is_well,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_terse_one_can_be_released_in_an_array, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(it_can_be_released_in_a_reply_and_twice, set_up, tear_down),
+  };
+  return cmocka_run_group_tests_name("reply_reader", tests, NULL, NULL);
+}

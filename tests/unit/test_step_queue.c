@@ -1,0 +1,270 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/doors/redis/in/step_queue.h"
+
+static int set_up(void **state) {
+  *state = calloc(1, sizeof(struct step_queue));
+  return *state == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+  step_queue_release(*state);
+  free(*state);
+  return 0;
+}
+
+static struct taken whole(const char *payload) {
+  return (struct taken){.payload = payload, .length = strlen(payload), .whole = true};
+}
+
+static struct queued *made(const char *payload) {
+  struct taken taken = whole(payload);
+  return queued_new(&taken);
+}
+
+static struct queued *step(const char *kind, const char *step_id) {
+  char payload[256];
+  snprintf(payload, sizeof payload,
+           "{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"%s\",\"command\":\"true\"}", step_id,
+           kind);
+  return made(payload);
+}
+
+static void pop_is(struct step_queue *queue, const char *step_id) {
+  struct queued *queued = step_queue_pop(queue);
+  assert_non_null(queued);
+  assert_string_equal(queued->step.step_id, step_id);
+  queued_free(queued);
+}
+
+static void a_step_is_parsed_and_its_payload_copied(void **state) {
+  (void)state;
+  char payload[] = "{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}";
+  struct queued *queued = made(payload);
+  memset(payload, 'x', sizeof payload - 1);
+  assert_false(queued->refused);
+  assert_string_equal(queued->step.step_id, "a");
+  assert_true(step_is_work(&queued->step));
+  assert_int_equal(queued->taken.length, sizeof payload - 1);
+  assert_memory_equal(queued->taken.payload, "{\"schemaVersion\":1,", 19);
+  assert_false(queued->seen);
+  queued_free(queued);
+}
+
+static void what_is_refused_says_why_and_keeps_its_payload(void **state) {
+  (void)state;
+  struct queued *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
+  assert_true(queued->refused);
+  assert_non_null(strstr(queued->error.text, "schemaVersion"));
+  assert_string_equal(queued->step.step_id, "a");
+  queued_free(queued);
+
+  queued = made("");
+  assert_true(queued->refused);
+  assert_int_equal(queued->taken.length, 0);
+  queued_free(queued);
+}
+
+static void the_beginning_of_a_payload_is_refused_for_its_size(void **state) {
+  (void)state;
+  struct taken taken = whole("{\"schemaVersion\":1,\"stepId\":\"large\",\"command\":\"tr");
+  taken.whole = false;
+  struct queued *queued = queued_new(&taken);
+  assert_true(queued->refused);
+  assert_string_equal(queued->error.text, "payload: expected at most 67108864 bytes");
+  assert_string_equal(queued->step.step_id, "large");
+  queued_free(queued);
+}
+
+static void push(struct step_queue *queue, struct queued *queued) {
+  assert_null(step_queue_insert(queue, queued, queue->count));
+}
+
+static void the_oldest_comes_first(void **state) {
+  struct step_queue *queue = *state;
+  assert_null(step_queue_pop(queue));
+  push(queue, step("run", "a"));
+  push(queue, step("shutdown", "b"));
+  push(queue, step("run", "c"));
+  pop_is(queue, "a");
+  push(queue, step("run", "d"));
+  pop_is(queue, "b");
+  pop_is(queue, "c");
+  pop_is(queue, "d");
+  assert_null(step_queue_pop(queue));
+  assert_int_equal(queue->bytes, 0);
+}
+
+static void so_many_are_taken(void **state) {
+  struct step_queue *queue = *state;
+  char id[24];
+  for (int i = 0; i < STEP_QUEUE_MAX; i++) {
+    assert_false(step_queue_is_full(queue));
+    snprintf(id, sizeof id, "step-%d", i);
+    push(queue, step("run", id));
+  }
+  assert_true(step_queue_is_full(queue));
+  pop_is(queue, "step-0");
+  assert_false(step_queue_is_full(queue));
+}
+
+/* The last one may be as large as it likes. */
+static void so_many_bytes_are_taken(void **state) {
+  struct step_queue *queue = *state;
+  char *payload = malloc(STEP_QUEUE_BYTES);
+  assert_non_null(payload);
+  memset(payload, ' ', STEP_QUEUE_BYTES);
+  struct taken taken = {.payload = payload, .length = STEP_QUEUE_BYTES - 1, .whole = true};
+  push(queue, queued_new(&taken));
+  assert_false(step_queue_is_full(queue));
+  taken.length = STEP_QUEUE_BYTES;
+  push(queue, queued_new(&taken));
+  assert_true(step_queue_is_full(queue));
+  queued_free(step_queue_pop(queue));
+  assert_true(step_queue_is_full(queue));
+  queued_free(step_queue_pop(queue));
+  assert_false(step_queue_is_full(queue));
+  free(payload);
+}
+
+static void a_run_is_taken_out_by_its_id(void **state) {
+  struct step_queue *queue = *state;
+  push(queue, step("shutdown", "b"));
+  push(queue, step("run", "a"));
+  push(queue, step("refused", "b")); /* has the id, and no such kind */
+  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
+  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
+  assert_null(step_queue_take_run(queue, "c"));
+  assert_null(step_queue_take_run(queue, ""));
+  struct queued *taken = step_queue_take_run(queue, "b");
+  assert_non_null(taken);
+  assert_string_equal(taken->step.target, "first");
+  queued_free(taken);
+  taken = step_queue_take_run(queue, "b");
+  assert_non_null(taken);
+  assert_string_equal(taken->step.target, "second");
+  queued_free(taken);
+  assert_null(step_queue_take_run(queue, "b"));
+  assert_int_equal(queue->count, 3);
+  pop_is(queue, "b");
+  pop_is(queue, "a");
+  pop_is(queue, "b");
+}
+
+/* A payload that was pushed twice is there twice. */
+static void each_is_seen_once(void **state) {
+  struct step_queue *queue = *state;
+  struct taken twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
+  struct taken once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
+  struct taken never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
+  push(queue, queued_new(&twice));
+  push(queue, queued_new(&once));
+  push(queue, queued_new(&twice));
+  for (int round = 0; round < 2; round++) {
+    step_queue_forget_seen(queue);
+    assert_true(step_queue_see(queue, &twice));
+    assert_true(step_queue_see(queue, &twice));
+    assert_false(step_queue_see(queue, &twice));
+    assert_true(step_queue_see(queue, &once));
+    assert_false(step_queue_see(queue, &once));
+    assert_false(step_queue_see(queue, &never));
+  }
+}
+
+/* What was found stands behind what was seen before it; what is known keeps its order. */
+static void what_is_found_gets_its_place(void **state) {
+  struct step_queue *queue = *state;
+  push(queue, step("run", "a"));
+  push(queue, step("run", "b"));
+  push(queue, step("run", "c"));
+  struct queued *b = step("run", "b");
+  assert_int_equal(step_queue_behind_seen(queue), 0);
+  struct queued *first = step("run", "first");
+  first->seen = true;
+  assert_null(step_queue_insert(queue, first, step_queue_behind_seen(queue)));
+  assert_true(step_queue_see(queue, &b->taken));
+  assert_int_equal(step_queue_behind_seen(queue), 3);
+  assert_null(step_queue_insert(queue, step("run", "later"), step_queue_behind_seen(queue)));
+  queued_free(b);
+  pop_is(queue, "first");
+  pop_is(queue, "a");
+  pop_is(queue, "b");
+  pop_is(queue, "later");
+  pop_is(queue, "c");
+  assert_int_equal(queue->bytes, 0);
+}
+
+static void the_newest_makes_room_for_an_older_one(void **state) {
+  struct step_queue *queue = *state;
+  char id[24];
+  for (int i = 0; i < STEP_QUEUE_MAX; i++) {
+    snprintf(id, sizeof id, "step-%d", i);
+    push(queue, step("run", id));
+  }
+  struct queued *newest = step_queue_insert(queue, step("run", "found"), 0);
+  assert_non_null(newest);
+  assert_string_equal(newest->step.step_id, id);
+  queued_free(newest);
+  assert_int_equal(queue->count, STEP_QUEUE_MAX);
+  pop_is(queue, "found");
+  pop_is(queue, "step-0");
+}
+
+static bool is_a_shutdown(void *owner, const struct queued *queued) {
+  (*(int *)owner)++;
+  return queued->step.kind == &step_shutdown;
+}
+
+static void some_are_dropped(void **state) {
+  struct step_queue *queue = *state;
+  int asked = 0;
+  push(queue, step("shutdown", "a"));
+  push(queue, step("run", "b"));
+  push(queue, step("shutdown", "c"));
+  push(queue, step("shutdown", "d"));
+  step_queue_drop(queue, is_a_shutdown, &asked);
+  assert_int_equal(asked, 4);
+  pop_is(queue, "b");
+  assert_null(step_queue_pop(queue));
+  assert_int_equal(queue->bytes, 0);
+}
+
+static void the_same_is_the_same_bytes(void **state) {
+  (void)state;
+  struct queued *queued = made("{\"a\":1}");
+  struct taken other = whole("{\"a\":1}");
+  assert_true(queued_is(queued, &other));
+  other.whole = false;
+  assert_false(queued_is(queued, &other));
+  other = whole("{\"a\":2}");
+  assert_false(queued_is(queued, &other));
+  other = whole("{\"a\":1} ");
+  assert_false(queued_is(queued, &other));
+  queued_free(queued);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_step_is_parsed_and_its_payload_copied),
+      cmocka_unit_test(what_is_refused_says_why_and_keeps_its_payload),
+      cmocka_unit_test(the_beginning_of_a_payload_is_refused_for_its_size),
+      cmocka_unit_test_setup_teardown(the_oldest_comes_first, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_many_are_taken, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(so_many_bytes_are_taken, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_run_is_taken_out_by_its_id, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(each_is_seen_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_is_found_gets_its_place, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_newest_makes_room_for_an_older_one, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(some_are_dropped, set_up, tear_down),
+      cmocka_unit_test(the_same_is_the_same_bytes),
+  };
+  return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
+}

@@ -1,0 +1,23 @@
+#include "wire/heartbeat_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char before_time[] = "{\"Ts\":";
+
+size_t heartbeat_json(int64_t unix_ms, int pid, bool step_in_flight,
+                      char out[HEARTBEAT_JSON_SIZE]) {
+  return (size_t)snprintf(out, HEARTBEAT_JSON_SIZE, "%s%" PRId64 ",\"Pid\":%d,\"StepInFlight\":%s}",
+                          before_time, unix_ms, pid, step_in_flight ? "true" : "false");
+}
+
+bool heartbeat_json_set_time(char *json, int64_t unix_ms) {
+  char digits[24];
+  size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRId64, unix_ms);
+  char *first = json + sizeof before_time - 1;
+  if (strcspn(first, ",") != length)
+    return false;
+  memcpy(first, digits, length);
+  return true;
+}
