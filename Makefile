@@ -235,9 +235,11 @@ test-unit:
 test-integration: $(agent)
 	$(in_tests) run-test-integration
 
-run-test: $(unit_programs) $(integration_programs)
-run-test-unit: $(unit_programs)
-run-test-integration: $(integration_programs)
+# T names test programs, like unit/utf8 or "unit/utf8 integration/cancel": these only.
+chosen = $(if $(T),$(foreach t,$(T),$(out)/tests/$(dir $(t))test_$(notdir $(t))),$(1))
+run-test: $(call chosen,$(unit_programs) $(integration_programs))
+run-test-unit: $(call chosen,$(unit_programs))
+run-test-integration: $(call chosen,$(integration_programs))
 run-test run-test-unit run-test-integration:
 	@AGENT='$(AGENT)' tests/run $(filter $(out)/%,$^)
 
@@ -415,7 +417,8 @@ distclean:
 help:
 	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
 	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
-	@echo '                      (REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
+	@echo '                      (T=unit/utf8 or T=integration/cancel: one program; TEST_FILTER=name: one test;'
+	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
 	@echo '                      ACL=1: as the Redis user of README.md)'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'

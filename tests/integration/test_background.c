@@ -1,24 +1,16 @@
 /* A process that outlives its command, and still holds its pipes. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { ANSWER_MS = 2500 };
 
-static void a_holder_delays_the_answer_by_2_s_at_most(void **state) {
+TEST(a_holder_delays_the_answer_by_2_s_at_most, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo hi", sleep));
@@ -33,7 +25,7 @@ static void a_holder_delays_the_answer_by_2_s_at_most(void **state) {
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
-static void without_a_holder_nothing_waits(void **state) {
+TEST(without_a_holder_nothing_waits, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s >/dev/null 2>&1 & echo hi", sleep));
@@ -61,7 +53,7 @@ static bool has_counted(void *context) {
   return count >= counter->expected;
 }
 
-static void a_holder_is_not_broken_by_a_closed_pipe(void **state) {
+TEST(a_holder_is_not_broken_by_a_closed_pipe, job_setup, job_teardown) {
   struct job *job = *state;
   const char *path = job_path(job, "count");
   const char *script = job_format(
@@ -80,7 +72,7 @@ static void a_holder_is_not_broken_by_a_closed_pipe(void **state) {
 }
 
 /* A pipe holds 64 KiB; whoever writes more into it needs a reader. */
-static void a_holder_is_not_blocked_by_a_full_pipe(void **state) {
+TEST(a_holder_is_not_blocked_by_a_full_pipe, job_setup, job_teardown) {
   struct job *job = *state;
   const char *path = job_path(job, "count");
   const char *script =
@@ -90,7 +82,7 @@ static void a_holder_is_not_blocked_by_a_full_pipe(void **state) {
     job_fail(job, "the holder is blocked");
 }
 
-static void later_steps_do_not_hear_a_holder(void **state) {
+TEST(later_steps_do_not_hear_a_holder, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *first = job_script(job, "(while echo noise; do sleep 0.05; done) & echo hi");
   job_run_within(job, first, ANSWER_MS);
@@ -103,14 +95,14 @@ static void later_steps_do_not_hear_a_holder(void **state) {
   assert_string_equal(job_text(last, "kind"), "completed");
 }
 
-static void a_failure_in_front_of_a_holder_is_a_failure(void **state) {
+TEST(a_failure_in_front_of_a_holder_is_a_failure, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo bad >&2; exit 9", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 9, "bad", NULL);
 }
 
-static void shutdown_ends_the_stubborn_too(void **state) {
+TEST(shutdown_ends_the_stubborn_too, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const char *script = job_format(job, "trap '' TERM; setsid %s >/dev/null 2>&1 & echo hi", sleep);
@@ -121,7 +113,7 @@ static void shutdown_ends_the_stubborn_too(void **state) {
 }
 
 /* They have 5 s to end, also when the shutdown was there before the last step was over. */
-static void what_is_left_may_clean_up(void **state) {
+TEST(what_is_left_may_clean_up, job_setup, job_teardown) {
   struct job *job = *state;
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
@@ -138,22 +130,4 @@ static void what_is_left_may_clean_up(void **state) {
   fclose(go);
   job_expect_exit(job, 0);
   assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_holder_delays_the_answer_by_2_s_at_most, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(without_a_holder_nothing_waits, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_holder_is_not_broken_by_a_closed_pipe, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_holder_is_not_blocked_by_a_full_pipe, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(later_steps_do_not_hear_a_holder, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_failure_in_front_of_a_holder_is_a_failure, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(shutdown_ends_the_stubborn_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_left_may_clean_up, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("background", tests, NULL, NULL);
 }

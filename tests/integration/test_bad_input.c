@@ -1,15 +1,7 @@
 /* What is refused, how it is said, and that nothing else comes of it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/job.h"
+#include "tests/test.h"
 
 #define NIL "00000000-0000-0000-0000-000000000000"
 
@@ -111,21 +103,21 @@ static void expect_to_go_on(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-static void no_object_of_json(void **state) {
+TEST(no_object_of_json, job_setup, job_teardown) {
   struct job *job = *state;
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
   expect_to_go_on(job);
 }
 
-static void no_step_id(void **state) {
+TEST(no_step_id, job_setup, job_teardown) {
   struct job *job = *state;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
     expect_refusal(job, ids[i].payload, ids[i].names, ids[i].step_id);
   expect_to_go_on(job);
 }
 
-static void a_bad_field(void **state) {
+TEST(a_bad_field, job_setup, job_teardown) {
   struct job *job = *state;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     const char *payload = job_format(job, "{\"stepId\":\"s\",%s}", fields[i].payload);
@@ -134,7 +126,7 @@ static void a_bad_field(void **state) {
   expect_to_go_on(job);
 }
 
-static void a_shutdown_is_checked_too(void **state) {
+TEST(a_shutdown_is_checked_too, job_setup, job_teardown) {
   struct job *job = *state;
   expect_refusal(job, "{\"kind\":\"shutdown\"}", "stepId", NIL);
   expect_refusal(job, "{\"stepId\":\"s\",\"kind\":\"shutdown\",\"schemaVersion\":2}",
@@ -153,7 +145,7 @@ static char *repeated(const char *text, size_t times) {
   return all;
 }
 
-static void nested_10000_deep(void **state) {
+TEST(nested_10000_deep, job_setup, job_teardown) {
   struct job *job = *state;
   char *open = repeated("[", 10000);
   char *close = repeated("]", 10000);
@@ -167,7 +159,7 @@ static void nested_10000_deep(void **state) {
   expect_to_go_on(job);
 }
 
-static void a_crowd_of_refusals(void **state) {
+TEST(a_crowd_of_refusals, job_setup, job_teardown) {
   struct job *job = *state;
   for (int i = 0; i < 200; i++)
     job_push_text(job, "{\"stepId\":\"s\"}", 14);
@@ -178,7 +170,7 @@ static void a_crowd_of_refusals(void **state) {
   job_expect_result(job, job_result(job), 0, NULL, "behind\n");
 }
 
-static void the_log_has_the_payload_shortened(void **state) {
+TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
   struct job *job = *state;
   char *padding = repeated("padding ", 20000);
   const char *payload =
@@ -192,7 +184,7 @@ static void the_log_has_the_payload_shortened(void **state) {
 }
 
 /* A payload must not be able to forge a line of the log. */
-static void the_log_has_the_payload_on_one_line(void **state) {
+TEST(the_log_has_the_payload_on_one_line, job_setup, job_teardown) {
   struct job *job = *state;
   expect_refusal(job, "{\"stepId\":\"s\",\n\"kind\":\"x\",\r\n\"forged\":\"\x1b[31m\x7f\"}",
                  "payload", "s");
@@ -202,18 +194,4 @@ static void the_log_has_the_payload_on_one_line(void **state) {
   assert_null(strstr(log, "\n\"kind\""));
   assert_null(strchr(log, '\x1b'));
   assert_null(strchr(log, '\r'));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(no_object_of_json, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(no_step_id, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_bad_field, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_shutdown_is_checked_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(nested_10000_deep, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_crowd_of_refusals, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_log_has_the_payload_shortened, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_log_has_the_payload_on_one_line, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("bad input", tests, NULL, NULL);
 }

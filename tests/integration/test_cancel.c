@@ -1,22 +1,14 @@
 /* A `cancel` step: what runs is ended, what waits does not run, and both are answered. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"
 
@@ -39,7 +31,7 @@ static const cJSON *start_endless(struct job *job, const char *sleep) {
   return step;
 }
 
-static void the_running_step_is_ended(void **state) {
+TEST(the_running_step_is_ended, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
@@ -61,7 +53,7 @@ static long long now_us(void) {
 }
 
 /* The best of several: the machine has other work too. bash tells the time without a process. */
-static void from_the_push_to_sigterm_it_is_quick(void **state) {
+TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
   enum { ROUNDS = 7, QUICK_MS = 50 };
   struct job *job = *state;
   long long best = -1;
@@ -88,7 +80,7 @@ static void from_the_push_to_sigterm_it_is_quick(void **state) {
   assert_true(best < QUICK_MS * 1000);
 }
 
-static void who_ignores_sigterm_is_killed(void **state) {
+TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const cJSON *step =
@@ -106,7 +98,7 @@ static void who_ignores_sigterm_is_killed(void **state) {
 }
 
 /* A second order is the same as the first: the grace is what it was. */
-static void twice_is_once(void **state) {
+TEST(twice_is_once, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
@@ -125,7 +117,7 @@ static void twice_is_once(void **state) {
   expect_nothing_left(job);
 }
 
-static void what_waits_is_answered_without_having_run(void **state) {
+TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
   struct job *job = *state;
   const char *mark = job_path(job, "mark");
   const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
@@ -149,7 +141,7 @@ static void what_waits_is_answered_without_having_run(void **state) {
   expect_nothing_left(job);
 }
 
-static void an_unknown_id_is_said_and_nothing_else(void **state) {
+TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *finished = job_step(job, "true", NULL);
   job_run(job, finished);
@@ -163,7 +155,7 @@ static void an_unknown_id_is_said_and_nothing_else(void **state) {
   expect_nothing_left(job);
 }
 
-static void it_overtakes_all_that_waits(void **state) {
+TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
   enum { WAITING = 60 };
   struct job *job = *state;
   const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
@@ -180,7 +172,7 @@ static void it_overtakes_all_that_waits(void **state) {
 }
 
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
-static void shutdown_keeps_its_place(void **state) {
+TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
   const cJSON *before = job_step(job, "echo", "before", NULL);
@@ -196,7 +188,7 @@ static void shutdown_keeps_its_place(void **state) {
   assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1); /* for the next agent */
 }
 
-static void what_waits_behind_a_shutdown_can_be_cancelled(void **state) {
+TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
   const cJSON *behind = job_step(job, "echo", "behind", NULL);
@@ -211,7 +203,7 @@ static void what_waits_behind_a_shutdown_can_be_cancelled(void **state) {
 }
 
 /* Of two steps with one id the first one, and then the second one. */
-static void one_order_ends_one_step(void **state) {
+TEST(one_order_ends_one_step, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
@@ -227,7 +219,7 @@ static void one_order_ends_one_step(void **state) {
 }
 
 /* The order is taken when Redis answers again; the command cannot have ended before. */
-static void with_a_frozen_redis_it_comes_later(void **state) {
+TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = start_endless(job, job_unique_sleep(job, 600));
   redis_server_freeze(job->server);
@@ -246,7 +238,7 @@ static void with_a_frozen_redis_it_comes_later(void **state) {
 }
 
 /* Ended while nobody can be told: it is told when Redis is there again. */
-static void what_ends_without_redis_is_answered_later(void **state) {
+TEST(what_ends_without_redis_is_answered_later, job_setup, job_teardown) {
   struct job *job = *state;
   const char *stopped = job_path(job, "stopped");
   const char *gate = job_path(job, "gate");
@@ -266,27 +258,4 @@ static void what_ends_without_redis_is_answered_later(void **state) {
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
   assert_int_equal(access(stopped, F_OK), 0);
   expect_nothing_left(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_running_step_is_ended, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(from_the_push_to_sigterm_it_is_quick, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(who_ignores_sigterm_is_killed, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(twice_is_once, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_waits_is_answered_without_having_run, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(an_unknown_id_is_said_and_nothing_else, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(it_overtakes_all_that_waits, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(shutdown_keeps_its_place, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_waits_behind_a_shutdown_can_be_cancelled, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(one_order_ends_one_step, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(with_a_frozen_redis_it_comes_later, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_ends_without_redis_is_answered_later, job_setup,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
 }

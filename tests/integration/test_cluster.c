@@ -1,19 +1,10 @@
 /* A Redis Cluster of three nodes: any of them may be named, and the job may move. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define JOB_ID "{pipe-42}"
 
@@ -79,7 +70,7 @@ static void expect_heartbeat(struct job *job) {
   freeReplyObject(reply);
 }
 
-static void any_node_will_do(void **state) {
+TEST(any_node_will_do, set_up, tear_down) {
   struct scene *scene = *state;
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
     name_node(scene, further);
@@ -148,7 +139,7 @@ static void wait_for_events(struct job *job, long long more) {
 
 /* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
  */
-static void a_job_moves_while_a_step_prints(void **state) {
+TEST(a_job_moves_while_a_step_prints, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   const char *gate = job_path(job, "gate");
@@ -188,7 +179,7 @@ static void move_job(struct scene *scene) {
 }
 
 /* Taking, starting and answering: whichever of them a move falls into. */
-static void a_queue_moves_while_it_is_worked_off(void **state) {
+TEST(a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
   enum { STEPS = 60, MOVES = 6 };
   struct scene *scene = *state;
   struct job *job = scene->job;
@@ -214,7 +205,7 @@ static void a_queue_moves_while_it_is_worked_off(void **state) {
 }
 
 /* With a question that waits at the node that the slot leaves. */
-static void an_idle_job_moves(void **state) {
+TEST(an_idle_job_moves, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
@@ -238,7 +229,7 @@ static void expect_hello_behind_others(struct job *job) {
 }
 
 /* It asks at the address that it was given where the job is. */
-static void a_node_that_is_lost_is_found_again(void **state) {
+TEST(a_node_that_is_lost_is_found_again, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
@@ -253,7 +244,7 @@ static void a_node_that_is_lost_is_found_again(void **state) {
   job_shut_down(job);
 }
 
-static void keys_that_are_scattered_are_said_at_once(void **state) {
+TEST(keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   snprintf(job->id, sizeof job->id, "pipe-42");
@@ -265,16 +256,4 @@ static void keys_that_are_scattered_are_said_at_once(void **state) {
         strstr(agent_process_log(job->agent), "put the job id in braces, like {pipe-42}") == NULL)
       job_fail(job, "exit code %d, or no word of the braces", code);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(any_node_will_do, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_job_moves_while_a_step_prints, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_queue_moves_while_it_is_worked_off, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_idle_job_moves, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_found_again, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(keys_that_are_scattered_are_said_at_once, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("cluster", tests, NULL, NULL);
 }

@@ -1,20 +1,13 @@
 /* The first connection: how a server is named, and what is said when it can not be had. */
 
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { AT_ONCE_MS = 2000, FIVE_ATTEMPTS_MS = 60000 };
 
@@ -51,7 +44,7 @@ static void expect_hello_in(struct job *job, int database) {
   job_shut_down(job);
 }
 
-static void a_server_has_many_names(void **state) {
+TEST(a_server_has_many_names, job_setup_server, job_teardown) {
   struct job *job = *state;
   int port = redis_server_port(job->server);
   const char *socket = redis_server_socket(job->server);
@@ -66,7 +59,7 @@ static void a_server_has_many_names(void **state) {
   }
 }
 
-static void a_password_can_be_written_in_many_ways(void **state) {
+TEST(a_password_can_be_written_in_many_ways, setup_with_passwords, job_teardown) {
   struct job *job = *state;
   int port = redis_server_port(job->server);
   const struct {
@@ -88,7 +81,7 @@ static void a_password_can_be_written_in_many_ways(void **state) {
   }
 }
 
-static void the_environment_will_do(void **state) {
+TEST(the_environment_will_do, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
                                      job_format(job, "JOB_ID=%s", job->id), NULL};
@@ -96,7 +89,7 @@ static void the_environment_will_do(void **state) {
   expect_hello_in(job, 0);
 }
 
-static void a_flag_wins_over_its_variable(void **state) {
+TEST(a_flag_wins_over_its_variable, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *const environment[] = {"REDIS_URL=redis://127.0.0.1:1", "JOB_ID=another", NULL};
   start(job, job->url, environment);
@@ -124,7 +117,7 @@ static void expect_end(struct job *job, int bound_ms, const char *reason) {
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-static void without_a_server_it_gives_up(void **state) {
+TEST(without_a_server_it_gives_up, job_setup_server, job_teardown) {
   struct job *job = *state;
   int port;
   int fd = deaf_socket(&port);
@@ -145,7 +138,7 @@ static void without_a_server_it_gives_up(void **state) {
     job_fail(job, "%d refusals in the log", attempts);
 }
 
-static void a_server_that_starts_late_is_found(void **state) {
+TEST(a_server_that_starts_late_is_found, job_setup_server, job_teardown) {
   struct job *job = *state;
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
@@ -156,13 +149,13 @@ static void a_server_that_starts_late_is_found(void **state) {
   expect_hello_in(job, 0);
 }
 
-static void no_such_host_is_said(void **state) {
+TEST(no_such_host_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   start(job, "redis://no-such-host.invalid:6379", NULL);
   expect_end(job, FIVE_ATTEMPTS_MS, "no-such-host.invalid");
 }
 
-static void no_such_socket_is_said(void **state) {
+TEST(no_such_socket_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   start(job, "unix:///no/such/socket", NULL);
   expect_end(job, FIVE_ATTEMPTS_MS, "/no/such/socket");
@@ -174,7 +167,7 @@ static void expect_at_once(struct job *job, const char *credentials, const char 
   expect_end(job, AT_ONCE_MS, reason);
 }
 
-static void a_wrong_password_is_said_at_once(void **state) {
+TEST(a_wrong_password_is_said_at_once, setup_with_passwords, job_teardown) {
   struct job *job = *state;
   expect_at_once(job, ":wrong@", "WRONGPASS");
   expect_at_once(job, "smith:wrong@", "WRONGPASS");
@@ -182,44 +175,19 @@ static void a_wrong_password_is_said_at_once(void **state) {
   assert_null(strstr(agent_process_log(job->agent), "wrong@"));
 }
 
-static void a_missing_password_is_said_at_once(void **state) {
+TEST(a_missing_password_is_said_at_once, setup_with_passwords, job_teardown) {
   struct job *job = *state;
   expect_at_once(job, "", "NOAUTH");
 }
 
-static void a_missing_permission_is_said_at_once(void **state) {
+TEST(a_missing_permission_is_said_at_once, setup_with_passwords, job_teardown) {
   struct job *job = *state;
   expect_at_once(job, "clerk:" PASSWORD "@", "NOPERM");
   expect_at_once(job, "guest:" PASSWORD "@", "NOPERM");
 }
 
-static void a_database_beyond_the_last_is_said_at_once(void **state) {
+TEST(a_database_beyond_the_last_is_said_at_once, job_setup_server, job_teardown) {
   struct job *job = *state;
   start(job, job_format(job, "%s/99", job->url), NULL);
   expect_end(job, AT_ONCE_MS, "out of range");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_server_has_many_names, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_password_can_be_written_in_many_ways, setup_with_passwords,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(the_environment_will_do, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_flag_wins_over_its_variable, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(without_a_server_it_gives_up, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_server_that_starts_late_is_found, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(no_such_host_is_said, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(no_such_socket_is_said, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_wrong_password_is_said_at_once, setup_with_passwords,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_missing_password_is_said_at_once, setup_with_passwords,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_missing_permission_is_said_at_once, setup_with_passwords,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_database_beyond_the_last_is_said_at_once, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
 }

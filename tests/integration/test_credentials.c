@@ -1,17 +1,10 @@
 /* The Redis password is the agent's alone: no step can find it, and no log holds it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
+#include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"
 
@@ -61,13 +54,13 @@ static void expect_hidden(struct job *job) {
   assert_null(strstr(log, PASSWORD));
 }
 
-static void a_flag_is_wiped(void **state) {
+TEST(a_flag_is_wiped, setup, job_teardown) {
   struct job *job = *state;
   start_with_flag(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-static void the_references_form_is_wiped(void **state) {
+TEST(the_references_form_is_wiped, setup, job_teardown) {
   struct job *job = *state;
   start_with_flag(job,
                   job_format(job, "127.0.0.1:%d,password=%s,defaultDatabase=0",
@@ -76,7 +69,7 @@ static void the_references_form_is_wiped(void **state) {
   expect_hidden(job);
 }
 
-static void a_flag_with_an_equals_sign_is_wiped(void **state) {
+TEST(a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
   struct job *job = *state;
   const char *const arguments[] = {job_format(job, "--redis-url=%s", url_with_password(job)),
                                    "--job-id", job->id, NULL};
@@ -84,13 +77,13 @@ static void a_flag_with_an_equals_sign_is_wiped(void **state) {
   expect_hidden(job);
 }
 
-static void a_variable_is_wiped(void **state) {
+TEST(a_variable_is_wiped, setup, job_teardown) {
   struct job *job = *state;
   start_with_variable(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-static void a_variable_that_lost_to_a_flag_is_wiped_too(void **state) {
+TEST(a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
   struct job *job = *state;
   const char *url = url_with_password(job);
   const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
@@ -100,7 +93,7 @@ static void a_variable_that_lost_to_a_flag_is_wiped_too(void **state) {
   expect_hidden(job);
 }
 
-static void a_step_does_not_get_the_variable(void **state) {
+TEST(a_step_does_not_get_the_variable, setup, job_teardown) {
   struct job *job = *state;
   start_with_variable(job, url_with_password(job), 0);
   const cJSON *result =
@@ -108,7 +101,7 @@ static void a_step_does_not_get_the_variable(void **state) {
   assert_string_equal(job_text(result, "outputContent"), "unset kept\n");
 }
 
-static void a_steps_own_variable_is_its_own(void **state) {
+TEST(a_steps_own_variable_is_its_own, setup, job_teardown) {
   struct job *job = *state;
   start_with_variable(job, url_with_password(job), 0);
   cJSON *step = job_script(job, "echo \"$REDIS_URL\"");
@@ -117,7 +110,7 @@ static void a_steps_own_variable_is_its_own(void **state) {
 }
 
 /* Same user, and the kernel still says no: the agent's memory is not dumpable. */
-static void a_step_can_not_look_into_the_agent(void **state) {
+TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
   struct job *job = *state;
   uid_t nobody = 65534;
   start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
@@ -133,19 +126,4 @@ static void a_step_can_not_look_into_the_agent(void **state) {
   /* That is the agent's alone: a command may be looked into, by debuggers for one. */
   const cJSON *own = job_script(job, "head -c1 /proc/$$/environ >/dev/null");
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_flag_is_wiped, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_references_form_is_wiped, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_flag_with_an_equals_sign_is_wiped, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_variable_is_wiped, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_variable_that_lost_to_a_flag_is_wiped_too, setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_does_not_get_the_variable, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_steps_own_variable_is_its_own, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_can_not_look_into_the_agent, setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("credentials", tests, NULL, NULL);
 }

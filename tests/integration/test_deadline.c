@@ -1,18 +1,10 @@
 /* A step that is over its time: its whole tree ends, nothing else does, and the answer comes. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* A tree that ends at SIGTERM is answered soon; one that does not, after the grace of 10 s. */
 enum { SOON_MS = 4000, GRACE_MS = 12500 };
@@ -22,7 +14,7 @@ static cJSON *with_timeout(cJSON *step, int seconds) {
   return step;
 }
 
-static void over_its_time(void **state) {
+TEST(over_its_time, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
@@ -34,7 +26,7 @@ static void over_its_time(void **state) {
   assert_true(seconds >= 1 && seconds < 4);
 }
 
-static void what_was_written_is_kept(void **state) {
+TEST(what_was_written_is_kept, job_setup, job_teardown) {
   struct job *job = *state;
   const char *script = "echo out; echo err >&2; trap 'echo bye; exit 0' TERM; sleep 60 & wait";
   const cJSON *step = with_timeout(job_script(job, script), 1);
@@ -51,7 +43,7 @@ static void expect_gone_in_time(struct job *job, const char *script, const char 
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-static void a_tree_that_ignores_sigterm(void **state) {
+TEST(a_tree_that_ignores_sigterm, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "trap '' TERM; setsid %s & %s", sleep, sleep), sleep,
@@ -59,21 +51,21 @@ static void a_tree_that_ignores_sigterm(void **state) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-static void a_child_in_a_session_of_its_own(void **state) {
+TEST(a_child_in_a_session_of_its_own, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", sleep), sleep, SOON_MS);
 }
 
 /* No tag in its environment: only its descent tells whose it is. */
-static void a_child_that_cleared_its_environment(void **state) {
+TEST(a_child_that_cleared_its_environment, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "env -i setsid %s & sleep 60", sleep), sleep, SOON_MS);
 }
 
 /* No descent left: its parents have ended, and it was handed to the agent. */
-static void a_daemon(void **state) {
+TEST(a_daemon, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "setsid sh -c '%s >/dev/null 2>&1 &'; sleep 60", sleep),
@@ -81,7 +73,7 @@ static void a_daemon(void **state) {
 }
 
 /* A daemon that also holds out against SIGTERM gets no more than the grace. */
-static void a_daemon_that_ignores_sigterm(void **state) {
+TEST(a_daemon_that_ignores_sigterm, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(
@@ -90,14 +82,14 @@ static void a_daemon_that_ignores_sigterm(void **state) {
 }
 
 /* A stopped process takes SIGTERM only when it goes on. */
-static void a_stopped_process(void **state) {
+TEST(a_stopped_process, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "%s & kill -STOP $!; wait", sleep), sleep, GRACE_MS);
 }
 
 /* Children born while their parents are being killed. */
-static void a_tree_that_grows(void **state) {
+TEST(a_tree_that_grows, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const char *script = job_format(
@@ -105,7 +97,7 @@ static void a_tree_that_grows(void **state) {
   expect_gone_in_time(job, script, sleep, GRACE_MS + 1000);
 }
 
-static void an_earlier_steps_process_is_left_alone(void **state) {
+TEST(an_earlier_steps_process_is_left_alone, job_setup, job_teardown) {
   struct job *job = *state;
   const char *earlier = job_unique_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "%s >/dev/null 2>&1 &", earlier)));
@@ -118,27 +110,8 @@ static void an_earlier_steps_process_is_left_alone(void **state) {
   assert_true(proc_wait_gone(earlier, 1000));
 }
 
-static void a_step_in_time_is_not_touched(void **state) {
+TEST(a_step_in_time_is_not_touched, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(over_its_time, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_written_is_kept, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_tree_that_ignores_sigterm, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_child_in_a_session_of_its_own, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_child_that_cleared_its_environment, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_daemon, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_daemon_that_ignores_sigterm, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_stopped_process, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_tree_that_grows, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(an_earlier_steps_process_is_left_alone, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_in_time_is_not_touched, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
 }

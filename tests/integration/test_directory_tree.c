@@ -1,18 +1,11 @@
 /* directoryTree: wire/PROTOCOL.md. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define TREE "\"kind\":\"directoryTree\",\"path\":"
 
@@ -21,7 +14,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-static void a_tree_is_as_in_the_contract(void **state) {
+TEST(a_tree_is_as_in_the_contract, job_setup_server, job_teardown) {
   struct job *job = *state;
   static const char *const files[] = {"Makefile",          "src/main.c",      "src/a/b/c/d",
                                       "src/a/b/c/e/f",     "z/.hidden",       "node_modules/x/y",
@@ -48,7 +41,7 @@ static void a_tree_is_as_in_the_contract(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void what_cannot_be_done_is_said(void **state) {
+TEST(what_cannot_be_done_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "file", "");
   static const struct kind_row rows[] = {
@@ -58,7 +51,7 @@ static void what_cannot_be_done_is_said(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void what_is_missing_is_told(void **state) {
+TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_deep_file(job);
   job_start_agent(job, NULL);
@@ -67,15 +60,4 @@ static void what_is_missing_is_told(void **state) {
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   assert_string_equal(events_lines(job, step, "stderr"),
                       "1 directories could not be looked into\n");
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_tree_is_as_in_the_contract),
-      TEST(what_cannot_be_done_is_said),
-      TEST(what_is_missing_is_told),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

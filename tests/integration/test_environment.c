@@ -2,19 +2,12 @@
  */
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/job.h"
+#include "tests/test.h"
 
 static const char *output_of(struct job *job, const cJSON *step) {
   const cJSON *result = job_run(job, step);
@@ -28,7 +21,7 @@ static void add_env(cJSON *step, const char *name, const char *value) {
   cJSON_AddStringToObject(env == NULL ? cJSON_AddObjectToObject(step, "env") : env, name, value);
 }
 
-static void arguments_are_untouched(void **state) {
+TEST(arguments_are_untouched, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "printf", "<%s>", "a b", "", "'q'", "\"dq\"", "$HOME", "`id`",
                                "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
@@ -36,7 +29,7 @@ static void arguments_are_untouched(void **state) {
                                             "><é漢😀><;><\t\x01>\n");
 }
 
-static void many_arguments_fit(void **state) {
+TEST(many_arguments_fit, job_setup, job_teardown) {
   struct job *job = *state;
   cJSON *step = job_step(job, "sh", "-c", "echo $# ${#1}", "sh", NULL);
   char *argument = job_format(job, "%01000d", 0);
@@ -45,7 +38,7 @@ static void many_arguments_fit(void **state) {
   assert_string_equal(output_of(job, step), "1000 1000\n");
 }
 
-static void arguments_beyond_the_kernels_limit_are_said(void **state) {
+TEST(arguments_beyond_the_kernels_limit_are_said, job_setup, job_teardown) {
   struct job *job = *state;
   cJSON *step = job_step(job, "true", NULL);
   char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
@@ -55,7 +48,7 @@ static void arguments_beyond_the_kernels_limit_are_said(void **state) {
   job_expect_part(job, result, "errorMessage", "too long");
 }
 
-static void the_steps_env_comes_on_top(void **state) {
+TEST(the_steps_env_comes_on_top, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
@@ -68,7 +61,7 @@ static void the_steps_env_comes_on_top(void **state) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
-static void a_command_knows_its_job_and_step(void **state) {
+TEST(a_command_knows_its_job_and_step, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "echo \"$SANDBOX_JOB_ID $SANDBOX_STEP_ID\"");
   assert_string_equal(output_of(job, step),
@@ -84,7 +77,7 @@ static const char *write_script(struct job *job, const char *name, const char *c
   return path;
 }
 
-static void the_steps_path_is_searched(void **state) {
+TEST(the_steps_path_is_searched, job_setup, job_teardown) {
   struct job *job = *state;
   write_script(job, "only-here", "#!/bin/sh\necho \"found $0\"\n");
   cJSON *step = job_step(job, "only-here", NULL);
@@ -94,7 +87,7 @@ static void the_steps_path_is_searched(void **state) {
 }
 
 /* A directory or a file without the x bit on the way does not end the search. */
-static void the_search_goes_on_behind_what_can_not_run(void **state) {
+TEST(the_search_goes_on_behind_what_can_not_run, job_setup, job_teardown) {
   struct job *job = *state;
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
@@ -106,7 +99,7 @@ static void the_search_goes_on_behind_what_can_not_run(void **state) {
   assert_string_equal(output_of(job, step), "right\n");
 }
 
-static void a_slash_is_relative_to_the_working_directory(void **state) {
+TEST(a_slash_is_relative_to_the_working_directory, job_setup, job_teardown) {
   struct job *job = *state;
   write_script(job, "tool", "#!/bin/sh\npwd\n");
   cJSON *step = job_step(job, "./tool", NULL);
@@ -115,13 +108,13 @@ static void a_slash_is_relative_to_the_working_directory(void **state) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
 }
 
-static void stdin_is_empty(void **state) {
+TEST(stdin_is_empty, job_setup, job_teardown) {
   struct job *job = *state;
   assert_string_equal(output_of(job, job_script(job, "readlink /proc/self/fd/0; wc -c")),
                       "/dev/null\n0\n");
 }
 
-static void the_umask_is_the_agents(void **state) {
+TEST(the_umask_is_the_agents, job_setup_server, job_teardown) {
   struct job *job = *state;
   mode_t before = umask(027);
   job_start_agent(job, NULL);
@@ -129,7 +122,7 @@ static void the_umask_is_the_agents(void **state) {
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
-static void a_command_leads_its_own_group(void **state) {
+TEST(a_command_leads_its_own_group, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;
@@ -140,7 +133,7 @@ static void a_command_leads_its_own_group(void **state) {
   assert_int_not_equal(group, getpgid(agent_process_pid(job->agent)));
 }
 
-static void signals_are_as_new(void **state) {
+TEST(signals_are_as_new, job_setup_server, job_teardown) {
   struct job *job = *state;
   /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
   sigset_t blocked;
@@ -162,7 +155,7 @@ static void signals_are_as_new(void **state) {
   }
 }
 
-static void no_descriptor_but_three(void **state) {
+TEST(no_descriptor_but_three, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   int inherited = open("/dev/null", O_RDONLY);
@@ -172,26 +165,4 @@ static void no_descriptor_but_three(void **state) {
   close(inherited);
   /* 3 is ls's own: the directory that it reads. */
   assert_string_equal(output_of(job, job_step(job, "ls", "/proc/self/fd", NULL)), "0\n1\n2\n3\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(arguments_are_untouched, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(many_arguments_fit, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(arguments_beyond_the_kernels_limit_are_said, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(the_steps_env_comes_on_top, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_command_knows_its_job_and_step, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_steps_path_is_searched, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_search_goes_on_behind_what_can_not_run, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_slash_is_relative_to_the_working_directory, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(stdin_is_empty, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_umask_is_the_agents, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_command_leads_its_own_group, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(signals_are_as_new, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(no_descriptor_but_three, job_setup_server, job_teardown),
-  };
-  return cmocka_run_group_tests_name("environment", tests, NULL, NULL);
 }

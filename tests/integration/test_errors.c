@@ -1,21 +1,13 @@
 /* What Redis refuses: for a time, then it is waited out; for good, then the agent says what and
    leaves. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* --- for a time --- */
 
@@ -94,7 +86,7 @@ static void expect_waited_out(struct job *job, const struct talker *talker, cons
   job_shut_down(job);
 }
 
-static void out_of_memory_is_waited_out(void **state) {
+TEST(out_of_memory_is_waited_out, job_setup, job_teardown) {
   struct job *job = *state;
   struct talker talker = start_talker(job);
   job_do(job, "CONFIG SET maxmemory 1");
@@ -102,7 +94,7 @@ static void out_of_memory_is_waited_out(void **state) {
 }
 
 /* A replica of nobody keeps what it has. */
-static void a_replica_is_waited_out(void **state) {
+TEST(a_replica_is_waited_out, job_setup, job_teardown) {
   struct job *job = *state;
   struct talker talker = start_talker(job);
   job_do(job, "REPLICAOF 127.0.0.1 1");
@@ -116,7 +108,7 @@ static bool saving_has_failed(void *context) {
   return failed;
 }
 
-static void a_disk_that_is_full_is_waited_out(void **state) {
+TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
   struct job *job = *state;
   struct talker talker = start_talker(job);
   assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
@@ -127,7 +119,7 @@ static void a_disk_that_is_full_is_waited_out(void **state) {
 }
 
 /* It loads a millisecond for each key, and answers meanwhile. */
-static void loading_is_waited_out(void **state) {
+TEST(loading_is_waited_out, no_setup, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
                                      "--loading-process-events-interval-bytes", "1024", NULL};
   struct job *job = *state = job_new(redis_server_start(slow));
@@ -150,7 +142,7 @@ static void loading_is_waited_out(void **state) {
 }
 
 /* Before its first success it does not wait for ever: a person may be looking. */
-static void at_boot_it_is_waited_out_for_a_while(void **state) {
+TEST(at_boot_it_is_waited_out_for_a_while, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_do(job, "CONFIG SET maxmemory 1");
   job_start_agent(job, NULL);
@@ -172,7 +164,7 @@ static void expect_end(struct job *job, const char *command, const char *key, co
     job_fail(job, "no word of `%s`", refused);
 }
 
-static void a_key_of_another_type_is_said_at_boot(void **state) {
+TEST(a_key_of_another_type_is_said_at_boot, job_setup_server, job_teardown) {
   static const char *const keys[][2] = {{"LLEN", "in"},      {"XLEN", "events"},
                                         {"LLEN", "results"}, {"LLEN", "inflight"},
                                         {"GET", "started"},  {"GET", "committed"}};
@@ -200,7 +192,7 @@ static void expect_end_of_runner(struct job *job, const char *key, const char *c
   job_do(job, "FLUSHALL");
 }
 
-static void a_key_that_changes_its_type_is_said(void **state) {
+TEST(a_key_that_changes_its_type_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   expect_end_of_runner(job, "events", "XADD");
   expect_end_of_runner(job, "results", "LPUSH");
@@ -209,7 +201,7 @@ static void a_key_that_changes_its_type_is_said(void **state) {
 }
 
 /* What waits for a list is not told that it became something else: the next one is. */
-static void an_intake_that_changes_its_type_is_said(void **state) {
+TEST(an_intake_that_changes_its_type_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
@@ -218,7 +210,7 @@ static void an_intake_that_changes_its_type_is_said(void **state) {
 }
 
 /* An answer that Redis will not take is in the log. */
-static void what_is_not_taken_is_in_the_log(void **state) {
+TEST(what_is_not_taken_is_in_the_log, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   struct talker talker = start_talker(job);
@@ -240,7 +232,7 @@ static void start_as_clerk(struct job *job) {
   job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 
-static void a_permission_that_is_missing_is_said_at_boot(void **state) {
+TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardown) {
   static const struct {
     const char *command;
     const char *key;
@@ -257,7 +249,7 @@ static void a_permission_that_is_missing_is_said_at_boot(void **state) {
   }
 }
 
-static void a_permission_that_is_taken_away_is_said(void **state) {
+TEST(a_permission_that_is_taken_away_is_said, job_setup_server, job_teardown) {
   static const struct {
     const char *command;
     const char *key;
@@ -278,7 +270,7 @@ static void a_permission_that_is_taken_away_is_said(void **state) {
 }
 
 /* Nor does it try to remove it, and tell of that too. */
-static void a_heartbeat_that_is_refused_ends_by_itself(void **state) {
+TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
   start_as_clerk(job);
@@ -298,30 +290,4 @@ static void a_heartbeat_that_is_refused_ends_by_itself(void **state) {
 static int no_setup(void **state) {
   *state = NULL;
   return 0;
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(out_of_memory_is_waited_out, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_replica_is_waited_out, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_disk_that_is_full_is_waited_out, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(loading_is_waited_out, no_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(at_boot_it_is_waited_out_for_a_while, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_key_of_another_type_is_said_at_boot, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_key_that_changes_its_type_is_said, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(an_intake_that_changes_its_type_is_said, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_not_taken_is_in_the_log, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_permission_that_is_missing_is_said_at_boot,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_permission_that_is_taken_away_is_said, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("errors", tests, NULL, NULL);
 }

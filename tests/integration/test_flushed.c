@@ -1,20 +1,11 @@
 /* A Redis that is emptied, or becomes the copy of a stale one and a primary again, while the
    agent's connections stay or come back at once. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
 
@@ -32,7 +23,7 @@ static void expect_nothing_left(struct job *job) {
 }
 
 /* The server that pushes has seen it too, and pushes once more what it has no answer to. */
-static void a_running_step_that_is_pushed_again_runs_once(void **state) {
+TEST(a_running_step_that_is_pushed_again_runs_once, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -69,7 +60,7 @@ static bool has_asked_again(void *context) {
 }
 
 /* Once `in` was empty for the time of a question, nothing comes from a Redis of earlier days. */
-static void an_id_can_be_used_again_later(void **state) {
+TEST(an_id_can_be_used_again_later, job_setup, job_teardown) {
   enum { QUESTION_MS = 10000 };
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
@@ -90,7 +81,7 @@ static void an_id_can_be_used_again_later(void **state) {
 }
 
 /* It is not put back, and so nothing else is removed in its place. */
-static void what_is_too_large_takes_nothing_with_it(void **state) {
+TEST(what_is_too_large_takes_nothing_with_it, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gates[] = {job_path(job, "gate-0"), job_path(job, "gate-1")};
@@ -169,7 +160,7 @@ static void expect_lost(struct job *job, const cJSON *step, const char *ran) {
   expect_nothing_left(job);
 }
 
-static void a_step_from_before_it_was_taken_runs_once(void **state) {
+TEST(a_step_from_before_it_was_taken_runs_once, set_up_quick_copy, job_teardown) {
   struct job *job = *state;
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
@@ -185,7 +176,7 @@ static void a_step_from_before_it_was_taken_runs_once(void **state) {
   redis_server_stop(stale);
 }
 
-static void a_step_from_before_it_was_answered_runs_once(void **state) {
+TEST(a_step_from_before_it_was_answered_runs_once, set_up_quick_copy, job_teardown) {
   struct job *job = *state;
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
@@ -202,19 +193,4 @@ static void a_step_from_before_it_was_answered_runs_once(void **state) {
   go_back_to(job, stale, "inflight");
   expect_lost(job, step, ran);
   redis_server_stop(stale);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_running_step_that_is_pushed_again_runs_once, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(an_id_can_be_used_again_later, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_too_large_takes_nothing_with_it, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_from_before_it_was_answered_runs_once,
-                                      set_up_quick_copy, job_teardown),
-  };
-  return cmocka_run_group_tests_name("flushed", tests, NULL, NULL);
 }

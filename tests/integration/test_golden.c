@@ -5,18 +5,10 @@
  */
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define GOLDEN "tests/integration/golden/"
 
@@ -104,7 +96,7 @@ static int is_json(const struct dirent *entry) {
   return strstr(entry->d_name, ".json") != NULL;
 }
 
-static void shapes_are_as_the_files_say(void **state) {
+TEST(shapes_are_as_the_files_say, job_setup, job_teardown) {
   struct job *job = *state;
   struct dirent **entries;
   int count = scandir(GOLDEN, &entries, is_json, alphasort);
@@ -114,11 +106,4 @@ static void shapes_are_as_the_files_say(void **state) {
     free(entries[i]);
   }
   free(entries);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(shapes_are_as_the_files_say, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* grep: wire/PROTOCOL.md. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define GREP "\"kind\":\"grep\",\"path\":"
 
@@ -34,7 +27,7 @@ static void make_tree(struct job *job) {
   kind_rows_file(job, "sub/obj/x.c", "needle");
 }
 
-static void modes_are_as_in_the_contract(void **state) {
+TEST(modes_are_as_in_the_contract, job_setup_server, job_teardown) {
   struct job *job = *state;
   make_tree(job);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
@@ -70,7 +63,7 @@ static void modes_are_as_in_the_contract(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void patterns_are_those_that_models_write(void **state) {
+TEST(patterns_are_those_that_models_write, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "f", "GetName(x)\nname = 42;\n\xC3\x89t\xC3\xA9\nfoo.bar\n");
 #define ONE(line, text) 0, "[" MATCH("f", line, text) "]", NULL
@@ -88,7 +81,7 @@ static void patterns_are_those_that_models_write(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void a_cut_is_clear(void **state) {
+TEST(a_cut_is_clear, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "f", "1\n2\n3\n");
   kind_rows_file(job, "g", "1\n");
@@ -103,7 +96,7 @@ static void a_cut_is_clear(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void what_is_missing_is_told(void **state) {
+TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   struct job *job = *state;
   enum { LENGTH = 10001 };
   kind_rows_deep_file(job);
@@ -137,7 +130,7 @@ static void what_is_missing_is_told(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void what_cannot_be_done_is_said(void **state) {
+TEST(what_cannot_be_done_is_said, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
   job_start_agent(job, NULL);
@@ -157,17 +150,4 @@ static void what_cannot_be_done_is_said(void **state) {
     for (size_t k = 0; k < 2; k++)
       job_expect_part(job, result, "errorMessage", rows[i].parts[k]);
   }
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(modes_are_as_in_the_contract),
-      TEST(patterns_are_those_that_models_write),
-      TEST(a_cut_is_clear),
-      TEST(what_is_missing_is_told),
-      TEST(what_cannot_be_done_is_said),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,13 @@
 /* The key that says that the agent is there, whatever it or its Redis is busy with. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proxy.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
 
@@ -78,7 +71,7 @@ static void expect_gone_for_good(struct job *job) {
   } while (wait_now_ms() < end);
 }
 
-static void it_is_the_contract_s(void **state) {
+TEST(it_is_the_contract_s, job_setup, job_teardown) {
   struct job *job = *state;
   assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
   redisReply *reply = job_ask(job, "GET sandbox:%s:heartbeat", job->id);
@@ -95,7 +88,7 @@ static void it_is_the_contract_s(void **state) {
 }
 
 /* In the order in which the server executes them. */
-static void it_is_there_before_a_step_is_taken(void **state) {
+TEST(it_is_there_before_a_step_is_taken, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_push(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -124,7 +117,7 @@ static bool says_idle(void *context) {
   return !says_in_flight(context);
 }
 
-static void it_tells_of_a_step(void **state) {
+TEST(it_tells_of_a_step, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
@@ -135,7 +128,7 @@ static void it_tells_of_a_step(void **state) {
   assert_true(wait_until(says_idle, job, PERIOD_MS + LATE_MS));
 }
 
-static void a_flood_does_not_delay_it(void **state) {
+TEST(a_flood_does_not_delay_it, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push(job, step);
@@ -145,7 +138,7 @@ static void a_flood_does_not_delay_it(void **state) {
   job_result(job);
 }
 
-static void commands_that_burn_do_not_delay_it(void **state) {
+TEST(commands_that_burn_do_not_delay_it, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
@@ -176,7 +169,7 @@ static bool has_connections(void *context) {
 }
 
 /* What the agent holds cannot leave, and its command waits. */
-static void output_that_nobody_takes_does_not_delay_it(void **state) {
+TEST(output_that_nobody_takes_does_not_delay_it, job_setup_server, job_teardown) {
   struct job *job = *state;
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
@@ -188,7 +181,7 @@ static void output_that_nobody_takes_does_not_delay_it(void **state) {
   proxy_stop(proxy);
 }
 
-static void a_dead_connection_does_not_end_it(void **state) {
+TEST(a_dead_connection_does_not_end_it, job_setup_server, job_teardown) {
   struct job *job = *state;
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
@@ -216,7 +209,7 @@ static bool has_connection(void *context) {
 }
 
 /* Its other connections are there, and no new one is let in. */
-static void without_a_connection_it_goes_with_what_the_agent_says(void **state) {
+TEST(without_a_connection_it_goes_with_what_the_agent_says, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
@@ -234,7 +227,7 @@ static void without_a_connection_it_goes_with_what_the_agent_says(void **state) 
   expect_gone_for_good(job);
 }
 
-static void it_ends_with_a_shutdown(void **state) {
+TEST(it_ends_with_a_shutdown, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   assert_true(is_there(job));
@@ -242,7 +235,7 @@ static void it_ends_with_a_shutdown(void **state) {
   expect_gone_for_good(job);
 }
 
-static void it_ends_with_a_signal(void **state) {
+TEST(it_ends_with_a_signal, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step =
       job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
@@ -255,7 +248,7 @@ static void it_ends_with_a_signal(void **state) {
   expect_gone_for_good(job);
 }
 
-static void it_outlives_a_kill_by_its_time(void **state) {
+TEST(it_outlives_a_kill_by_its_time, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   job_kill_agent(job);
@@ -264,7 +257,7 @@ static void it_outlives_a_kill_by_its_time(void **state) {
 }
 
 /* Which forgets everything. */
-static void it_comes_back_with_redis(void **state) {
+TEST(it_comes_back_with_redis, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
@@ -279,7 +272,7 @@ static void it_comes_back_with_redis(void **state) {
   assert_true(is_gone(job));
 }
 
-static void who_takes_over_keeps_it(void **state) {
+TEST(who_takes_over_keeps_it, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = job->agent;
@@ -296,7 +289,7 @@ static void who_takes_over_keeps_it(void **state) {
 }
 
 /* It does not know yet that the job is another's. */
-static void who_was_superseded_does_not_end_it(void **state) {
+TEST(who_was_superseded_does_not_end_it, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = job->agent;
@@ -311,27 +304,4 @@ static void who_was_superseded_does_not_end_it(void **state) {
   assert_true(is_there(job));
   expect_steady(job, 5000);
   job_shut_down(job);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, job_setup, job_teardown)
-#define TEST_SERVER(name) cmocka_unit_test_setup_teardown(name, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(it_is_the_contract_s),
-      TEST_SERVER(it_is_there_before_a_step_is_taken),
-      TEST(it_tells_of_a_step),
-      TEST(a_flood_does_not_delay_it),
-      TEST(commands_that_burn_do_not_delay_it),
-      TEST_SERVER(output_that_nobody_takes_does_not_delay_it),
-      TEST_SERVER(a_dead_connection_does_not_end_it),
-      TEST_SERVER(without_a_connection_it_goes_with_what_the_agent_says),
-      TEST(it_ends_with_a_shutdown),
-      TEST(it_ends_with_a_signal),
-      TEST(it_outlives_a_kill_by_its_time),
-      TEST(it_comes_back_with_redis),
-      TEST(who_takes_over_keeps_it),
-      TEST(who_was_superseded_does_not_end_it),
-  };
-  return cmocka_run_group_tests_name("heartbeat", tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 /* The idle limit: 60 s a cycle, which is why everything here goes on side by side. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* One cycle, less what clocks may differ, and more what a busy machine may add. */
 enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000 };
@@ -188,40 +180,40 @@ static void expect_left_in_time(struct agents *agents, int which, int expected) 
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-static void a_flag_sets_the_limit(void **state) {
+TEST(a_flag_sets_the_limit) {
   expect_left_in_time(*state, BY_FLAG, 2);
 }
 
-static void the_heartbeat_ends_with_it(void **state) {
+TEST(the_heartbeat_ends_with_it) {
   struct agents *agents = *state;
   struct job *job = agents->jobs[AFTER_A_STEP];
   expect_left_in_time(agents, AFTER_A_STEP, 2);
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-static void a_variable_sets_the_limit(void **state) {
+TEST(a_variable_sets_the_limit) {
   expect_left_in_time(*state, BY_VARIABLE, 2);
 }
 
-static void the_flag_wins_over_the_variable(void **state) {
+TEST(the_flag_wins_over_the_variable) {
   expect_left_in_time(*state, FLAG_WINS, 2);
 }
 
-static void a_step_starts_the_count_again(void **state) {
+TEST(a_step_starts_the_count_again) {
   expect_left_in_time(*state, AFTER_A_STEP, 2);
 }
 
-static void time_without_redis_counts(void **state) {
+TEST(time_without_redis_counts) {
   expect_left_in_time(*state, WITHOUT_REDIS, 2);
 }
 
 /* The command is over, its output is not: that is time without a step, too. */
-static void output_that_waits_for_redis_does_not_keep_it(void **state) {
+TEST(output_that_waits_for_redis_does_not_keep_it) {
   expect_left_in_time(*state, OUTPUT_WAITS, 3);
 }
 
 /* It is in the log, since nobody will find it anywhere else. */
-static void a_result_that_waits_for_redis_does_not_keep_it(void **state) {
+TEST(a_result_that_waits_for_redis_does_not_keep_it) {
   struct agents *agents = *state;
   expect_left_in_time(agents, RESULT_WAITS, 3);
   const char *log = agent_process_log(agents->jobs[RESULT_WAITS]->agent);
@@ -231,7 +223,7 @@ static void a_result_that_waits_for_redis_does_not_keep_it(void **state) {
 }
 
 /* The same when the hold has no room for the last lines. */
-static void lines_that_wait_for_redis_do_not_keep_it(void **state) {
+TEST(lines_that_wait_for_redis_do_not_keep_it) {
   struct agents *agents = *state;
   expect_left_in_time(agents, LINES_WAIT, 3);
   struct job *job = agents->jobs[LINES_WAIT];
@@ -242,27 +234,12 @@ static void lines_that_wait_for_redis_do_not_keep_it(void **state) {
   assert_non_null(strstr(result, "\"exitCode\":7,"));
 }
 
-static void a_step_that_cannot_start_does_not_keep_it(void **state) {
+TEST(a_step_that_cannot_start_does_not_keep_it) {
   expect_left_in_time(*state, START_WAITS, 3);
 }
 
-static void a_running_step_is_not_idle(void **state) {
+TEST(a_running_step_is_not_idle) {
   expect_left_in_time(*state, STEP_COUNTS, 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_flag_sets_the_limit),
-      cmocka_unit_test(the_heartbeat_ends_with_it),
-      cmocka_unit_test(a_variable_sets_the_limit),
-      cmocka_unit_test(the_flag_wins_over_the_variable),
-      cmocka_unit_test(a_step_starts_the_count_again),
-      cmocka_unit_test(time_without_redis_counts),
-      cmocka_unit_test(output_that_waits_for_redis_does_not_keep_it),
-      cmocka_unit_test(a_result_that_waits_for_redis_does_not_keep_it),
-      cmocka_unit_test(lines_that_wait_for_redis_do_not_keep_it),
-      cmocka_unit_test(a_step_that_cannot_start_does_not_keep_it),
-      cmocka_unit_test(a_running_step_is_not_idle),
-  };
-  return cmocka_run_group_tests_name("idle", tests, start_all, stop_all);
-}
+TEST_GROUP(start_all, stop_all)

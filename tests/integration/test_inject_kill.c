@@ -3,16 +3,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -22,10 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/injection.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { AT_ONCE = 50, VICTIMS = 200, SEED = 42 };
 
@@ -68,7 +59,7 @@ static void reader_stop(struct reader *self) {
   munmap(self->shared, sizeof *self->shared);
 }
 
-static void many_at_once(void **state) {
+TEST(many_at_once, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   struct agent_process *injectors[AT_ONCE];
   struct reader reader;
@@ -121,7 +112,7 @@ static bool kill_one(struct injection *self, int64_t after_ns) {
   return code != 0;
 }
 
-static void killed_at_random_moments(void **state) {
+TEST(killed_at_random_moments, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   struct agent_process *others[AT_ONCE];
   struct reader reader;
@@ -183,7 +174,7 @@ static bool kill_in_call(struct injection *self, int number) {
 static const char *const without_leak_search[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
 
 /* Each moment that makes a difference, one after the other. */
-static void killed_in_every_system_call(void **state) {
+TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   self->setup.environment = without_leak_search;
   int left_behind = 0;
@@ -209,7 +200,7 @@ static void killed_in_every_system_call(void **state) {
 }
 
 /* Whether somebody else's hidden file is a dead one's tells its lock. */
-static void hidden_files_of_the_living_stay(void **state) {
+TEST(hidden_files_of_the_living_stay, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, ".agent.inject-00000000000dead0", "half", 0700);
   injection_write(self, ".agent.inject-00000000000a1ce0", "half", 0700);
@@ -228,14 +219,4 @@ static void hidden_files_of_the_living_stay(void **state) {
   assert_int_equal(injection_count(self, ""), 3);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(many_at_once),
-      TEST(killed_at_random_moments),
-      TEST(killed_in_every_system_call),
-      TEST(hidden_files_of_the_living_stay),
-  };
-  return cmocka_run_group_tests_name("inject kill", tests, injection_begin_group, NULL);
-}
+TEST_GROUP(injection_begin_group, NULL)

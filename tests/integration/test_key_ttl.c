@@ -1,18 +1,11 @@
 /* Keys of a job that is gone do not stay for ever, and what is done leaves none. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { WAITING = 70, DEFAULT_SECONDS = 604800 };
 
@@ -77,7 +70,7 @@ static bool there_are_none(void *context) {
   return none;
 }
 
-static void keys_live_as_long_as_the_agent_and_a_little(void **state) {
+TEST(keys_live_as_long_as_the_agent_and_a_little, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--key-ttl", "2", NULL);
   fill_all_keys(job);
@@ -93,7 +86,7 @@ static void keys_live_as_long_as_the_agent_and_a_little(void **state) {
   assert_true(wait_now_ms() - killed < 4000);
 }
 
-static void an_idle_agent_keeps_them_too(void **state) {
+TEST(an_idle_agent_keeps_them_too, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--key-ttl", "1", NULL);
   job_push(job, job_step(job, "true", NULL));
@@ -107,7 +100,7 @@ static void an_idle_agent_keeps_them_too(void **state) {
   }
 }
 
-static void by_default_it_is_a_week(void **state) {
+TEST(by_default_it_is_a_week, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   fill_all_keys(job);
@@ -118,7 +111,7 @@ static void by_default_it_is_a_week(void **state) {
                     DEFAULT_SECONDS * 1000LL);
 }
 
-static void with_0_they_stay(void **state) {
+TEST(with_0_they_stay, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--key-ttl", "0", NULL);
   fill_all_keys(job);
@@ -127,7 +120,7 @@ static void with_0_they_stay(void **state) {
 }
 
 /* What it inherits, too: steps in both lists, events, a result, the claim. */
-static void with_0_they_stay_after_an_agent_with_a_time(void **state) {
+TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown) {
   struct job *job = *state;
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
@@ -147,7 +140,7 @@ static void with_0_they_stay_after_an_agent_with_a_time(void **state) {
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
-static void a_shutdown_leaves_what_a_server_reads(void **state) {
+TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_push(job, job_step(job, "true", NULL));
@@ -159,7 +152,7 @@ static void a_shutdown_leaves_what_a_server_reads(void **state) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-static void a_signal_does_too(void **state) {
+TEST(a_signal_does_too, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   const cJSON *step =
@@ -171,27 +164,9 @@ static void a_signal_does_too(void **state) {
   job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-static void an_agent_that_did_nothing_leaves_its_claim(void **state) {
+TEST(an_agent_that_did_nothing_leaves_its_claim, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_shut_down(job);
   job_expect_keys(job, "committed", NULL);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(keys_live_as_long_as_the_agent_and_a_little, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(an_idle_agent_keeps_them_too, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(by_default_it_is_a_week, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(with_0_they_stay, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(with_0_they_stay_after_an_agent_with_a_time, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_shutdown_leaves_what_a_server_reads, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_signal_does_too, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(an_agent_that_did_nothing_leaves_its_claim, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("key ttl", tests, NULL, NULL);
 }

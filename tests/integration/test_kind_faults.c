@@ -1,23 +1,15 @@
 /* The file kinds where the file system is slow, huge or gone: the agent goes on. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 /* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
    deadline. */
@@ -43,7 +35,7 @@ static void agent_is_alive(struct job *job) {
   freeReplyObject(reply);
 }
 
-static void a_mount_that_hangs_ends_the_step_alone(void **state) {
+TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {
   struct job *job = *state;
   const char *path = kind_rows_path(job, "mount");
   assert_int_equal(mkdir(path, 0777), 0);
@@ -99,7 +91,7 @@ static void start_with_little_memory(struct job *job) {
       .arguments = arguments, .prepare = agent_process_is_shipped() ? little_memory : NULL});
 }
 
-static void a_million_entries_are_cut_in_bounded_memory(void **state) {
+TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
   struct job *job = *state;
   fill(job);
   start_with_little_memory(job);
@@ -134,12 +126,4 @@ static void a_million_entries_are_cut_in_bounded_memory(void **state) {
   assert_int_equal(umount2(kind_rows_path(job, "huge"), MNT_DETACH), 0);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_mount_that_hangs_ends_the_step_alone),
-      TEST(a_million_entries_are_cut_in_bounded_memory),
-  };
-  return cmocka_run_group_tests(tests, injection_begin_group, NULL);
-}
+TEST_GROUP(injection_begin_group, NULL)

@@ -4,22 +4,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define UNDELIVERED "undelivered result: "
 
@@ -66,7 +58,7 @@ static void stop(struct job *job) {
 }
 
 /* The hold is full before the last line. */
-static void of_a_command_whose_lines_wait(void **state) {
+TEST(of_a_command_whose_lines_wait, job_setup_server, job_teardown) {
   enum { LINES = 3000, LINE = 11 };
   struct job *job = *state;
   job_start_agent(job, "--hold-bytes", "65536", NULL);
@@ -81,7 +73,7 @@ static void of_a_command_whose_lines_wait(void **state) {
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
 }
 
-static void of_odd_bytes(void **state) {
+TEST(of_odd_bytes, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = run_without_redis(job, "printf 'a\\177\\302\\205\\033\\000z\\n'");
   agent_process_wait_log(job->agent, "exit=0");
@@ -134,7 +126,7 @@ static void fill(struct job *job, int fd) {
 }
 
 /* The time that they may take is for all of them together. */
-static void of_many_steps_to_nobody(void **state) {
+TEST(of_many_steps_to_nobody, job_setup_server, job_teardown) {
   enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 2000 };
   struct job *job = *state;
   int ends[2];
@@ -160,14 +152,4 @@ static void of_many_steps_to_nobody(void **state) {
   close(ends[0]);
   if (took > STOP_MS + SLACK_MS)
     job_fail(job, "it left after %lld ms", (long long)took);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(of_a_command_whose_lines_wait, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(of_odd_bytes, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(of_many_steps_to_nobody, job_setup_server, job_teardown),
-  };
-  return cmocka_run_group_tests_name("last words", tests, NULL, NULL);
 }

@@ -1,21 +1,12 @@
 /* Bytes become lines, and lines become events in time. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/test.h"
 
 enum { PIECE_MAX = 256 * 1024, ROUNDS = 6 };
 
-static void each_ending_ends_a_line(void **state) {
+TEST(each_ending_ends_a_line, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "a\nb\nc\nd\n\ne\n\nf\n");
@@ -23,7 +14,7 @@ static void each_ending_ends_a_line(void **state) {
 }
 
 /* A progress bar: each state of it shows while the command still runs. */
-static void a_lone_carriage_return_does_not_wait(void **state) {
+TEST(a_lone_carriage_return_does_not_wait, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
@@ -37,7 +28,7 @@ static void a_lone_carriage_return_does_not_wait(void **state) {
   job_expect_result(job, job_result(job), 0, NULL, "10%\nend\n");
 }
 
-static void a_line_without_end_comes_with_the_end_of_file(void **state) {
+TEST(a_line_without_end_comes_with_the_end_of_file, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "printf one; printf two >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, "one\n");
@@ -45,7 +36,7 @@ static void a_line_without_end_comes_with_the_end_of_file(void **state) {
   assert_string_equal(events_lines(job, step, "stderr"), "two\n");
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state) {
+TEST(bytes_that_are_no_text_are_replaced, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "printf", "a\\377b\\000c\\nd\\342\\202\\ne\\355\\240\\200f\\n", NULL));
   const char *raw = events_raw(job);
@@ -61,14 +52,14 @@ static void bytes_that_are_no_text_are_replaced(void **state) {
 }
 
 /* A character that two writes tear apart is one character all the same. */
-static void a_torn_character_is_whole(void **state) {
+TEST(a_torn_character_is_whole, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "printf '\\346\\274'; sleep 0.3; printf '\\242\\n'");
   job_expect_result(job, job_run(job, step), 0, NULL, "漢\n");
   assert_string_equal(events_lines(job, step, "stdout"), "漢\n");
 }
 
-static void a_long_line_comes_in_pieces(void **state) {
+TEST(a_long_line_comes_in_pieces, job_setup, job_teardown) {
   struct job *job = *state;
   /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
   const cJSON *step = job_script(
@@ -116,7 +107,7 @@ static double least_delay_ms(struct job *job, const cJSON *step, const char *mar
   return least;
 }
 
-static void the_first_line_after_silence_does_not_wait(void **state) {
+TEST(the_first_line_after_silence_does_not_wait, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step =
       job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.3; date '+first=%s%3N'; done");
@@ -126,7 +117,7 @@ static void the_first_line_after_silence_does_not_wait(void **state) {
     job_fail(job, "the first line waits for %g ms", delay);
 }
 
-static void a_line_waits_100_ms_at_most(void **state) {
+TEST(a_line_waits_100_ms_at_most, job_setup, job_teardown) {
   struct job *job = *state;
   /* The second line comes 20 ms behind the first, and nothing after it for a while. */
   const cJSON *step = job_script(
@@ -138,7 +129,7 @@ static void a_line_waits_100_ms_at_most(void **state) {
     job_fail(job, "the second line waits for %g ms", delay);
 }
 
-static void fifty_lines_do_not_wait(void **state) {
+TEST(fifty_lines_do_not_wait, job_setup, job_teardown) {
   struct job *job = *state;
   /* One line leaves at once; the 50 behind it fill a batch. */
   const cJSON *step =
@@ -151,7 +142,7 @@ static void fifty_lines_do_not_wait(void **state) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), ROUNDS * 51 + 2);
 }
 
-static void the_stream_is_trimmed(void **state) {
+TEST(the_stream_is_trimmed, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--events-maxlen", "500", NULL);
   const cJSON *step = job_step(job, "seq", "20000", NULL);
@@ -164,31 +155,11 @@ static void the_stream_is_trimmed(void **state) {
   assert_string_equal(lines + strlen(lines) - 12, "19999\n20000\n");
 }
 
-static void the_stream_holds_10000_by_default(void **state) {
+TEST(the_stream_holds_10000_by_default, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "seq", "30000", NULL);
   job_run(job, step);
   int events = cJSON_GetArraySize(events_of(job, step));
   if (events < 10000 || events > 11000)
     job_fail(job, "%d events are left of 10000", events);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(each_ending_ends_a_line, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_lone_carriage_return_does_not_wait, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_line_without_end_comes_with_the_end_of_file, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(bytes_that_are_no_text_are_replaced, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_torn_character_is_whole, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_long_line_comes_in_pieces, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_first_line_after_silence_does_not_wait, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_line_waits_100_ms_at_most, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(fifty_lines_do_not_wait, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_stream_is_trimmed, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(the_stream_holds_10000_by_default, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* listFiles: wire/PROTOCOL.md. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define LIST "\"kind\":\"listFiles\",\"path\":"
 
@@ -29,7 +22,7 @@ static void age(struct job *job, const char *name, time_t seconds, long millisec
   assert_int_equal(utimensat(AT_FDCWD, kind_rows_path(job, name), times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-static void entries_are_as_in_the_contract(void **state) {
+TEST(entries_are_as_in_the_contract, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "b", "four");
   kind_rows_file(job, "a/deep", "");
@@ -70,7 +63,7 @@ static void entries_are_as_in_the_contract(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void the_largest_come_first(void **state) {
+TEST(the_largest_come_first, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "d/small", "1");
   kind_rows_file(job, "d/large", "1234567890");
@@ -85,7 +78,7 @@ static void the_largest_come_first(void **state) {
                         kind_rows_path(job, names[i]));
 }
 
-static void what_is_no_directory_is_refused(void **state) {
+TEST(what_is_no_directory_is_refused, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "file", "");
   assert_int_equal(mkdir(kind_rows_path(job, "empty"), 0777), 0);
@@ -97,7 +90,7 @@ static void what_is_no_directory_is_refused(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void at_most_a_thousand(void **state) {
+TEST(at_most_a_thousand, job_setup_server, job_teardown) {
   struct job *job = *state;
   for (int i = 0; i < 1000; i++)
     kind_rows_file(job, job_format(job, "many/%04d", i), "");
@@ -117,7 +110,7 @@ static void at_most_a_thousand(void **state) {
   }
 }
 
-static void what_is_missing_is_told(void **state) {
+TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_deep_file(job);
   job_start_agent(job, NULL);
@@ -132,15 +125,4 @@ static void what_is_missing_is_told(void **state) {
                                   : "directory truncated at 1000 entries; "
                                     "1 directories could not be looked into\n");
   }
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(entries_are_as_in_the_contract),  TEST(the_largest_come_first),
-      TEST(what_is_no_directory_is_refused), TEST(at_most_a_thousand),
-      TEST(what_is_missing_is_told),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

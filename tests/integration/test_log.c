@@ -1,17 +1,10 @@
 /* stderr: one line per fact, and nothing in it that is nobody's business. */
 
 #include <regex.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/test.h"
 
 static bool matches(const char *text, const char *pattern) {
   regex_t form;
@@ -38,7 +31,7 @@ static void use_plain_job_id(struct job *job) {
   snprintf(job->id, sizeof job->id, "pipe-42");
 }
 
-static void every_line_has_the_same_form(void **state) {
+TEST(every_line_has_the_same_form, job_setup_server, job_teardown) {
   struct job *job = *state;
   use_plain_job_id(job);
   job_start_agent(job, "--verbose", NULL);
@@ -60,7 +53,7 @@ static void every_line_has_the_same_form(void **state) {
   assert_true(lines > 5);
 }
 
-static void one_line_says_how_a_step_went(void **state) {
+TEST(one_line_says_how_a_step_went, job_setup_server, job_teardown) {
   struct job *job = *state;
   use_plain_job_id(job);
   job_start_agent(job, NULL);
@@ -73,7 +66,7 @@ static void one_line_says_how_a_step_went(void **state) {
   assert_int_equal(count(agent_process_log(job->agent), "step=1234abcd"), 1);
 }
 
-static void a_failure_is_a_warning(void **state) {
+TEST(a_failure_is_a_warning, job_setup_server, job_teardown) {
   struct job *job = *state;
   use_plain_job_id(job);
   job_start_agent(job, NULL);
@@ -88,7 +81,7 @@ static void a_failure_is_a_warning(void **state) {
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
 }
 
-static void a_shells_payload_stands_for_it(void **state) {
+TEST(a_shells_payload_stands_for_it, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_script(job, "true && git --version || true"));
@@ -106,7 +99,7 @@ static void a_shells_payload_stands_for_it(void **state) {
   assert_null(strstr(log, "`bash -c"));
 }
 
-static void output_is_there_only_when_asked_for(void **state) {
+TEST(output_is_there_only_when_asked_for, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *script = "printf 'se%s\\n' cret-output; printf 'se%s\\n' cret-error >&2";
   job_start_agent(job, NULL);
@@ -121,7 +114,7 @@ static void output_is_there_only_when_asked_for(void **state) {
   assert_non_null(strstr(agent_process_log(job->agent), "secret-error"));
 }
 
-static void values_of_env_are_never_there(void **state) {
+TEST(values_of_env_are_never_there, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--verbose", NULL);
   cJSON *step = job_script(job, "test -n \"$TOKEN\"");
@@ -142,7 +135,7 @@ static void values_of_env_are_never_there(void **state) {
 }
 
 /* What a step says about itself stays on its line, and does nothing to a terminal. */
-static void control_characters_are_made_visible(void **state) {
+TEST(control_characters_are_made_visible, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_script(job, "true\n# 00:00:00.000 INFO  forged \x1b[31m\x07"));
@@ -154,29 +147,10 @@ static void control_characters_are_made_visible(void **state) {
   assert_null(strstr(log, "\n# 00:00"));
 }
 
-static void a_long_command_is_shortened(void **state) {
+TEST(a_long_command_is_shortened, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", job_format(job, "%0100000d", 0), NULL));
   job_shut_down(job);
   assert_true(strlen(agent_process_log(job->agent)) < 4096);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(every_line_has_the_same_form, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(one_line_says_how_a_step_went, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_failure_is_a_warning, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_shells_payload_stands_for_it, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(output_is_there_only_when_asked_for, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(values_of_env_are_never_there, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(control_characters_are_made_visible, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_long_command_is_shortened, job_setup_server, job_teardown),
-  };
-  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* What a StepResult says about how a command ended, and what it keeps of its output. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/test.h"
 
 /* The contract's limits. */
 enum { MESSAGE_MAX = 8192, OUTPUT_MAX = 1000000 };
 
-static void exit_codes_come_through(void **state) {
+TEST(exit_codes_come_through, job_setup, job_teardown) {
   struct job *job = *state;
   static const int codes[] = {1, 2, 42, 126, 127, 255};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -28,7 +21,7 @@ static void exit_codes_come_through(void **state) {
   }
 }
 
-static void a_signal_is_128_and_its_number(void **state) {
+TEST(a_signal_is_128_and_its_number, job_setup, job_teardown) {
   struct job *job = *state;
   static const struct {
     const char *script;
@@ -45,13 +38,13 @@ static void a_signal_is_128_and_its_number(void **state) {
   }
 }
 
-static void output_outranks_the_signals_name(void **state) {
+TEST(output_outranks_the_signals_name, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *result = job_run(job, job_script(job, "echo last words; kill -KILL $$"));
   job_expect_result(job, result, 137, "last words", "last words\n");
 }
 
-static void both_streams_are_in_the_message_in_order(void **state) {
+TEST(both_streams_are_in_the_message_in_order, job_setup, job_teardown) {
   struct job *job = *state;
   /* The pauses keep the two pipes apart: what is written at one moment has no order. */
   const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
@@ -60,7 +53,7 @@ static void both_streams_are_in_the_message_in_order(void **state) {
   assert_string_equal(events_lines(job, step, "stderr"), "b\n");
 }
 
-static void the_message_is_the_last_8_kib(void **state) {
+TEST(the_message_is_the_last_8_kib, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *result = job_run(job, job_script(job, "seq 100000 199999 >&2; exit 1"));
   const char *message = job_text(result, "errorMessage");
@@ -74,7 +67,7 @@ static void the_message_is_the_last_8_kib(void **state) {
   }
 }
 
-static void the_message_is_cut_between_characters(void **state) {
+TEST(the_message_is_cut_between_characters, job_setup, job_teardown) {
   struct job *job = *state;
   /* Lines of 3-byte characters: whatever the cut hits, no half of one is left. */
   const cJSON *result = job_run(
@@ -85,14 +78,14 @@ static void the_message_is_cut_between_characters(void **state) {
   assert_true(strlen(message) > MESSAGE_MAX - 16 && strlen(message) <= MESSAGE_MAX);
 }
 
-static void success_has_no_message(void **state) {
+TEST(success_has_no_message, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "echo noise >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, NULL);
   assert_string_equal(events_lines(job, step, "stderr"), "noise\n");
 }
 
-static void output_is_kept_up_to_a_million_bytes(void **state) {
+TEST(output_is_kept_up_to_a_million_bytes, job_setup, job_teardown) {
   struct job *job = *state;
   /* 8 bytes a line: 999,992 bytes are whole lines, and a million is one line more. */
   const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124999"));
@@ -105,7 +98,7 @@ static void output_is_kept_up_to_a_million_bytes(void **state) {
   assert_string_equal(output + OUTPUT_MAX - 8, "1124999\n");
 }
 
-static void output_is_cut_between_characters(void **state) {
+TEST(output_is_cut_between_characters, job_setup, job_teardown) {
   struct job *job = *state;
   /* One line of three-byte characters: 333,333 of them fit, and the last byte stays free. */
   const char *script = "head -c 400000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'";
@@ -115,7 +108,7 @@ static void output_is_cut_between_characters(void **state) {
   assert_string_equal(output + length - 6, "漢漢");
 }
 
-static void a_last_line_without_end_gets_one(void **state) {
+TEST(a_last_line_without_end_gets_one, job_setup, job_teardown) {
   struct job *job = *state;
   job_expect_result(job, job_run(job, job_step(job, "printf", "a\\r\\nb", NULL)), 0, NULL,
                     "a\nb\n");
@@ -141,7 +134,7 @@ static const char *write_file(struct job *job, const char *name, const char *con
   return path;
 }
 
-static void what_can_not_start_says_why(void **state) {
+TEST(what_can_not_start_says_why, job_setup, job_teardown) {
   struct job *job = *state;
   expect_no_start(job, job_step(job, "no-such-command-here", NULL), "no-such-command-here",
                   "not found");
@@ -172,24 +165,4 @@ static void what_can_not_start_says_why(void **state) {
   expect_no_start(job, job_step(job, script, NULL), script, "/no/such/interpreter");
 
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(exit_codes_come_through, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_signal_is_128_and_its_number, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(output_outranks_the_signals_name, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(both_streams_are_in_the_message_in_order, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(the_message_is_the_last_8_kib, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_message_is_cut_between_characters, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(success_has_no_message, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(output_is_kept_up_to_a_million_bytes, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(output_is_cut_between_characters, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_last_line_without_end_gets_one, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_can_not_start_says_why, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("outcome", tests, NULL, NULL);
 }

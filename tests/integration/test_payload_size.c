@@ -1,17 +1,9 @@
 /* Payloads up to 64 MiB are taken, larger ones refused, and the memory for them is given back. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { MIB = 1024 * 1024, USUAL_RSS_KIB = 8 * 1024 };
 
@@ -54,7 +46,7 @@ static void expect_refusal_of_size(struct job *job, size_t size) {
   assert_string_equal(job_text(result, "stepId"), "large");
 }
 
-static void sixty_four_mib_are_taken(void **state) {
+TEST(sixty_four_mib_are_taken, job_setup, job_teardown) {
   struct job *job = *state;
   push_of_size(job, (size_t)64 * MIB, "largest");
   const cJSON *result = job_result(job);
@@ -63,14 +55,14 @@ static void sixty_four_mib_are_taken(void **state) {
   expect_usual_memory(job);
 }
 
-static void one_byte_more_is_refused(void **state) {
+TEST(one_byte_more_is_refused, job_setup, job_teardown) {
   struct job *job = *state;
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-static void two_hundred_mib_are_refused(void **state) {
+TEST(two_hundred_mib_are_refused, job_setup, job_teardown) {
   struct job *job = *state;
   expect_refusal_of_size(job, (size_t)200 * MIB);
   expect_usual_memory(job);
@@ -80,7 +72,7 @@ static void two_hundred_mib_are_refused(void **state) {
 }
 
 /* The smallest values that JSON has: what they take in memory is many times their text. */
-static void a_payload_of_small_values_is_survived(void **state) {
+TEST(a_payload_of_small_values_is_survived, job_setup, job_teardown) {
   struct job *job = *state;
   size_t size = (size_t)60 * MIB;
   char *payload = step_of_size(size, "crowd");
@@ -96,15 +88,4 @@ static void a_payload_of_small_values_is_survived(void **state) {
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
   expect_usual_memory(job);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(sixty_four_mib_are_taken, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(one_byte_more_is_refused, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(two_hundred_mib_are_refused, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_payload_of_small_values_is_survived, job_setup,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("payload size", tests, NULL, NULL);
 }

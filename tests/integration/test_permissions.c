@@ -1,17 +1,9 @@
 /* The user of README.md may do what the agent does, and nothing in its line is too much. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/job.h"
 #include "tests/support/redis_user.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* So that the database has to be selected, too. */
 enum { DATABASE = 3 };
@@ -56,7 +48,7 @@ static bool works(struct job *job) {
   return true;
 }
 
-static void the_line_is_enough(void **state) {
+TEST(the_line_is_enough, job_setup_server, job_teardown) {
   struct job *job = *state;
   redis_user_make(job->redis, "somebody", NULL);
   if (!works(job))
@@ -80,7 +72,7 @@ static void expect_rule(struct job *job, const char *rule) {
 }
 
 /* Of a user whose keys are listed one by one Redis itself does not say which one is missing. */
-static void a_missing_key_is_named(void **state) {
+TEST(a_missing_key_is_named, job_setup_server, job_teardown) {
   struct job *job = *state;
   static const char *const keys[] = {"in",      "events",    "results",  "inflight",
                                      "started", "committed", "heartbeat"};
@@ -99,7 +91,7 @@ static void a_missing_key_is_named(void **state) {
   assert_true(works(job));
 }
 
-static void no_rule_is_too_much(void **state) {
+TEST(no_rule_is_too_much, job_setup_server, job_teardown) {
   struct job *job = *state;
   size_t count;
   char **rules = redis_user_rules(&count);
@@ -124,7 +116,7 @@ static void no_rule_is_too_much(void **state) {
 }
 
 /* Its keys are its own: those of another program are out of its reach. */
-static void other_keys_are_out_of_reach(void **state) {
+TEST(other_keys_are_out_of_reach, job_setup_server, job_teardown) {
   struct job *job = *state;
   redis_user_make(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");
@@ -141,14 +133,4 @@ static void other_keys_are_out_of_reach(void **state) {
     freeReplyObject(reply);
   }
   redisFree(redis);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_line_is_enough, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_missing_key_is_named, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(no_rule_is_too_much, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(other_keys_are_out_of_reach, job_setup_server, job_teardown),
-  };
-  return cmocka_run_group_tests_name("permissions", tests, NULL, NULL);
 }

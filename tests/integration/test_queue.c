@@ -1,19 +1,10 @@
 /* A thousand steps that are there before the agent is: in order, and it is after the last one what
    it was after the first. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
 
@@ -46,7 +37,7 @@ static cJSON *step_number(struct job *job, int number, const char *sleep) {
   return job_step(job, "echo", job_format(job, "%d", number), NULL);
 }
 
-static void a_thousand_steps(void **state) {
+TEST(a_thousand_steps, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const char **ids = calloc(STEPS + 1, sizeof *ids);
@@ -93,7 +84,7 @@ static void a_thousand_steps(void **state) {
 }
 
 /* Orphans that come to the agent as their next parent are reaped too. */
-static void strangers_leave_no_zombies(void **state) {
+TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 1);
   const char *script = job_format(
@@ -107,7 +98,7 @@ static void strangers_leave_no_zombies(void **state) {
 }
 
 /* One round trip for each, and not two: the number that is committed is that of the windows. */
-static void a_result_leaves_with_the_start_of_the_next_step(void **state) {
+TEST(a_result_leaves_with_the_start_of_the_next_step, job_setup_server, job_teardown) {
   enum { QUEUED = 40 };
   struct job *job = *state;
   for (int number = 1; number <= QUEUED; number++)
@@ -121,14 +112,4 @@ static void a_result_leaves_with_the_start_of_the_next_step(void **state) {
   freeReplyObject(reply);
   /* The claim, the first start, and what the keys' time takes. */
   assert_in_range(windows, QUEUED, QUEUED + 5);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_thousand_steps, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_result_leaves_with_the_start_of_the_next_step,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(strangers_leave_no_zombies, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* readFile: wire/PROTOCOL.md. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define READ "\"kind\":\"readFile\",\"path\":"
 
@@ -22,7 +15,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-static void text_comes_as_it_is(void **state) {
+TEST(text_comes_as_it_is, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "text", "one\ntwo\r\n\n  four \"\\");
   kind_rows_file(job, "empty", "");
@@ -42,7 +35,7 @@ static void text_comes_as_it_is(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void lines_are_cut_and_numbered(void **state) {
+TEST(lines_are_cut_and_numbered, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
   kind_rows_file(job, "open", "a\nb");
@@ -61,7 +54,7 @@ static void lines_are_cut_and_numbered(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void what_is_no_file_is_refused_at_once(void **state) {
+TEST(what_is_no_file_is_refused_at_once, job_setup_server, job_teardown) {
   struct job *job = *state;
   assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
@@ -90,7 +83,7 @@ static void what_is_no_file_is_refused_at_once(void **state) {
   close(listener);
 }
 
-static void a_mebibyte_is_the_most(void **state) {
+TEST(a_mebibyte_is_the_most, job_setup_server, job_teardown) {
   struct job *job = *state;
   enum { MOST = 1048576 };
   char *content = malloc(MOST + 2);
@@ -107,16 +100,4 @@ static void a_mebibyte_is_the_most(void **state) {
   };
   run(job, rows, sizeof rows / sizeof *rows);
   free(content);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(text_comes_as_it_is),
-      TEST(lines_are_cut_and_numbered),
-      TEST(what_is_no_file_is_refused_at_once),
-      TEST(a_mebibyte_is_the_most),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* A connection that is lost after the first one stood comes back by itself. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* A result whose acknowledgement was lost with the connection comes once more: earlier ones are
    passed over. */
@@ -56,7 +47,7 @@ static void open_gate(const char *gate) {
   fclose(file);
 }
 
-static void a_server_comes_back_while_idle(void **state) {
+TEST(a_server_comes_back_while_idle, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
@@ -66,7 +57,7 @@ static void a_server_comes_back_while_idle(void **state) {
   job_shut_down(job);
 }
 
-static void a_server_comes_back_while_a_step_runs(void **state) {
+TEST(a_server_comes_back_while_a_step_runs, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, gate);
@@ -80,7 +71,7 @@ static void a_server_comes_back_while_a_step_runs(void **state) {
   expect_to_go_on(job);
 }
 
-static void a_step_ends_while_there_is_no_server(void **state) {
+TEST(a_step_ends_while_there_is_no_server, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const char *pid_file = job_path(job, "pid");
@@ -110,7 +101,7 @@ static void drop_connections(struct job *job) {
   freeReplyObject(reply);
 }
 
-static void dropped_connections_come_back(void **state) {
+TEST(dropped_connections_come_back, job_setup, job_teardown) {
   struct job *job = *state;
   for (int round = 0; round < 3; round++) {
     const char *gate = job_path(job, job_format(job, "gate-%d", round));
@@ -144,7 +135,7 @@ static bool has_stalled(void *context) {
 }
 
 /* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
-static void a_frozen_server_holds_the_command_back(void **state) {
+TEST(a_frozen_server_holds_the_command_back, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--events-maxlen", "0", NULL);
   const char *gate = job_path(job, "gate");
@@ -175,18 +166,4 @@ static void a_frozen_server_holds_the_command_back(void **state) {
   assert_string_equal(lines + strlen(lines) - 12, "59999\n60000\n");
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 60003);
   expect_to_go_on(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_server_comes_back_while_idle, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_server_comes_back_while_a_step_runs, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_ends_while_there_is_no_server, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(dropped_connections_come_back, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_frozen_server_holds_the_command_back, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("reconnect", tests, NULL, NULL);
 }

@@ -1,21 +1,13 @@
 /* What an agent that was killed leaves behind is answered by the next one, each step once. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 
@@ -42,7 +34,7 @@ static void put_inflight(struct job *job, const cJSON *step) {
   free(payload);
 }
 
-static void the_running_step_is_answered_and_the_others_run(void **state) {
+TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const cJSON *running =
@@ -66,7 +58,7 @@ static void the_running_step_is_answered_and_the_others_run(void **state) {
   expect_nothing_left(job);
 }
 
-static void one_agent_of_many_answers(void **state) {
+TEST(one_agent_of_many_answers, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const cJSON *running =
@@ -98,7 +90,7 @@ static void push_and_pause(struct job *job, const cJSON *step) {
   }
 }
 
-static void what_was_taken_and_not_started_runs(void **state) {
+TEST(what_was_taken_and_not_started_runs, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const cJSON *step = counted_step(job, ran, "true");
@@ -117,7 +109,7 @@ static void what_was_taken_and_not_started_runs(void **state) {
 }
 
 /* It is over, and Redis does not know: then nobody does. */
-static void what_ended_and_was_not_told_is_interrupted(void **state) {
+TEST(what_ended_and_was_not_told_is_interrupted, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -136,7 +128,7 @@ static void what_ended_and_was_not_told_is_interrupted(void **state) {
   expect_nothing_left(job);
 }
 
-static void what_waited_when_the_agent_was_stopped_runs_later(void **state) {
+TEST(what_waited_when_the_agent_was_stopped_runs_later, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_unique_sleep(job, 600)));
   const cJSON *first = job_step(job, "echo", "first", NULL);
@@ -156,7 +148,7 @@ static void what_waited_when_the_agent_was_stopped_runs_later(void **state) {
   expect_nothing_left(job);
 }
 
-static void every_kind_is_found(void **state) {
+TEST(every_kind_is_found, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *mark = job_path(job, "mark");
   const cJSON *run = job_step(job, "echo", "run", NULL);
@@ -185,7 +177,7 @@ static void every_kind_is_found(void **state) {
   expect_nothing_left(job);
 }
 
-static void one_that_is_too_large_is_refused_in_its_place(void **state) {
+TEST(one_that_is_too_large_is_refused_in_its_place, job_setup_server, job_teardown) {
   struct job *job = *state;
   size_t size = (size_t)64 * 1024 * 1024 + 1;
   char *payload = malloc(size);
@@ -207,7 +199,7 @@ static void one_that_is_too_large_is_refused_in_its_place(void **state) {
   expect_nothing_left(job);
 }
 
-static void more_than_fit_into_the_agent_are_found(void **state) {
+TEST(more_than_fit_into_the_agent_are_found, job_setup_server, job_teardown) {
   enum { TAKEN = 150, PUSHED = 20 };
   struct job *job = *state;
   const cJSON *steps[TAKEN + PUSHED];
@@ -222,7 +214,7 @@ static void more_than_fit_into_the_agent_are_found(void **state) {
 }
 
 /* Without its payload, without its events, with somebody else's. */
-static void a_started_step_is_answered_whatever_is_left_of_it(void **state) {
+TEST(a_started_step_is_answered_whatever_is_left_of_it, job_setup_server, job_teardown) {
   struct job *job = *state;
   const cJSON *other = job_step(job, "echo", "other", NULL);
   put_inflight(job, other);
@@ -253,7 +245,7 @@ static void push_and_lose(struct job *job, const cJSON *step) {
   }
 }
 
-static void a_step_that_was_lost_on_its_way_is_found(void **state) {
+TEST(a_step_that_was_lost_on_its_way_is_found, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 5; round++) {
@@ -265,7 +257,7 @@ static void a_step_that_was_lost_on_its_way_is_found(void **state) {
 }
 
 /* What runs, what waits and what was lost have the same bytes: only their number tells. */
-static void a_lost_one_is_told_from_its_equals(void **state) {
+TEST(a_lost_one_is_told_from_its_equals, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -283,28 +275,4 @@ static void a_lost_one_is_told_from_its_equals(void **state) {
     job_expect_answer(job, step, 0, NULL, "one\ntwo\n");
   assert_int_equal(marks_count(ran), 4);
   expect_nothing_left(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_running_step_is_answered_and_the_others_run, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(one_agent_of_many_answers, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_taken_and_not_started_runs, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(what_ended_and_was_not_told_is_interrupted, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_waited_when_the_agent_was_stopped_runs_later, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(every_kind_is_found, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(one_that_is_too_large_is_refused_in_its_place,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(more_than_fit_into_the_agent_are_found, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_started_step_is_answered_whatever_is_left_of_it,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_that_was_lost_on_its_way_is_found, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_lost_one_is_told_from_its_equals, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("recovery", tests, NULL, NULL);
 }

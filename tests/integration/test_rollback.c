@@ -1,19 +1,11 @@
 /* A Redis that comes back without what it had acknowledged: empty, or as it was some time before.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
 #define ROLLED_BACK "redis has lost what it had acknowledged"
@@ -44,7 +36,7 @@ static void expect_nothing_left(struct job *job) {
   assert_int_equal(job_length(job, "in"), 0);
 }
 
-static void an_empty_one_gets_every_answer(void **state) {
+TEST(an_empty_one_gets_every_answer, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -68,7 +60,7 @@ static void an_empty_one_gets_every_answer(void **state) {
 }
 
 /* Then the next agent knows as much as if nothing had been lost. */
-static void an_empty_one_tells_the_next_agent(void **state) {
+TEST(an_empty_one_tells_the_next_agent, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const cJSON *running = gated_step(job, ran, job_path(job, "gate"));
@@ -89,7 +81,7 @@ static void an_empty_one_tells_the_next_agent(void **state) {
 }
 
 /* The step lies in `in` again, while it runs. */
-static void a_step_that_runs_is_not_run_again(void **state) {
+TEST(a_step_that_runs_is_not_run_again, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -108,7 +100,7 @@ static void a_step_that_runs_is_not_run_again(void **state) {
 }
 
 /* The step lies in `in` again, and is over: its result is held, and is the only one. */
-static void a_step_that_ended_meanwhile_is_answered_once(void **state) {
+TEST(a_step_that_ended_meanwhile_is_answered_once, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -128,7 +120,7 @@ static void a_step_that_ended_meanwhile_is_answered_once(void **state) {
 }
 
 /* The step is known to have been taken, not to have been started. */
-static void what_was_taken_in_the_snapshot_is_answered_once(void **state) {
+TEST(what_was_taken_in_the_snapshot_is_answered_once, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -149,7 +141,7 @@ static void what_was_taken_in_the_snapshot_is_answered_once(void **state) {
 
 /* The snapshot is of a moment between two takings, after which nothing was delivered: Redis has
    nothing to tell that it went back, and hands the second one out once more. */
-static void what_was_taken_after_the_snapshot_is_answered_once(void **state) {
+TEST(what_was_taken_after_the_snapshot_is_answered_once, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -188,7 +180,7 @@ static void what_was_taken_after_the_snapshot_is_answered_once(void **state) {
 
 /* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
  */
-static void a_shutdown_is_obeyed_once(void **state) {
+TEST(a_shutdown_is_obeyed_once, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
@@ -211,7 +203,7 @@ static void a_shutdown_is_obeyed_once(void **state) {
 }
 
 /* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
-static void an_answer_that_was_lost_is_said_to_be(void **state) {
+TEST(an_answer_that_was_lost_is_said_to_be, job_setup_server, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const cJSON *step = job_script(job, job_format(job, "echo >>%s", ran));
@@ -232,7 +224,7 @@ static void an_answer_that_was_lost_is_said_to_be(void **state) {
 }
 
 /* A result whose acknowledgement was lost with the connection comes once more. */
-static void what_was_pushed_after_it_runs(void **state) {
+TEST(what_was_pushed_after_it_runs, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
@@ -247,24 +239,4 @@ static void what_was_pushed_after_it_runs(void **state) {
     assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
   }
   expect_nothing_left(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(an_empty_one_gets_every_answer, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(an_empty_one_tells_the_next_agent, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_that_runs_is_not_run_again, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_that_ended_meanwhile_is_answered_once,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_taken_in_the_snapshot_is_answered_once, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_taken_after_the_snapshot_is_answered_once, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_shutdown_is_obeyed_once, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(an_answer_that_was_lost_is_said_to_be, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_pushed_after_it_runs, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("rollback", tests, NULL, NULL);
 }

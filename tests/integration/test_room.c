@@ -1,21 +1,12 @@
 /* Payloads as large as what the agent holds for Redis, or larger: nothing waits for room that only
    itself could make. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"
 
@@ -52,16 +43,16 @@ static void expect_step_behind_cancel(struct job *job, size_t bytes, const char 
   expect_nothing_left(job);
 }
 
-static void a_removal_that_fills_a_small_hold_keeps_no_step(void **state) {
+TEST(a_removal_that_fills_a_small_hold_keeps_no_step, job_setup_server, job_teardown) {
   expect_step_behind_cancel(*state, 3000000, "65536");
 }
 
-static void a_removal_that_fills_the_hold_keeps_no_step(void **state) {
+TEST(a_removal_that_fills_the_hold_keeps_no_step, job_setup_server, job_teardown) {
   expect_step_behind_cancel(*state, 5000000, NULL);
 }
 
 /* What waits is put back into `inflight`, which fills the hold while lines come one by one. */
-static void what_is_put_back_leaves_room_for_output(void **state) {
+TEST(what_is_put_back_leaves_room_for_output, job_setup_server, job_teardown) {
   enum { WAITING = 4, LINES = 300 };
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
@@ -91,7 +82,7 @@ static void what_is_put_back_leaves_room_for_output(void **state) {
 }
 
 /* One payload that is as much as may wait in the agent keeps no order out. */
-static void a_large_step_that_waits_keeps_no_cancel(void **state) {
+TEST(a_large_step_that_waits_keeps_no_cancel, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *running =
       job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
@@ -110,7 +101,7 @@ static void a_large_step_that_waits_keeps_no_cancel(void **state) {
 
 /* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
    is room for. */
-static void orders_that_cannot_be_removed_pile_up_in_redis(void **state) {
+TEST(orders_that_cannot_be_removed_pile_up_in_redis, job_setup_server, job_teardown) {
   enum { ORDERS = 100, MOST_KIB = 64 * 1024 };
   struct job *job = *state;
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
@@ -132,20 +123,4 @@ static void orders_that_cannot_be_removed_pile_up_in_redis(void **state) {
     job_fail(job, "%ld KiB resident", peak);
   expect_nothing_left(job);
   proxy_stop(proxy);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_removal_that_fills_a_small_hold_keeps_no_step,
-                                      job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_removal_that_fills_the_hold_keeps_no_step, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_put_back_leaves_room_for_output, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_large_step_that_waits_keeps_no_cancel, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(orders_that_cannot_be_removed_pile_up_in_redis,
-                                      job_setup_server, job_teardown),
-  };
-  return cmocka_run_group_tests_name("room", tests, NULL, NULL);
 }

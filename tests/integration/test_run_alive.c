@@ -1,19 +1,10 @@
 /* The idle limit of an agent that knows its run: 60 s a cycle, two of them where the run is alive,
    which is why everything here goes on side by side. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/job.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* What a question that nobody answers may take, besides. */
 enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000, QUESTION_MS = 12000 };
@@ -149,42 +140,32 @@ static void expect_left(struct agents *agents, int which, int expected, int cycl
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-static void one_that_is_alive_is_waited_for(void **state) {
+TEST(one_that_is_alive_is_waited_for) {
   struct agents *agents = *state;
   expect_left(agents, GOES_ON, 2, 2, 0, ALIVE);
   expect_left(agents, GOES_ON, 2, 2, 0, "run run-7 is not in " RUNS);
 }
 
-static void one_that_is_not_there_is_not(void **state) {
+TEST(one_that_is_not_there_is_not) {
   expect_left(*state, BY_VARIABLE, 2, 1, 0, "run run-7 is not in " RUNS);
 }
 
-static void an_error_is_no_reason_to_wait(void **state) {
+TEST(an_error_is_no_reason_to_wait) {
   expect_left(*state, OTHER_TYPE, 2, 1, 0, "WRONGTYPE");
 }
 
-static void nor_is_a_redis_that_is_away(void **state) {
+TEST(nor_is_a_redis_that_is_away) {
   expect_left(*state, AWAY, 2, 1, QUESTION_MS, "is not known: ");
 }
 
-static void a_step_can_follow(void **state) {
+TEST(a_step_can_follow) {
   struct agents *agents = *state;
   expect_left(agents, STEP_FOLLOWS, 0, 1, 0, ALIVE);
 }
 
-static void the_set_may_be_at_another_node(void **state) {
+TEST(the_set_may_be_at_another_node) {
   struct agents *agents = *state;
   expect_left(agents, IN_CLUSTER, 2, 2, 0, ALIVE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_that_is_alive_is_waited_for),
-      cmocka_unit_test(one_that_is_not_there_is_not),
-      cmocka_unit_test(an_error_is_no_reason_to_wait),
-      cmocka_unit_test(nor_is_a_redis_that_is_away),
-      cmocka_unit_test(a_step_can_follow),
-      cmocka_unit_test(the_set_may_be_at_another_node),
-  };
-  return cmocka_run_group_tests_name("run alive", tests, start_all, stop_all);
-}
+TEST_GROUP(start_all, stop_all)

@@ -1,18 +1,11 @@
 /* A process that is always a new one, in a new session, is ended too: at the deadline, and at
    shutdown. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* How long a runaway is watched for another step; it takes one in well under a millisecond. */
 enum { WATCH_MS = 500 };
@@ -45,7 +38,7 @@ static void expect_ended(const char *path) {
   assert_false(wait_until(has_grown, &(struct trace){path, now.st_size}, WATCH_MS));
 }
 
-static void at_the_deadline(void **state) {
+TEST(at_the_deadline, setup, job_teardown) {
   struct job *job = *state;
   const char *path = job_path(job, "trace");
   cJSON *step =
@@ -55,7 +48,7 @@ static void at_the_deadline(void **state) {
   expect_ended(path);
 }
 
-static void at_shutdown(void **state) {
+TEST(at_shutdown, setup, job_teardown) {
   struct job *job = *state;
   const char *path = job_path(job, "trace");
   const char *script =
@@ -64,12 +57,4 @@ static void at_shutdown(void **state) {
   assert_true(wait_until(has_grown, &(struct trace){path, 0}, WAIT_BOUND_MS));
   job_shut_down(job);
   expect_ended(path);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(at_the_deadline, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(at_shutdown, setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("runaway", tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* Sentinels know where the master is, also after a failover. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/redis_sentinel.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"
 
@@ -71,7 +62,7 @@ static void expect_hello(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
-static void the_master_is_found(void **state) {
+TEST(the_master_is_found, set_up, tear_down) {
   struct scene *scene = *state;
   static const char *const masters[] = {REDIS_SENTINEL_MASTER, REDIS_SENTINEL_MASTER "/",
                                         REDIS_SENTINEL_MASTER "/3"};
@@ -84,7 +75,7 @@ static void the_master_is_found(void **state) {
 }
 
 /* The first one is not there, the second is no sentinel. */
-static void the_next_sentinel_is_asked(void **state) {
+TEST(the_next_sentinel_is_asked, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   start(scene,
@@ -95,7 +86,7 @@ static void the_next_sentinel_is_asked(void **state) {
   job_shut_down(job);
 }
 
-static void a_frozen_sentinel_is_passed_over(void **state) {
+TEST(a_frozen_sentinel_is_passed_over, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   struct redis_server *frozen = redis_sentinel_start(scene->master, 0, NULL);
@@ -106,7 +97,7 @@ static void a_frozen_sentinel_is_passed_over(void **state) {
   redis_server_stop(frozen);
 }
 
-static void a_master_that_nobody_knows_is_said(void **state) {
+TEST(a_master_that_nobody_knows_is_said, set_up, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   start(scene, job_format(job, "127.0.0.1:%d,", redis_server_free_port()), "pipelines");
@@ -117,7 +108,7 @@ static void a_master_that_nobody_knows_is_said(void **state) {
     job_fail(job, "exit code %d, or no word of the master", code);
 }
 
-static void a_sentinel_may_want_the_password(void **state) {
+TEST(a_sentinel_may_want_the_password, set_up_master, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   freeReplyObject(redisCommand(job->redis, "CONFIG SET requirepass %s", PASSWORD));
@@ -129,7 +120,7 @@ static void a_sentinel_may_want_the_password(void **state) {
 }
 
 /* The sentinel names it, but it is not yet promoted: a write would be refused. */
-static void a_replica_is_waited_for(void **state) {
+TEST(a_replica_is_waited_for, set_up_master, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   struct redis_server *other = redis_server_start(NULL);
@@ -144,7 +135,7 @@ static void a_replica_is_waited_for(void **state) {
   redis_server_stop(other);
 }
 
-static void after_a_failover_the_new_master_gets_it_all(void **state) {
+TEST(after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
   struct scene *scene = *state;
   struct job *job = scene->job;
   const char *gate = job_path(job, "gate");
@@ -174,18 +165,4 @@ static void after_a_failover_the_new_master_gets_it_all(void **state) {
   job_expect_result(job, result, 0, NULL, expected);
   expect_hello(job);
   job_shut_down(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_master_is_found, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_next_sentinel_is_asked, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_frozen_sentinel_is_passed_over, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_master_that_nobody_knows_is_said, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_sentinel_may_want_the_password, set_up_master, tear_down),
-      cmocka_unit_test_setup_teardown(a_replica_is_waited_for, set_up_master, tear_down),
-      cmocka_unit_test_setup_teardown(after_a_failover_the_new_master_gets_it_all, set_up_pair,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests_name("sentinel", tests, NULL, NULL);
 }

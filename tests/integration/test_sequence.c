@@ -1,19 +1,11 @@
 /* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 static int number(const cJSON *object, const char *field) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
@@ -43,7 +35,7 @@ static void expect_all(struct job *job, const cJSON *step, const cJSON *result, 
   assert_int_equal(number(result, "eventCount"), count);
 }
 
-static void both_streams_share_the_numbers(void **state) {
+TEST(both_streams_share_the_numbers, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step =
       job_script(job, "for i in $(seq 1 500); do echo \"$i\"; echo \"$i\" >&2; done; printf end");
@@ -52,7 +44,7 @@ static void both_streams_share_the_numbers(void **state) {
   assert_non_null(strstr(events_lines(job, step, "stderr"), "499\n500\n"));
 }
 
-static void each_step_counts_from_one(void **state) {
+TEST(each_step_counts_from_one, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *first = job_step(job, "seq", "10", NULL);
   const cJSON *silent = job_step(job, "true", NULL);
@@ -68,14 +60,14 @@ static void each_step_counts_from_one(void **state) {
   expect_all(job, unknown, job_result(job), 2);
 }
 
-static void a_step_that_is_ended_is_counted_too(void **state) {
+TEST(a_step_that_is_ended_is_counted_too, job_setup, job_teardown) {
   struct job *job = *state;
   cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_unique_sleep(job, 600)));
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   expect_all(job, step, job_run(job, step), 3);
 }
 
-static void every_piece_of_a_line_has_a_number(void **state) {
+TEST(every_piece_of_a_line_has_a_number, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "head -c 600000 /dev/zero | tr '\\0' x");
   const cJSON *result = job_run(job, step);
@@ -90,7 +82,7 @@ static bool is_there(void *path) {
 
 /* Redis does not answer, the agent holds little, and so it stops reading while the command prints
    on both streams. */
-static void a_pause_loses_no_number(void **state) {
+TEST(a_pause_loses_no_number, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   const char *gate = job_path(job, "gate");
@@ -110,7 +102,7 @@ static void a_pause_loses_no_number(void **state) {
   expect_all(job, step, job_result(job), 1 + 2 * 2001 + 1);
 }
 
-static void what_was_trimmed_shows_as_a_gap(void **state) {
+TEST(what_was_trimmed_shows_as_a_gap, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--events-maxlen", "500", NULL);
   const cJSON *step = job_step(job, "seq", "5000", NULL);
@@ -123,7 +115,7 @@ static void what_was_trimmed_shows_as_a_gap(void **state) {
   expect_from(job, step, result, first);
 }
 
-static void a_refused_step_has_no_events(void **state) {
+TEST(a_refused_step_has_no_events, job_setup, job_teardown) {
   struct job *job = *state;
   cJSON *step = job_step(job, "true", NULL);
   cJSON_AddNumberToObject(step, "timeoutSeconds", 0);
@@ -131,18 +123,4 @@ static void a_refused_step_has_no_events(void **state) {
   job_push_text(job, "{", 1);
   assert_int_equal(number(job_result(job), "eventCount"), 0);
   assert_string_equal(events_raw(job), "");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(both_streams_share_the_numbers, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(each_step_counts_from_one, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_that_is_ended_is_counted_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(every_piece_of_a_line_has_a_number, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_pause_loses_no_number, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(what_was_trimmed_shows_as_a_gap, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_refused_step_has_no_events, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("sequence", tests, NULL, NULL);
 }

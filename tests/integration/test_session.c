@@ -4,23 +4,16 @@
  * has changed.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 
 #include "tests/support/agent_process.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Longer than any step of the session. */
 #define RESULT_SECONDS 60
@@ -192,7 +185,7 @@ static void expect_last_events(struct client *self, const char *kind, const char
   freeReplyObject(entries);
 }
 
-static void a_bug_is_found_and_mended(void **state) {
+TEST(a_bug_is_found_and_mended, set_up, tear_down) {
   struct client *self = *state;
   make_repository(self);
   (void)good(self, command("git", (const char *const[]){"clone", "-q", "../origin", "."}, 4));
@@ -207,11 +200,4 @@ static void a_bug_is_found_and_mended(void **state) {
   freeReplyObject(ask(self, "LPUSH sandbox:session:in %s",
                       "{\"schemaVersion\":1,\"stepId\":\"s\",\"kind\":\"shutdown\"}"));
   assert_int_equal(agent_process_wait(self->agent, WAIT_BOUND_MS), 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_bug_is_found_and_mended, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* SIGTERM and SIGINT: the running tree ends, the server hears of it, the agent leaves in time. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { AT_ONCE_MS = 2000, IN_TIME_MS = 8000 };
 
@@ -55,21 +48,21 @@ static const cJSON *start_willing(struct job *job, const char *sleep) {
   return step;
 }
 
-static void sigterm_while_idle(void **state) {
+TEST(sigterm_while_idle, job_setup, job_teardown) {
   struct job *job = *state;
   make_idle(job);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
 }
 
-static void sigint_while_idle(void **state) {
+TEST(sigint_while_idle, job_setup, job_teardown) {
   struct job *job = *state;
   make_idle(job);
   send_signal(job, SIGINT);
   expect_exit(job, 130, AT_ONCE_MS);
 }
 
-static void a_willing_step_is_cancelled_soon(void **state) {
+TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
@@ -83,7 +76,7 @@ static void a_willing_step_is_cancelled_soon(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-static void a_stubborn_step_is_cancelled_in_time(void **state) {
+TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   start_stubborn(job, sleep);
@@ -93,7 +86,7 @@ static void a_stubborn_step_is_cancelled_in_time(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-static void a_stubborn_step_at_sigint(void **state) {
+TEST(a_stubborn_step_at_sigint, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   start_stubborn(job, sleep);
@@ -103,7 +96,7 @@ static void a_stubborn_step_at_sigint(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-static void last_words_are_sent(void **state) {
+TEST(last_words_are_sent, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step =
       job_script(job, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done");
@@ -122,7 +115,7 @@ static long long length_of(struct job *job, const char *list) {
   return length;
 }
 
-static void no_more_steps_are_taken(void **state) {
+TEST(no_more_steps_are_taken, job_setup, job_teardown) {
   struct job *job = *state;
   start_willing(job, job_unique_sleep(job, 60));
   job_push(job, job_step(job, "echo", "never", NULL));
@@ -134,7 +127,7 @@ static void no_more_steps_are_taken(void **state) {
   assert_int_equal(length_of(job, "results"), 0);
 }
 
-static void the_background_ends_too(void **state) {
+TEST(the_background_ends_too, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
@@ -144,7 +137,7 @@ static void the_background_ends_too(void **state) {
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
-static void a_second_signal_ends_it_at_once(void **state) {
+TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
   struct job *job = *state;
   start_stubborn(job, job_unique_sleep(job, 60));
   send_signal(job, SIGTERM);
@@ -156,7 +149,7 @@ static void a_second_signal_ends_it_at_once(void **state) {
     job_fail(job, "exit code %d", code);
 }
 
-static void without_redis_an_idle_agent_leaves_at_once(void **state) {
+TEST(without_redis_an_idle_agent_leaves_at_once, job_setup, job_teardown) {
   struct job *job = *state;
   make_idle(job);
   redis_server_kill(job->server);
@@ -164,7 +157,7 @@ static void without_redis_an_idle_agent_leaves_at_once(void **state) {
   expect_exit(job, 143, AT_ONCE_MS);
 }
 
-static void without_redis_nobody_waits_for_it(void **state) {
+TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   start_willing(job, sleep);
@@ -175,7 +168,7 @@ static void without_redis_nobody_waits_for_it(void **state) {
 }
 
 /* A connection that was cut a moment ago is no reason to lose the answer. */
-static void a_cut_connection_is_waited_for(void **state) {
+TEST(a_cut_connection_is_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
@@ -193,7 +186,7 @@ static bool holds_all_it_may(void *context) {
 }
 
 /* Its output has nowhere to go, so that it could not end by itself. */
-static void without_redis_a_waiting_command_is_ended(void **state) {
+TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
   struct job *job = *state;
   const char *words = job_format(job, "%s", job_unique_sleep(job, 1));
   const cJSON *step = job_step(job, "yes", words, NULL);
@@ -206,7 +199,7 @@ static void without_redis_a_waiting_command_is_ended(void **state) {
   assert_int_equal(proc_find(job_format(job, "yes %s", words)), 0);
 }
 
-static void a_redis_that_does_not_answer_is_not_waited_for(void **state) {
+TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   start_stubborn(job, sleep);
@@ -216,7 +209,7 @@ static void a_redis_that_does_not_answer_is_not_waited_for(void **state) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-static void a_redis_that_answers_late_hears_the_end(void **state) {
+TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
@@ -232,7 +225,7 @@ static void a_redis_that_answers_late_hears_the_end(void **state) {
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
-static void a_redis_that_dies_on_the_way_is_not_waited_for(void **state) {
+TEST(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
   start_willing(job, job_unique_sleep(job, 60));
   redis_server_freeze(job->server);
@@ -255,41 +248,11 @@ static bool takes_sigterm(void *context) {
   return (taken >> (SIGTERM - 1) & 1) != 0;
 }
 
-static void sigterm_during_the_first_connection(void **state) {
+TEST(sigterm_during_the_first_connection, job_setup_server, job_teardown) {
   struct job *job = *state;
   redis_server_freeze(job->server);
   job_start_agent(job, NULL);
   assert_true(wait_until(takes_sigterm, job, WAIT_BOUND_MS));
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(sigterm_while_idle, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(sigint_while_idle, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_willing_step_is_cancelled_soon, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_stubborn_step_is_cancelled_in_time, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_stubborn_step_at_sigint, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(last_words_are_sent, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(no_more_steps_are_taken, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_background_ends_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_second_signal_ends_it_at_once, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(without_redis_an_idle_agent_leaves_at_once, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(without_redis_nobody_waits_for_it, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_cut_connection_is_waited_for, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(without_redis_a_waiting_command_is_ended, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_redis_that_does_not_answer_is_not_waited_for, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_redis_that_answers_late_hears_the_end, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(sigterm_during_the_first_connection, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 /* One step's way through: its events, their order, its result, and how it may be written. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
-static void echo_says_hello(void **state) {
+TEST(echo_says_hello, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "echo", "hello", NULL);
   const cJSON *result = job_run(job, step);
@@ -32,7 +24,7 @@ static void echo_says_hello(void **state) {
   }
 }
 
-static void every_event_is_there_before_the_result(void **state) {
+TEST(every_event_is_there_before_the_result, job_setup, job_teardown) {
   struct job *job = *state;
   for (int round = 1; round <= 20; round++) {
     const cJSON *step = job_step(job, "seq", "173", NULL);
@@ -43,7 +35,7 @@ static void every_event_is_there_before_the_result(void **state) {
   }
 }
 
-static void timestamps_do_not_go_back(void **state) {
+TEST(timestamps_do_not_go_back, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "seq 100; sleep 0.2; seq 100 >&2");
   job_run(job, step);
@@ -57,7 +49,7 @@ static void timestamps_do_not_go_back(void **state) {
   }
 }
 
-static void a_failed_step_is_completed_too(void **state) {
+TEST(a_failed_step_is_completed_too, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_script(job, "echo why >&2; exit 7");
   job_expect_result(job, job_run(job, step), 7, "why", NULL);
@@ -65,7 +57,7 @@ static void a_failed_step_is_completed_too(void **state) {
   assert_string_equal(events_lines(job, step, "stderr"), "why\n");
 }
 
-static void duration_is_in_seconds(void **state) {
+TEST(duration_is_in_seconds, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *result = job_run(job, job_step(job, "sleep", "0.5", NULL));
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
@@ -73,7 +65,7 @@ static void duration_is_in_seconds(void **state) {
     job_fail(job, "half a second took %g", seconds);
 }
 
-static void steps_run_in_the_order_of_their_push(void **state) {
+TEST(steps_run_in_the_order_of_their_push, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *steps[20];
   for (int i = 0; i < 20; i++)
@@ -86,7 +78,7 @@ static void steps_run_in_the_order_of_their_push(void **state) {
 }
 
 /* What a sparing or a newer server may send. */
-static void a_step_needs_little(void **state) {
+TEST(a_step_needs_little, job_setup, job_teardown) {
   struct job *job = *state;
   static const char *const payloads[] = {
       "{\"stepId\":\"s\",\"command\":\"true\"}",
@@ -103,7 +95,7 @@ static void a_step_needs_little(void **state) {
   }
 }
 
-static void a_step_id_comes_back_byte_for_byte(void **state) {
+TEST(a_step_id_comes_back_byte_for_byte, job_setup, job_teardown) {
   struct job *job = *state;
   static const char id[] = "a \"b\" \\c/ \x01\x1f\x7f\t\n é 漢 😀";
   cJSON *step = job_step(job, "echo", "hi", NULL);
@@ -113,36 +105,18 @@ static void a_step_id_comes_back_byte_for_byte(void **state) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
 }
 
-static void the_job_id_is_taken_verbatim(void **state) {
+TEST(the_job_id_is_taken_verbatim, job_setup_server, job_teardown) {
   struct job *job = *state;
   snprintf(job->id, sizeof job->id, "a b:*?[x]%%s{y}");
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
-static void shutdown_leaves_nothing_undone(void **state) {
+TEST(shutdown_leaves_nothing_undone, job_setup, job_teardown) {
   struct job *job = *state;
   job_push(job, job_step(job, "echo", "first", NULL));
   job_push(job, job_step(job, "echo", "second", NULL));
   job_shut_down(job);
   job_expect_result(job, job_result(job), 0, NULL, "first\n");
   job_expect_result(job, job_result(job), 0, NULL, "second\n");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(echo_says_hello, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(every_event_is_there_before_the_result, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(timestamps_do_not_go_back, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_failed_step_is_completed_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(duration_is_in_seconds, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(steps_run_in_the_order_of_their_push, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_needs_little, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_step_id_comes_back_byte_for_byte, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_job_id_is_taken_verbatim, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(shutdown_leaves_nothing_undone, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("step", tests, NULL, NULL);
 }

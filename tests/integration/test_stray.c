@@ -1,19 +1,10 @@
 /* A question that nobody waits for any more is answered nevertheless: the server moves a step that
    no agent was told of. It is found, in its place, and runs once. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 
@@ -80,7 +71,7 @@ static void expect_nothing_left(struct job *job) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-static void what_it_moved_runs_first(void **state) {
+TEST(what_it_moved_runs_first, job_setup_server, job_teardown) {
   struct job *job = *state;
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -95,7 +86,7 @@ static void what_it_moved_runs_first(void **state) {
 }
 
 /* The agent after that one knows which of the two was running. */
-static void nothing_runs_twice_when_the_agent_is_killed(void **state) {
+TEST(nothing_runs_twice_when_the_agent_is_killed, job_setup_server, job_teardown) {
   struct job *job = *state;
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -117,7 +108,7 @@ static void nothing_runs_twice_when_the_agent_is_killed(void **state) {
 }
 
 /* Who is in the way of the one that is to be removed is not removed in its place. */
-static void one_that_is_too_large_may_be_behind_it(void **state) {
+TEST(one_that_is_too_large_may_be_behind_it, job_setup_server, job_teardown) {
   struct job *job = *state;
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -140,7 +131,7 @@ static void one_that_is_too_large_may_be_behind_it(void **state) {
 }
 
 /* It is the older agent's question that gets the first step. */
-static void it_may_be_that_of_an_agent_before_this_one(void **state) {
+TEST(it_may_be_that_of_an_agent_before_this_one, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
@@ -162,17 +153,4 @@ static void it_may_be_that_of_an_agent_before_this_one(void **state) {
   job_expect_answer(job, second, -1, INTERRUPTED, NULL);
   expect_ran(job, "first\nsecond\n");
   expect_nothing_left(job);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(what_it_moved_runs_first, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(nothing_runs_twice_when_the_agent_is_killed, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(one_that_is_too_large_may_be_behind_it, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(it_may_be_that_of_an_agent_before_this_one, job_setup_server,
-                                      job_teardown),
-  };
-  return cmocka_run_group_tests_name("stray", tests, NULL, NULL);
 }

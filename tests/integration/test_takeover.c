@@ -1,19 +1,12 @@
 /* Two agents for one job: the younger one has it, the older one leaves and does no more harm. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 #define TAKEN_OVER "another agent has taken over this job"
@@ -35,7 +28,7 @@ static void expect_superseded(struct agent_process *first) {
   agent_process_free(first);
 }
 
-static void an_idle_one_leaves(void **state) {
+TEST(an_idle_one_leaves, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = start_second(job);
@@ -45,7 +38,7 @@ static void an_idle_one_leaves(void **state) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-static void a_running_step_is_killed_and_answered_by_the_other(void **state) {
+TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
@@ -68,7 +61,7 @@ static void a_running_step_is_killed_and_answered_by_the_other(void **state) {
 }
 
 /* It prints without end, so that it always has something on its way. */
-static void no_line_comes_after_the_takeover(void **state) {
+TEST(no_line_comes_after_the_takeover, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push(job, step);
@@ -88,7 +81,7 @@ static void no_line_comes_after_the_takeover(void **state) {
 }
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
-static void one_that_slept_answers_nothing(void **state) {
+TEST(one_that_slept_answers_nothing, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
@@ -119,7 +112,7 @@ static bool waits_for_a_step(void *context) {
 }
 
 /* It has been given the shutdown, and hears of the other one only when it has taken it. */
-static void one_that_is_shut_down_does_not_wait(void **state) {
+TEST(one_that_is_shut_down_does_not_wait, job_setup, job_teardown) {
   struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
@@ -134,7 +127,7 @@ static void one_that_is_shut_down_does_not_wait(void **state) {
 }
 
 /* Whichever of the two has asked for it: it is answered, once. */
-static void steps_go_on_while_there_are_two(void **state) {
+TEST(steps_go_on_while_there_are_two, job_setup, job_teardown) {
   enum { STEPS = 30, AT = 10 };
   struct job *job = *state;
   struct agent_process *first = NULL;
@@ -151,17 +144,4 @@ static void steps_go_on_while_there_are_two(void **state) {
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
   job_expect_keys(job, "committed", "events", NULL);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(an_idle_one_leaves, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_running_step_is_killed_and_answered_by_the_other, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(no_line_comes_after_the_takeover, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(one_that_slept_answers_nothing, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(one_that_is_shut_down_does_not_wait, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(steps_go_on_while_there_are_two, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("takeover", tests, NULL, NULL);
 }

@@ -3,23 +3,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define UNDELIVERED "undelivered result: "
 
@@ -58,7 +50,7 @@ static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   assert_int_equal(job_event_count(result), 1 + OUTPUT / 10 + 1 + 1);
 }
 
-static void at_a_signal_it_is_in_the_log(void **state) {
+TEST(at_a_signal_it_is_in_the_log, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, "--hold-bytes", "100000000", NULL);
   const char *gate = job_path(job, "gate");
@@ -99,7 +91,7 @@ static char *read_slowly(int fd, struct agent_process *agent) {
   return text;
 }
 
-static void a_slow_reader_of_the_log_gets_it_whole(void **state) {
+TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
   struct job *job = *state;
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -137,7 +129,7 @@ static void a_slow_reader_of_the_log_gets_it_whole(void **state) {
 }
 
 /* The one that runs is answered there, in Redis' place. */
-static void what_is_cancelled_is_in_the_log_too(void **state) {
+TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
   struct job *job = *state;
   const cJSON *step =
       job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
@@ -155,7 +147,7 @@ static void what_is_cancelled_is_in_the_log_too(void **state) {
 }
 
 /* The tree ends after Redis is there again: nothing is missing. */
-static void a_redis_that_comes_back_before_the_tree_ends_hears_it(void **state) {
+TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
@@ -179,16 +171,4 @@ static void a_redis_that_comes_back_before_the_tree_ends_hears_it(void **state) 
   assert_null(strstr(agent_process_log(job->agent), UNDELIVERED));
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   job_expect_keys(job, "committed", "events", NULL);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(at_a_signal_it_is_in_the_log, job_setup_server, job_teardown),
-      cmocka_unit_test_setup_teardown(a_slow_reader_of_the_log_gets_it_whole, job_setup_server,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_redis_that_comes_back_before_the_tree_ends_hears_it,
-                                      job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("undelivered", tests, NULL, NULL);
 }

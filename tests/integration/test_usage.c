@@ -1,14 +1,7 @@
 /* The command line: what it answers itself, and what it refuses. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/agent_process.h"
+#include "tests/test.h"
 
 enum { BOUND_MS = 5000 };
 
@@ -31,8 +24,7 @@ static void expect_usage_error(const char *const *arguments, const char *const *
   agent_process_free(agent);
 }
 
-static void help_names_every_flag(void **state) {
-  (void)state;
+TEST(help_names_every_flag) {
   static const char *const flags[] = {
       "--redis-url",     "--job-id",         "--verbose", "--idle-cycles",
       "--events-maxlen", "--hold-bytes",     "--key-ttl", "--help",
@@ -47,8 +39,7 @@ static void help_names_every_flag(void **state) {
   agent_process_free(agent);
 }
 
-static void version_names_the_libraries(void **state) {
-  (void)state;
+TEST(version_names_the_libraries) {
   static const char *const names[] = {"hiredis 1.", "libevent 2.1.", "cJSON 1.7.", "PCRE2 10."};
   struct agent_process *agent = run((const char *const[]){"--version", NULL}, NULL, 0);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -58,13 +49,11 @@ static void version_names_the_libraries(void **state) {
   agent_process_free(agent);
 }
 
-static void help_needs_nothing_else(void **state) {
-  (void)state;
+TEST(help_needs_nothing_else) {
   agent_process_free(run((const char *const[]){"--job-id", "j", "--help", NULL}, NULL, 0));
 }
 
-static void what_is_missing_is_named(void **state) {
-  (void)state;
+TEST(what_is_missing_is_named) {
   expect_usage_error((const char *const[]){NULL}, NULL, "--redis-url");
   expect_usage_error((const char *const[]){"--job-id", "j", NULL}, NULL, "--redis-url");
   expect_usage_error((const char *const[]){"--redis-url", "redis://h", NULL}, NULL, "--job-id");
@@ -76,8 +65,7 @@ static void what_is_missing_is_named(void **state) {
                      (const char *const[]){"REDIS_URL=", NULL}, "--redis-url");
 }
 
-static void what_is_unknown_is_named(void **state) {
-  (void)state;
+TEST(what_is_unknown_is_named) {
   expect_usage_error(
       (const char *const[]){"--redis-url", "redis://h", "--job-id", "j", "--jump", NULL}, NULL,
       "--jump");
@@ -86,8 +74,7 @@ static void what_is_unknown_is_named(void **state) {
       "stray");
 }
 
-static void a_number_has_to_be_one(void **state) {
-  (void)state;
+TEST(a_number_has_to_be_one) {
   static const char *const flags[] = {"--idle-cycles", "--events-maxlen", "--hold-bytes",
                                       "--key-ttl"};
   static const char *const values[] = {"", "x", "-1", "1.5", "5x", " 5", "99999999999999999999"};
@@ -99,8 +86,7 @@ static void a_number_has_to_be_one(void **state) {
   }
 }
 
-static void a_url_has_to_be_one(void **state) {
-  (void)state;
+TEST(a_url_has_to_be_one) {
   static const char *const urls[] = {
       "http://h",       "redis://", "redis://h:port",        "redis://h:70000",
       "redis://h/name", "unix://",  "h:1,defaultDatabase=x", "redis+sentinel://h:1"};
@@ -109,25 +95,10 @@ static void a_url_has_to_be_one(void **state) {
                        "redis");
 }
 
-static void a_bad_url_does_not_show_its_password(void **state) {
-  (void)state;
+TEST(a_bad_url_does_not_show_its_password) {
   struct agent_process *agent =
       run((const char *const[]){"--redis-url", "redis://u:s3cret@h:port", "--job-id", "j", NULL},
           NULL, 64);
   assert_null(strstr(agent_process_log(agent), "s3cret"));
   agent_process_free(agent);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(help_names_every_flag),
-      cmocka_unit_test(version_names_the_libraries),
-      cmocka_unit_test(help_needs_nothing_else),
-      cmocka_unit_test(what_is_missing_is_named),
-      cmocka_unit_test(what_is_unknown_is_named),
-      cmocka_unit_test(a_number_has_to_be_one),
-      cmocka_unit_test(a_url_has_to_be_one),
-      cmocka_unit_test(a_bad_url_does_not_show_its_password),
-  };
-  return cmocka_run_group_tests_name("usage", tests, NULL, NULL);
 }

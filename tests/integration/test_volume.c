@@ -1,18 +1,9 @@
 /* More output than fits anywhere: all of it arrives, in order, and the agent stays small. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/follower.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
+#include "tests/test.h"
 
 enum { RSS_MAX_KIB = 8 * 1024, PIECE_MAX = 256 * 1024, ANSWER_MS = 120000 };
 
@@ -98,7 +89,7 @@ static void expect_small(struct job *job) {
     job_fail(job, "%ld KiB were resident", peak);
 }
 
-static void a_million_lines(void **state) {
+TEST(a_million_lines, setup, job_teardown) {
   struct job *job = *state;
   long long count = 1000000;
   job_push(job, job_step(job, "seq", job_format(job, "%lld", count), NULL));
@@ -125,7 +116,7 @@ static void read_both(const struct follower_event *event, void *context) {
   }
 }
 
-static void both_streams_at_once(void **state) {
+TEST(both_streams_at_once, setup, job_teardown) {
   struct job *job = *state;
   job_push(job, job_script(job, "seq 200000 & seq 200000 >&2; wait"));
   struct reader readers[2] = {{.job = job}, {.job = job}};
@@ -138,7 +129,7 @@ static void both_streams_at_once(void **state) {
   expect_small(job);
 }
 
-static void a_gigabyte_without_an_end(void **state) {
+TEST(a_gigabyte_without_an_end, setup, job_teardown) {
   struct job *job = *state;
   bool shipped = agent_process_is_shipped();
   /* 1,080 MB, or the tenth part of it for a program that is slow. */
@@ -162,13 +153,4 @@ static int setup(void **state) {
   job_setup_server(state);
   job_start_agent(*state, "--events-maxlen", "0", NULL);
   return 0;
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_million_lines, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(both_streams_at_once, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_gigabyte_without_an_end, setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("volume", tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 /* Steps are taken while another one runs, so many, in their order, and what is the same twice is
    two steps. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* How many wait in the agent at most, beside the one that runs. */
 enum { MOST = 64 };
@@ -26,7 +18,7 @@ static const cJSON *start_gated(struct job *job, const char *gate) {
   return step;
 }
 
-static void so_many_wait_in_the_agent(void **state) {
+TEST(so_many_wait_in_the_agent, job_setup, job_teardown) {
   enum { STEPS = 100 };
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
@@ -48,7 +40,7 @@ static void so_many_wait_in_the_agent(void **state) {
 }
 
 /* 4 MiB of payloads are as good as 64. */
-static void so_many_bytes_wait_in_the_agent(void **state) {
+TEST(so_many_bytes_wait_in_the_agent, job_setup, job_teardown) {
   enum { STEPS = 36, SIZE = 1 << 20, MOST_BYTES = 32 };
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
@@ -71,7 +63,7 @@ static void so_many_bytes_wait_in_the_agent(void **state) {
   job_shut_down(job);
 }
 
-static void the_same_payload_again_is_another_step(void **state) {
+TEST(the_same_payload_again_is_another_step, job_setup, job_teardown) {
   enum { TIMES = 5 };
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
@@ -92,7 +84,7 @@ static void the_same_payload_again_is_another_step(void **state) {
   assert_int_equal(job_length(job, "results"), 0);
 }
 
-static void what_is_refused_keeps_its_place(void **state) {
+TEST(what_is_refused_keeps_its_place, job_setup, job_teardown) {
   struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);
@@ -110,7 +102,7 @@ static void what_is_refused_keeps_its_place(void **state) {
 }
 
 /* The command does not run before Redis knows that it will. */
-static void nothing_runs_before_redis_knows(void **state) {
+TEST(nothing_runs_before_redis_knows, job_setup, job_teardown) {
   struct job *job = *state;
   const char *sleep = job_unique_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
@@ -134,16 +126,4 @@ static void nothing_runs_before_redis_knows(void **state) {
   redisReply *started = job_ask(job, "GET sandbox:%s:started", job->id);
   assert_string_equal(started->str, job_text(step, "stepId"));
   freeReplyObject(started);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(so_many_wait_in_the_agent, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(so_many_bytes_wait_in_the_agent, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(the_same_payload_again_is_another_step, job_setup,
-                                      job_teardown),
-      cmocka_unit_test_setup_teardown(what_is_refused_keeps_its_place, job_setup, job_teardown),
-      cmocka_unit_test_setup_teardown(nothing_runs_before_redis_knows, job_setup, job_teardown),
-  };
-  return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* writeFile: wire/PROTOCOL.md. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/kind_rows.h"
+#include "tests/test.h"
 
 #define WRITE "\"kind\":\"writeFile\",\"path\":"
 
@@ -20,7 +13,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-static void content_arrives_as_it_is(void **state) {
+TEST(content_arrives_as_it_is, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "old", "much longer than the new one");
   static const struct kind_row rows[] = {
@@ -36,7 +29,7 @@ static void content_arrives_as_it_is(void **state) {
   assert_string_equal(kind_rows_content(job, "a/b/c/deep"), "d");
 }
 
-static void what_the_file_was_it_stays(void **state) {
+TEST(what_the_file_was_it_stays, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "script", "old");
   assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
@@ -62,7 +55,7 @@ static void what_the_file_was_it_stays(void **state) {
   assert_true(S_ISLNK(link.st_mode));
 }
 
-static void what_is_no_file_is_refused(void **state) {
+TEST(what_is_no_file_is_refused, job_setup_server, job_teardown) {
   struct job *job = *state;
   assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
@@ -79,7 +72,7 @@ static void what_is_no_file_is_refused(void **state) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-static void ten_mebibytes_are_the_most(void **state) {
+TEST(ten_mebibytes_are_the_most, job_setup_server, job_teardown) {
   struct job *job = *state;
   enum { MOST = 10485760 };
   static const char before[] = WRITE "\"large\",\"content\":\"";
@@ -98,7 +91,7 @@ static void ten_mebibytes_are_the_most(void **state) {
   free(fields);
 }
 
-static void a_nul_is_written(void **state) {
+TEST(a_nul_is_written, job_setup_server, job_teardown) {
   struct job *job = *state;
   static const struct kind_row row = {WRITE "\"nul\",\"content\":\"a\\u0000b\"", 0, NULL, NULL};
   job_start_agent(job, NULL);
@@ -110,15 +103,4 @@ static void a_nul_is_written(void **state) {
   struct stat nul;
   assert_int_equal(stat(kind_rows_path(job, "nul"), &nul), 0);
   assert_int_equal(nul.st_size, 3);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, job_teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(content_arrives_as_it_is),   TEST(what_the_file_was_it_stays),
-      TEST(what_is_no_file_is_refused), TEST(ten_mebibytes_are_the_most),
-      TEST(a_nul_is_written),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

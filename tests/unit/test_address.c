@@ -1,16 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/address.h"
+#include "tests/test.h"
 
 /* What connection strings may hold is in test_url.c. */
-static void no_more_than_its_bytes_are_read(void **state) {
-  (void)state;
+TEST(no_more_than_its_bytes_are_read) {
   struct redis_address address;
   struct error error;
   assert_int_equal(redis_address_parse(&address, "host:12,next:3", 7, 1, &error), 0);
@@ -25,8 +17,7 @@ static void no_more_than_its_bytes_are_read(void **state) {
   redis_address_release(&address);
 }
 
-static void a_redirection_names_a_node(void **state) {
-  (void)state;
+TEST(a_redirection_names_a_node) {
   static const struct {
     const char *text;
     const char *host;
@@ -46,8 +37,7 @@ static void a_redirection_names_a_node(void **state) {
   }
 }
 
-static void a_redirection_may_be_of_no_use(void **state) {
-  (void)state;
+TEST(a_redirection_may_be_of_no_use) {
   static const char *const texts[] = {"",        ":",     "h",     "h:",    "h:0",
                                       "h:65536", "h:x",   "h:1 ",  "h :1",  "h:-1",
                                       "?:6379",  "a,b:1", "h\n:1", "a@b:1", "h:123456789012"};
@@ -60,21 +50,10 @@ static void a_redirection_may_be_of_no_use(void **state) {
   assert_int_equal(redis_address_parse_redirect(&address, ":6379", NULL), -1);
 }
 
-static void a_name_for_people(void **state) {
-  (void)state;
+TEST(a_name_for_people) {
   char name[32];
   assert_int_equal(redis_address_name("h", 1, name, sizeof name), 3);
   assert_string_equal(name, "h:1");
   assert_int_equal(redis_address_name("::1", 6379, name, sizeof name), 10);
   assert_string_equal(name, "[::1]:6379");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_more_than_its_bytes_are_read),
-      cmocka_unit_test(a_redirection_names_a_node),
-      cmocka_unit_test(a_redirection_may_be_of_no_use),
-      cmocka_unit_test(a_name_for_people),
-  };
-  return cmocka_run_group_tests_name("address", tests, NULL, NULL);
 }

@@ -2,15 +2,8 @@
    one, whole, and what the killed leave behind is gone after the next write. */
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -18,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/atomic_file.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MOST = 10000 };
 
@@ -119,7 +111,7 @@ static void old_file(const struct tree *tree) {
   assert_int_equal(fchmodat(tree->fd, "a/file", 0400, 0), 0);
 }
 
-static void killed_while_it_replaces(void **state) {
+TEST(killed_while_it_replaces, tree_set_up, tree_tear_down) {
   kill_everywhere(*state, "a/file", "a", 'a', old_file);
 }
 
@@ -130,7 +122,7 @@ static void no_file(const struct tree *tree) {
   assert_false(tree_has(tree, "new"));
 }
 
-static void killed_while_it_makes(void **state) {
+TEST(killed_while_it_makes, tree_set_up, tree_tear_down) {
   kill_everywhere(*state, "new/a/file", "new/a", 0, no_file);
 }
 
@@ -140,7 +132,7 @@ static void link_to_file(const struct tree *tree) {
   assert_int_equal(symlinkat("a/file", tree->fd, "link"), 0);
 }
 
-static void killed_while_it_writes_through_a_link(void **state) {
+TEST(killed_while_it_writes_through_a_link, tree_set_up, tree_tear_down) {
   kill_everywhere(*state, "link", "a", 'a', link_to_file);
   struct stat link;
   assert_int_equal(fstatat(((const struct tree *)*state)->fd, "link", &link, AT_SYMLINK_NOFOLLOW),
@@ -149,7 +141,7 @@ static void killed_while_it_writes_through_a_link(void **state) {
 }
 
 /* One more step of the same: what is left behind is itself taken over by one that is killed. */
-static void killed_while_it_clears_up(void **state) {
+TEST(killed_while_it_clears_up, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int temp_file_calls = 0;
   old_file(tree);
@@ -217,7 +209,7 @@ static bool reader_has_seen_it(void *context) {
 
 /* One of them writes without end, is killed when it was seen at work, and another takes its place.
  */
-static void many_at_once(void **state) {
+TEST(many_at_once, tree_set_up, tree_tear_down) {
   struct tree *tree = *state;
   struct shared *shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -244,17 +236,4 @@ static void many_at_once(void **state) {
   munmap(shared, sizeof *shared);
   assert_int_equal(write_letter(tree, "file", 'y'), 0);
   assert_int_equal(tree_count(tree, "."), 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(killed_while_it_replaces),
-      TEST(killed_while_it_makes),
-      TEST(killed_while_it_writes_through_a_link),
-      TEST(killed_while_it_clears_up),
-      TEST(many_at_once),
-  };
-  return cmocka_run_group_tests_name("atomic file kill", tests, NULL, NULL);
 }

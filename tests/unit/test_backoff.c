@@ -1,14 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/client/backoff.h"
+#include "tests/test.h"
 
-static void at_boot_it_gives_up(void **state) {
-  (void)state;
+TEST(at_boot_it_gives_up) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   for (unsigned attempt = 1; attempt < BACKOFF_BOOT_ATTEMPTS; attempt++) {
@@ -22,8 +15,7 @@ static void at_boot_it_gives_up(void **state) {
   assert_true(backoff_is_over(&backoff));
 }
 
-static void unless_it_is_patient(void **state) {
-  (void)state;
+TEST(unless_it_is_patient) {
   struct backoff backoff;
   backoff_init(&backoff, true);
   for (unsigned attempt = 1; attempt <= 100; attempt++) {
@@ -35,8 +27,7 @@ static void unless_it_is_patient(void **state) {
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MAX_MS);
 }
 
-static void later_it_does_not(void **state) {
-  (void)state;
+TEST(later_it_does_not) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   backoff_succeeded(&backoff);
@@ -48,8 +39,7 @@ static void later_it_does_not(void **state) {
   assert_int_equal(backoff.attempts, 0);
 }
 
-static void half_of_a_pause_is_random(void **state) {
-  (void)state;
+TEST(half_of_a_pause_is_random) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   backoff_succeeded(&backoff);
@@ -64,8 +54,7 @@ static void half_of_a_pause_is_random(void **state) {
 }
 
 /* To be connected is not enough: the next one may be lost for the same reason. */
-static void pauses_begin_anew_with_what_works(void **state) {
-  (void)state;
+TEST(pauses_begin_anew_with_what_works) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   backoff_succeeded(&backoff);
@@ -74,15 +63,4 @@ static void pauses_begin_anew_with_what_works(void **state) {
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS);
   backoff_works(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS / 2);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(at_boot_it_gives_up),
-      cmocka_unit_test(unless_it_is_patient),
-      cmocka_unit_test(later_it_does_not),
-      cmocka_unit_test(half_of_a_pause_is_random),
-      cmocka_unit_test(pauses_begin_anew_with_what_works),
-  };
-  return cmocka_run_group_tests_name("retry", tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "agent/engine/batcher.h"
+#include "tests/test.h"
 
-static void nothing_is_due_without_lines(void **state) {
-  (void)state;
+TEST(nothing_is_due_without_lines) {
   struct batcher batcher;
   batcher_init(&batcher, 1000);
   assert_int_equal(batcher_due_in_ms(&batcher, 1000), -1);
@@ -18,8 +11,7 @@ static void nothing_is_due_without_lines(void **state) {
   assert_int_equal(batcher_due_in_ms(&batcher, 999999), -1);
 }
 
-static void the_first_line_leaves_at_once(void **state) {
-  (void)state;
+TEST(the_first_line_leaves_at_once) {
   static const int64_t starts[] = {0, 1, 1000, INT64_C(1700000000000)};
   for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
     struct batcher batcher;
@@ -38,8 +30,7 @@ static struct batcher after_a_line(int64_t now_ms) {
   return batcher;
 }
 
-static void the_oldest_line_waits_100_ms(void **state) {
-  (void)state;
+TEST(the_oldest_line_waits_100_ms) {
   struct batcher batcher = after_a_line(1000);
   batcher_add(&batcher, 1010);
   assert_int_equal(batcher_due_in_ms(&batcher, 1010), 100);
@@ -53,8 +44,7 @@ static void the_oldest_line_waits_100_ms(void **state) {
   assert_int_equal(batcher_due_in_ms(&batcher, 1120), 100);
 }
 
-static void fifty_lines_do_not_wait(void **state) {
-  (void)state;
+TEST(fifty_lines_do_not_wait) {
   struct batcher batcher = after_a_line(1000);
   for (int round = 0; round < 3; round++) {
     for (int i = 1; i < 50; i++) {
@@ -69,8 +59,7 @@ static void fifty_lines_do_not_wait(void **state) {
   }
 }
 
-static void a_line_after_silence_leaves_at_once(void **state) {
-  (void)state;
+TEST(a_line_after_silence_leaves_at_once) {
   static const struct {
     int64_t pause_ms;
     int64_t due_in_ms;
@@ -88,8 +77,7 @@ static void a_line_after_silence_leaves_at_once(void **state) {
 }
 
 /* A flush is no line: silence counts from the last line that was collected. */
-static void silence_counts_from_the_last_line(void **state) {
-  (void)state;
+TEST(silence_counts_from_the_last_line) {
   struct batcher batcher = after_a_line(1000);
   batcher_add(&batcher, 1050);
   batcher_flushed(&batcher); /* at 1150 */
@@ -98,16 +86,4 @@ static void silence_counts_from_the_last_line(void **state) {
   batcher_flushed(&batcher);
   batcher_add(&batcher, 1249);
   assert_int_equal(batcher_due_in_ms(&batcher, 1249), 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_is_due_without_lines),
-      cmocka_unit_test(the_first_line_leaves_at_once),
-      cmocka_unit_test(the_oldest_line_waits_100_ms),
-      cmocka_unit_test(fifty_lines_do_not_wait),
-      cmocka_unit_test(a_line_after_silence_leaves_at_once),
-      cmocka_unit_test(silence_counts_from_the_last_line),
-  };
-  return cmocka_run_group_tests_name("batcher", tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/buffer.h"
+#include "tests/test.h"
 
 static void assert_text(const struct buffer *text, const char *expected) {
   assert_int_equal(text->length, strlen(expected));
   assert_memory_equal(text->bytes, expected, text->length);
 }
 
-static void an_empty_one_has_no_memory(void **state) {
-  (void)state;
+TEST(an_empty_one_has_no_memory) {
   struct buffer text = {0};
   buffer_add(&text, "", 0);
   buffer_add_string(&text, "");
@@ -22,8 +14,7 @@ static void an_empty_one_has_no_memory(void **state) {
   buffer_release(&text);
 }
 
-static void all_that_is_added_follows_in_order(void **state) {
-  (void)state;
+TEST(all_that_is_added_follows_in_order) {
   struct buffer text = {0};
   buffer_add(&text, "abc", 2);
   buffer_add_string(&text, "-");
@@ -35,8 +26,7 @@ static void all_that_is_added_follows_in_order(void **state) {
   assert_int_equal(text.length, 0);
 }
 
-static void it_grows_as_far_as_it_must(void **state) {
-  (void)state;
+TEST(it_grows_as_far_as_it_must) {
   struct buffer text = {0};
   for (int i = 0; i < 100000; i++)
     buffer_add(&text, "0123456789", 10);
@@ -48,13 +38,4 @@ static void it_grows_as_far_as_it_must(void **state) {
   assert_int_equal(text.bytes[999999], '9');
   assert_int_equal(text.bytes[1000000], 'x');
   buffer_release(&text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_empty_one_has_no_memory),
-      cmocka_unit_test(all_that_is_added_follows_in_order),
-      cmocka_unit_test(it_grows_as_far_as_it_must),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/engine/capture.h"
+#include "tests/test.h"
 
 #define HEAD_MAX 1000000
 #define TAIL_MAX 8192
@@ -48,8 +39,7 @@ static void assert_tail(const struct capture *capture, const char *expected, siz
   assert_memory_equal(tail, expected, size);
 }
 
-static void without_output_there_is_nothing(void **state) {
-  (void)state;
+TEST(without_output_there_is_nothing) {
   struct capture capture;
   size_t length = 1;
   capture_init(&capture);
@@ -61,8 +51,7 @@ static void without_output_there_is_nothing(void **state) {
   capture_release(&capture);
 }
 
-static void the_head_is_stdout_and_the_tail_is_both(void **state) {
-  (void)state;
+TEST(the_head_is_stdout_and_the_tail_is_both) {
   struct capture capture;
   capture_init(&capture);
   add(&capture, false, "e1", 2, false);
@@ -80,8 +69,7 @@ static void the_head_is_stdout_and_the_tail_is_both(void **state) {
   capture_release(&capture);
 }
 
-static void only_one_line_end_is_left_out(void **state) {
-  (void)state;
+TEST(only_one_line_end_is_left_out) {
   struct capture capture;
   capture_init(&capture);
   add(&capture, true, "", 0, false);
@@ -92,8 +80,7 @@ static void only_one_line_end_is_left_out(void **state) {
   capture_release(&capture);
 }
 
-static void pieces_of_a_line_are_one_line(void **state) {
-  (void)state;
+TEST(pieces_of_a_line_are_one_line) {
   struct capture capture;
   capture_init(&capture);
   add(&capture, true, "a", 1, true);
@@ -106,8 +93,7 @@ static void pieces_of_a_line_are_one_line(void **state) {
 }
 
 /* Around the bound, the line's own end included; what comes later is not taken either. */
-static void the_head_ends_at_its_bound(void **state) {
-  (void)state;
+TEST(the_head_ends_at_its_bound) {
   for (size_t length = HEAD_MAX - 3; length <= HEAD_MAX + 3; length++) {
     struct capture capture;
     capture_init(&capture);
@@ -125,8 +111,7 @@ static void the_head_ends_at_its_bound(void **state) {
   }
 }
 
-static void the_head_is_cut_between_characters(void **state) {
-  (void)state;
+TEST(the_head_is_cut_between_characters) {
   static const struct {
     const char *text;
     size_t fits; /* that many bytes of it */
@@ -151,8 +136,7 @@ static void the_head_is_cut_between_characters(void **state) {
 }
 
 /* Against all that was added, in one long buffer. */
-static void the_tail_is_the_last_8_kib(void **state) {
-  (void)state;
+TEST(the_tail_is_the_last_8_kib) {
   static const size_t lengths[] = {0,    1,    79,    4095,  8190,  8191,  8192,
                                    8193, 8194, 16383, 16384, 16385, 40000, 262144};
   static char all[1200000];
@@ -176,8 +160,7 @@ static void the_tail_is_the_last_8_kib(void **state) {
   }
 }
 
-static void the_tail_begins_between_characters(void **state) {
-  (void)state;
+TEST(the_tail_begins_between_characters) {
   static const struct {
     const char *text; /* of it `lost` bytes are over the bound */
     size_t lost;
@@ -206,8 +189,7 @@ static void the_tail_begins_between_characters(void **state) {
   }
 }
 
-static void a_tail_that_fits_is_not_cut(void **state) {
-  (void)state;
+TEST(a_tail_that_fits_is_not_cut) {
   struct capture capture;
   capture_init(&capture);
   add(&capture, false, "\x80\x80", 2, true);
@@ -219,8 +201,7 @@ static void a_tail_that_fits_is_not_cut(void **state) {
   capture_release(&capture);
 }
 
-static void content_is_bounded_and_no_tail(void **state) {
-  (void)state;
+TEST(content_is_bounded_and_no_tail) {
   struct capture capture;
   capture_init(&capture);
   size_t length = 0;
@@ -239,20 +220,4 @@ static void content_is_bounded_and_no_tail(void **state) {
   (void)capture_tail(&capture, &length);
   assert_int_equal(length, 0);
   capture_release(&capture);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(without_output_there_is_nothing),
-      cmocka_unit_test(the_head_is_stdout_and_the_tail_is_both),
-      cmocka_unit_test(only_one_line_end_is_left_out),
-      cmocka_unit_test(pieces_of_a_line_are_one_line),
-      cmocka_unit_test(the_head_ends_at_its_bound),
-      cmocka_unit_test(the_head_is_cut_between_characters),
-      cmocka_unit_test(the_tail_is_the_last_8_kib),
-      cmocka_unit_test(the_tail_begins_between_characters),
-      cmocka_unit_test(a_tail_that_fits_is_not_cut),
-      cmocka_unit_test(content_is_bounded_and_no_tail),
-  };
-  return cmocka_run_group_tests_name("transcript", tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/reply_parser.h"
 #include "tests/support/client_owner.h"
+#include "tests/test.h"
 
 static bool three_replies(void *context) {
   return ((const struct client_owner *)context)->replies == 3;
 }
 
-static void replies_come_in_order_however_they_are_cut(void **state) {
+TEST(replies_come_in_order_however_they_are_cut, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   client_owner_start(owner, SIZE_MAX);
@@ -29,7 +21,7 @@ static void replies_come_in_order_however_they_are_cut(void **state) {
   assert_string_equal(owner->text, "one two three ");
 }
 
-static void comes_back_when_closed_in_a_reply(void **state) {
+TEST(comes_back_when_closed_in_a_reply, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
   client_owner_comes_up(owner);
@@ -42,7 +34,7 @@ static void comes_back_when_closed_in_a_reply(void **state) {
   assert_string_equal(owner->text, "one two three ");
 }
 
-static void comes_back_from_what_is_not_the_protocol(void **state) {
+TEST(comes_back_from_what_is_not_the_protocol, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
   client_owner_comes_up(owner);
@@ -50,7 +42,7 @@ static void comes_back_from_what_is_not_the_protocol(void **state) {
   client_owner_comes_back(owner);
 }
 
-static void comes_back_when_an_answer_is_late(void **state) {
+TEST(comes_back_when_an_answer_is_late, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
   client_owner_comes_up(owner);
@@ -63,7 +55,7 @@ static void comes_back_when_an_answer_is_late(void **state) {
   client_owner_comes_back(owner);
 }
 
-static void the_owner_may_drop_it_in_a_reply(void **state) {
+TEST(the_owner_may_drop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->drop_at = "two";
   client_owner_start(owner, SIZE_MAX);
@@ -73,7 +65,7 @@ static void the_owner_may_drop_it_in_a_reply(void **state) {
   assert_string_equal(owner->text, "one two ");
 }
 
-static void the_owner_may_stop_it_in_a_reply(void **state) {
+TEST(the_owner_may_stop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->stop_at = "two";
   client_owner_start(owner, SIZE_MAX);
@@ -95,7 +87,7 @@ static const char *cut_answer(char *out, int length, int missing) {
   return out;
 }
 
-static void a_string_that_is_too_large_is_thrown_away(void **state) {
+TEST(a_string_that_is_too_large_is_thrown_away, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char part[8000];
   client_owner_start(owner, 5000);
@@ -110,7 +102,7 @@ static void a_string_that_is_too_large_is_thrown_away(void **state) {
   assert_string_equal(owner->text + REPLY_PARSER_BEGINNING, " one 1234567890 ");
 }
 
-static void a_large_string_may_be_cut_off(void **state) {
+TEST(a_large_string_may_be_cut_off, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char part[8000];
   client_owner_start(owner, 100000);
@@ -124,7 +116,7 @@ static void a_large_string_may_be_cut_off(void **state) {
   assert_string_equal(owner->text, "one two three ");
 }
 
-static void what_does_not_fit_is_told_and_can_follow(void **state) {
+TEST(what_does_not_fit_is_told_and_can_follow, client_owner_set_up, client_owner_tear_down) {
   static char much[3000000];
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
@@ -156,7 +148,7 @@ static void what_does_not_fit_is_told_and_can_follow(void **state) {
   assert_int_equal(strlen(fake_redis_command(owner->server, 1)), sizeof much - 100);
 }
 
-static void writing_to_a_closed_connection_is_harmless(void **state) {
+TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
@@ -173,7 +165,7 @@ static bool refused_often(void *context) {
   return client_owner_logged(owner, "attempt 6:") > 0;
 }
 
-static void after_the_first_success_it_never_gives_up(void **state) {
+TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->log.least = LOG_DEBUG;
   client_owner_start(owner, SIZE_MAX);
@@ -185,7 +177,7 @@ static void after_the_first_success_it_never_gives_up(void **state) {
   client_owner_comes_back(owner);
 }
 
-static void a_password_that_was_changed_is_told(void **state) {
+TEST(a_password_that_was_changed_is_told, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char password[] = "secret";
   owner->url.password = password;
@@ -196,34 +188,4 @@ static void a_password_that_was_changed_is_told(void **state) {
   fake_redis_close_connection(owner->server);
   client_owner_fails(owner);
   assert_int_equal(owner->down, 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(replies_come_in_order_however_they_are_cut,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(comes_back_when_closed_in_a_reply, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(comes_back_from_what_is_not_the_protocol, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(comes_back_when_an_answer_is_late, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_owner_may_drop_it_in_a_reply, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_owner_may_stop_it_in_a_reply, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_string_that_is_too_large_is_thrown_away,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_large_string_may_be_cut_off, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_does_not_fit_is_told_and_can_follow, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(writing_to_a_closed_connection_is_harmless,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(after_the_first_success_it_never_gives_up,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_password_that_was_changed_is_told, client_owner_set_up,
-                                      client_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

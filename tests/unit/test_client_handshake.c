@@ -1,17 +1,11 @@
 /* How a link comes up: its login, and what it does when that fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/client/backoff.h"
 #include "tests/support/client_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
-static void logs_in_with_a_name_only(void **state) {
+TEST(logs_in_with_a_name_only, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_start(owner, SIZE_MAX);
   client_owner_comes_up(owner);
@@ -19,7 +13,7 @@ static void logs_in_with_a_name_only(void **state) {
   assert_int_equal(fake_redis_commands(owner->server), 1);
 }
 
-static void logs_in_with_all_that_the_url_has(void **state) {
+TEST(logs_in_with_all_that_the_url_has, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char user[] = "me";
   char password[] = "se cret";
@@ -34,7 +28,7 @@ static void logs_in_with_all_that_the_url_has(void **state) {
 }
 
 /* A server that does not know AUTH (renamed, say) repeats its arguments. */
-static void a_password_that_the_server_repeats_is_not_told(void **state) {
+TEST(a_password_that_the_server_repeats_is_not_told, client_owner_set_up, client_owner_tear_down) {
   static const char *const answers[] = {
       "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n",
       "-ERR what is this hunter2 of me\r\n", "-WRONGPASS 'hunter2' is wrong\r\n"};
@@ -56,7 +50,7 @@ static void a_password_that_the_server_repeats_is_not_told(void **state) {
   }
 }
 
-static void is_up_only_behind_the_last_answer(void **state) {
+TEST(is_up_only_behind_the_last_answer, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char password[] = "secret";
   owner->url.password = password;
@@ -76,7 +70,7 @@ static void is_up_only_behind_the_last_answer(void **state) {
   client_owner_comes_up(owner);
 }
 
-static void a_login_may_be_more_than_the_socket_takes(void **state) {
+TEST(a_login_may_be_more_than_the_socket_takes, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   enum { LONG = 2000000 };
   static char password[LONG + 1];
@@ -88,7 +82,7 @@ static void a_login_may_be_more_than_the_socket_takes(void **state) {
   assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
 
-static void finds_a_server_by_address_and_by_name(void **state) {
+TEST(finds_a_server_by_address_and_by_name, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   fake_redis_free(owner->server);
   owner->server = fake_redis_new(owner->loop.base, true);
@@ -103,7 +97,7 @@ static void finds_a_server_by_address_and_by_name(void **state) {
   client_owner_comes_up(owner);
 }
 
-static void a_refused_login_is_not_tried_again(void **state) {
+TEST(a_refused_login_is_not_tried_again, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   char password[] = "secret";
   owner->url.password = password;
@@ -116,7 +110,7 @@ static void a_refused_login_is_not_tried_again(void **state) {
   assert_null(strstr(owner->error, "secret"));
 }
 
-static void a_refused_database_is_not_tried_again(void **state) {
+TEST(a_refused_database_is_not_tried_again, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->url.database = 99;
   owner->handshake_answers[1] = "-ERR DB index is out of range\r\n";
@@ -125,7 +119,7 @@ static void a_refused_database_is_not_tried_again(void **state) {
   assert_non_null(strstr(owner->error, "SELECT: ERR DB index"));
 }
 
-static void a_missing_password_is_told(void **state) {
+TEST(a_missing_password_is_told, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = "-NOAUTH Authentication required.\r\n";
   client_owner_start(owner, SIZE_MAX);
@@ -133,7 +127,7 @@ static void a_missing_password_is_told(void **state) {
   assert_non_null(strstr(owner->error, "NOAUTH"));
 }
 
-static void protected_mode_is_told(void **state) {
+TEST(protected_mode_is_told, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = "-DENIED Redis is running in protected mode\r\n";
   client_owner_start(owner, SIZE_MAX);
@@ -141,7 +135,7 @@ static void protected_mode_is_told(void **state) {
   assert_non_null(strstr(owner->error, "DENIED"));
 }
 
-static void a_name_is_a_courtesy(void **state) {
+TEST(a_name_is_a_courtesy, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
   client_owner_start(owner, SIZE_MAX);
@@ -154,7 +148,7 @@ static void a_name_is_a_courtesy(void **state) {
   client_owner_comes_up(owner);
 }
 
-static void what_passes_is_tried_again(void **state) {
+TEST(what_passes_is_tried_again, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
   client_owner_start(owner, SIZE_MAX);
@@ -163,7 +157,7 @@ static void what_passes_is_tried_again(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-static void a_login_lost_on_the_way_is_tried_again(void **state) {
+TEST(a_login_lost_on_the_way_is_tried_again, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, SIZE_MAX);
@@ -175,7 +169,7 @@ static void a_login_lost_on_the_way_is_tried_again(void **state) {
   assert_int_equal(owner->down, 0); /* it was never up */
 }
 
-static void gives_up_at_boot(void **state) {
+TEST(gives_up_at_boot, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   fake_redis_refuse(owner->server);
   int64_t start_ms = wait_now_ms();
@@ -187,47 +181,11 @@ static void gives_up_at_boot(void **state) {
   assert_non_null(strstr(owner->error, "No such file or directory"));
 }
 
-static void waits_for_a_server_that_starts_late(void **state) {
+TEST(waits_for_a_server_that_starts_late, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   fake_redis_refuse(owner->server);
   client_owner_start(owner, SIZE_MAX);
   loop_settle(&owner->loop);
   fake_redis_accept(owner->server);
   client_owner_comes_up(owner);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(logs_in_with_a_name_only, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(logs_in_with_all_that_the_url_has, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_password_that_the_server_repeats_is_not_told,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(is_up_only_behind_the_last_answer, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_login_may_be_more_than_the_socket_takes,
-                                      client_owner_set_up, client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(finds_a_server_by_address_and_by_name, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_refused_login_is_not_tried_again, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_refused_database_is_not_tried_again, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_missing_password_is_told, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(protected_mode_is_told, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_name_is_a_courtesy, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_passes_is_tried_again, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_login_lost_on_the_way_is_tried_again, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(gives_up_at_boot, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(waits_for_a_server_that_starts_late, client_owner_set_up,
-                                      client_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("link_login", tests, NULL, NULL);
 }

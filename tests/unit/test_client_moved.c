@@ -1,18 +1,10 @@
 /* A link whose server says that it is another one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/client/backoff.h"
 #include "agent/doors/redis/net/endpoint.h"
 #include "tests/support/client_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* The owner's own server and another node. */
 struct scene {
@@ -57,7 +49,7 @@ static void comes_up_again(struct scene *scene) {
   assert_int_equal(scene->owner->failed, 0);
 }
 
-static void a_login_is_sent_on(void **state) {
+TEST(a_login_is_sent_on, set_up, tear_down) {
   struct scene *scene = *state;
   scene->owner->handshake_answers[0] = scene->moved_answer;
   int64_t start_ms = wait_now_ms();
@@ -68,7 +60,7 @@ static void a_login_is_sent_on(void **state) {
   assert_int_equal(scene->owner->down, 0); /* it was never up */
 }
 
-static void an_answer_leads_on(void **state) {
+TEST(an_answer_leads_on, set_up, tear_down) {
   struct scene *scene = *state;
   client_owner_start(scene->owner, SIZE_MAX);
   client_owner_comes_up(scene->owner);
@@ -81,7 +73,7 @@ static void an_answer_leads_on(void **state) {
   assert_int_equal(scene->owner->down, 1);
 }
 
-static void a_node_that_is_not_there_leads_back(void **state) {
+TEST(a_node_that_is_not_there_leads_back, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->other);
   client_owner_start(scene->owner, SIZE_MAX);
@@ -92,7 +84,7 @@ static void a_node_that_is_not_there_leads_back(void **state) {
 }
 
 /* Each names the other: that ends in a pause, and in going on. */
-static void a_circle_is_left_after_a_pause(void **state) {
+TEST(a_circle_is_left_after_a_pause, set_up, tear_down) {
   struct scene *scene = *state;
   client_owner_start(scene->owner, SIZE_MAX);
   client_owner_comes_up(scene->owner);
@@ -108,7 +100,7 @@ static void a_circle_is_left_after_a_pause(void **state) {
   expect_connections(scene, 2, ENDPOINT_REDIRECTS_MAX);
 }
 
-static void what_passes_is_asked_again_after_a_pause(void **state) {
+TEST(what_passes_is_asked_again_after_a_pause, set_up, tear_down) {
   static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
                                       "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
   struct scene *scene = *state;
@@ -122,7 +114,7 @@ static void what_passes_is_asked_again_after_a_pause(void **state) {
   }
 }
 
-static void what_does_not_pass_is_left_alone(void **state) {
+TEST(what_does_not_pass_is_left_alone, set_up, tear_down) {
   struct scene *scene = *state;
   client_owner_start(scene->owner, SIZE_MAX);
   client_owner_comes_up(scene->owner);
@@ -132,25 +124,11 @@ static void what_does_not_pass_is_left_alone(void **state) {
   assert_int_equal(scene->owner->down, 0);
 }
 
-static void keys_in_several_slots_are_told_with_advice(void **state) {
+TEST(keys_in_several_slots_are_told_with_advice, set_up, tear_down) {
   struct scene *scene = *state;
   scene->owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
   client_owner_start(scene->owner, SIZE_MAX);
   client_owner_fails(scene->owner);
   assert_non_null(strstr(scene->owner->error, "put the job id in braces, like {pipe-42}"));
   expect_connections(scene, 1, 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_login_is_sent_on, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_answer_leads_on, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_node_that_is_not_there_leads_back, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_circle_is_left_after_a_pause, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_passes_is_asked_again_after_a_pause, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_does_not_pass_is_left_alone, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(keys_in_several_slots_are_told_with_advice, set_up,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests_name("link_moved", tests, NULL, NULL);
 }

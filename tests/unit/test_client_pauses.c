@@ -1,16 +1,11 @@
 /* How long a link stays away before it comes back, and what it says about it; what it takes for the
    time is the test's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/client/backoff.h"
 #include "base/clock.h"
 #include "tests/support/client_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 static int64_t ahead_ms;
 
@@ -58,7 +53,7 @@ static void is_refused(struct client_owner *owner, const char *text) {
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
-static void they_double_until_the_link_works(void **state) {
+TEST(they_double_until_the_link_works, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
@@ -69,7 +64,7 @@ static void they_double_until_the_link_works(void **state) {
 }
 
 /* That it is logged in is no news, as long as nothing it asks for is done. */
-static void the_same_trouble_is_told_once(void **state) {
+TEST(the_same_trouble_is_told_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 3; times++)
@@ -83,7 +78,7 @@ static void the_same_trouble_is_told_once(void **state) {
   assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
 }
 
-static void it_is_over_when_the_link_works(void **state) {
+TEST(it_is_over_when_the_link_works, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   client_works(owner->client);
@@ -101,7 +96,7 @@ static void it_is_over_when_the_link_works(void **state) {
   assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
 }
 
-static void an_error_that_lasts_is_told_once(void **state) {
+TEST(an_error_that_lasts_is_told_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 4; times++) {
@@ -116,7 +111,7 @@ static void an_error_that_lasts_is_told_once(void **state) {
 }
 
 /* Over and there again: a minute has to lie between two that are told. */
-static void an_error_that_comes_and_goes_is_told_every_minute(void **state) {
+TEST(an_error_that_comes_and_goes_is_told_every_minute, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 3; times++) {
@@ -130,20 +125,4 @@ static void an_error_that_comes_and_goes_is_told_every_minute(void **state) {
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
   assert_int_equal(client_owner_logged(owner, "again after"), 2);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(they_double_until_the_link_works, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_same_trouble_is_told_once, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(it_is_over_when_the_link_works, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(an_error_that_lasts_is_told_once, client_owner_set_up,
-                                      client_owner_tear_down),
-      cmocka_unit_test_setup_teardown(an_error_that_comes_and_goes_is_told_every_minute,
-                                      client_owner_set_up, client_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("link_pauses", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* A connection that is made before it is needed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/client_owner.h"
+#include "tests/test.h"
 
 static void prepare(struct client_owner *owner) {
   client_owner_make(owner, 1000);
@@ -42,7 +36,7 @@ static void says_nothing(struct client_owner *owner) {
   assert_int_equal(client_owner_logged(owner, "test"), 0);
 }
 
-static void what_is_prepared_is_up_at_once(void **state) {
+TEST(what_is_prepared_is_up_at_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   assert_true(client_start(owner->client));
@@ -54,7 +48,7 @@ static void what_is_prepared_is_up_at_once(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-static void what_is_up_comes_back_as_ever(void **state) {
+TEST(what_is_up_comes_back_as_ever, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   assert_true(client_start(owner->client));
@@ -62,7 +56,7 @@ static void what_is_up_comes_back_as_ever(void **state) {
   client_owner_comes_back(owner);
 }
 
-static void what_is_not_ready_yet_goes_on(void **state) {
+TEST(what_is_not_ready_yet_goes_on, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   prepare(owner);
   starts_anew(owner, 1);
@@ -70,7 +64,7 @@ static void what_is_not_ready_yet_goes_on(void **state) {
 }
 
 /* Where a login of another link is tried again, for one. */
-static void again_is_the_same(void **state) {
+TEST(again_is_the_same, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   prepare(owner);
   client_prepare(owner->client);
@@ -85,7 +79,7 @@ static void again_is_the_same(void **state) {
   assert_true(client_is_ready(owner->client));
 }
 
-static void a_server_that_is_not_there_is_not_told(void **state) {
+TEST(a_server_that_is_not_there_is_not_told, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   fake_redis_refuse(owner->server);
   prepare(owner);
@@ -96,7 +90,7 @@ static void a_server_that_is_not_there_is_not_told(void **state) {
   starts_anew(owner, 1);
 }
 
-static void nor_is_a_refusal(void **state) {
+TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
   static const char *const refusals[] = {"-NOAUTH no\r\n", "-LOADING not yet\r\n"};
   for (size_t i = 0; i < 2; i++) {
     struct client_owner *owner = *state;
@@ -111,7 +105,7 @@ static void nor_is_a_refusal(void **state) {
   }
 }
 
-static void nor_that_it_is_lost_again(void **state) {
+TEST(nor_that_it_is_lost_again, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   fake_redis_close_connection(owner->server);
@@ -119,7 +113,7 @@ static void nor_that_it_is_lost_again(void **state) {
   starts_anew(owner, 2);
 }
 
-static void an_answer_to_nothing_ends_it(void **state) {
+TEST(an_answer_to_nothing_ends_it, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   fake_redis_send(owner->server, "+hello\r\n");
@@ -128,7 +122,7 @@ static void an_answer_to_nothing_ends_it(void **state) {
   starts_anew(owner, 2);
 }
 
-static void stopped_it_is_gone(void **state) {
+TEST(stopped_it_is_gone, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   client_stop(owner->client);
@@ -137,7 +131,7 @@ static void stopped_it_is_gone(void **state) {
 }
 
 /* While the login is on its way there is time for something else. */
-static void that_a_server_is_reached_is_told_first(void **state) {
+TEST(that_a_server_is_reached_is_told_first, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, 1000);
@@ -150,23 +144,4 @@ static void that_a_server_is_reached_is_told_first(void **state) {
   fake_redis_send(owner->server, "+OK\r\n");
   client_owner_comes_up(owner);
   assert_int_equal(owner->connected, 1);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, client_owner_set_up, client_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(what_is_prepared_is_up_at_once),
-      TEST(what_is_up_comes_back_as_ever),
-      TEST(what_is_not_ready_yet_goes_on),
-      TEST(again_is_the_same),
-      TEST(a_server_that_is_not_there_is_not_told),
-      TEST(nor_is_a_refusal),
-      TEST(nor_that_it_is_lost_again),
-      TEST(an_answer_to_nothing_ends_it),
-      TEST(stopped_it_is_gone),
-      TEST(that_a_server_is_reached_is_told_first),
-  };
-  return cmocka_run_group_tests_name("link_prepare", tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
+#include "tests/test.h"
 
 static int64_t read_ns(clockid_t clock) {
   struct timespec now;
@@ -25,20 +20,10 @@ static void agrees(int64_t (*now_ms)(void), clockid_t clock) {
   }
 }
 
-static void monotonic_is_the_clock_that_never_jumps(void **state) {
-  (void)state;
+TEST(monotonic_is_the_clock_that_never_jumps) {
   agrees(clock_monotonic_ms, CLOCK_MONOTONIC);
 }
 
-static void unix_is_the_time_of_day(void **state) {
-  (void)state;
+TEST(unix_is_the_time_of_day) {
   agrees(clock_unix_ms, CLOCK_REALTIME);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(monotonic_is_the_clock_that_never_jumps),
-      cmocka_unit_test(unix_is_the_time_of_day),
-  };
-  return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

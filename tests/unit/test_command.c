@@ -1,24 +1,14 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
+#include "tests/test.h"
 
-static void it_is_an_array_of_bulk_strings(void **state) {
-  (void)state;
+TEST(it_is_an_array_of_bulk_strings) {
   const char *texts[] = {"LPUSH", "a key", ""};
   char *command = command_new(texts, 3);
   assert_string_equal(command, "*3\r\n$5\r\nLPUSH\r\n$5\r\na key\r\n$0\r\n\r\n");
   free(command);
 }
 
-static void words_may_be_any_bytes(void **state) {
-  (void)state;
+TEST(words_may_be_any_bytes) {
   const struct command_word words[] = {command_word("SET"),
                                        {.text = "\r\n$1\r\n\0\xff", .length = 8}};
   static const char expected[] = "*2\r\n$3\r\nSET\r\n$8\r\n\r\n$1\r\n\0\xff\r\n";
@@ -37,8 +27,7 @@ static void words_may_be_any_bytes(void **state) {
 }
 
 /* Lengths of 1 to 6 digits, on both sides of each power of ten. */
-static void lengths_of_all_kinds(void **state) {
-  (void)state;
+TEST(lengths_of_all_kinds) {
   static const size_t lengths[] = {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 9999, 10000, 100000};
   static char text[100000];
   memset(text, 'x', sizeof text);
@@ -61,8 +50,7 @@ static void lengths_of_all_kinds(void **state) {
   }
 }
 
-static void commands_are_taken_apart_one_by_one(void **state) {
-  (void)state;
+TEST(commands_are_taken_apart_one_by_one) {
   const char *one[] = {"XADD", "events", "*", "data", "{}"};
   const char *two[] = {"DEL", "started"};
   char *first = command_new(one, 5), *second = command_new(two, 2);
@@ -84,16 +72,14 @@ static void commands_are_taken_apart_one_by_one(void **state) {
   assert_false(command_read(&at, end, words, 3));
 }
 
-static void a_list_is_one_behind_the_other(void **state) {
-  (void)state;
+TEST(a_list_is_one_behind_the_other) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"PING"}, {"SET", "a", ""}};
   char *list = command_list_new(commands, 2);
   assert_string_equal(list, "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n");
   free(list);
 }
 
-static void a_word_is_the_same_or_it_is_not(void **state) {
-  (void)state;
+TEST(a_word_is_the_same_or_it_is_not) {
   struct command_word word = command_word("LREM");
   assert_true(command_word_is(&word, "LREM", 4));
   assert_false(command_word_is(&word, "LREMX", 5));
@@ -104,8 +90,7 @@ static void a_word_is_the_same_or_it_is_not(void **state) {
 }
 
 /* The same bytes as those of the whole command; with nine words before it, ten are announced. */
-static void a_head_is_a_command_whose_last_word_comes_later(void **state) {
-  (void)state;
+TEST(a_head_is_a_command_whose_last_word_comes_later) {
   static const size_t lengths[] = {0, 9, 10, 12345};
   static char last[12345];
   memset(last, 'x', sizeof last);
@@ -132,17 +117,4 @@ static void a_head_is_a_command_whose_last_word_comes_later(void **state) {
     }
     command_head_release(&head);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_an_array_of_bulk_strings),
-      cmocka_unit_test(words_may_be_any_bytes),
-      cmocka_unit_test(lengths_of_all_kinds),
-      cmocka_unit_test(a_list_is_one_behind_the_other),
-      cmocka_unit_test(a_head_is_a_command_whose_last_word_comes_later),
-      cmocka_unit_test(commands_are_taken_apart_one_by_one),
-      cmocka_unit_test(a_word_is_the_same_or_it_is_not),
-  };
-  return cmocka_run_group_tests_name("command", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/kinds/command_text.h"
+#include "tests/test.h"
 
 struct row {
   const char *words[8];
@@ -33,8 +25,7 @@ static void assert_rows(const struct row *rows, size_t count) {
   }
 }
 
-static void words_are_quoted_where_they_need_it(void **state) {
-  (void)state;
+TEST(words_are_quoted_where_they_need_it) {
   static const struct row rows[] = {
       {{"git"}, "git"},
       {{"git", "status", "--short", "a/b.c", "x=y", "1,2", "@"},
@@ -51,8 +42,7 @@ static void words_are_quoted_where_they_need_it(void **state) {
   assert_rows(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void a_shells_script_stands_for_it(void **state) {
-  (void)state;
+TEST(a_shells_script_stands_for_it) {
   static const struct row rows[] = {
       {{"sh", "-c", "make && echo 'done'"}, "make && echo 'done'"},
       {{"bash", "-c", "a b", "name", "argument"}, "a b"},
@@ -68,8 +58,7 @@ static void a_shells_script_stands_for_it(void **state) {
   assert_rows(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void what_only_looks_like_a_script_is_none(void **state) {
-  (void)state;
+TEST(what_only_looks_like_a_script_is_none) {
   static const struct row rows[] = {
       {{"sh"}, "sh"},
       {{"sh", "-c"}, "sh -c"},
@@ -86,8 +75,7 @@ static void what_only_looks_like_a_script_is_none(void **state) {
   assert_rows(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void what_does_not_fit_is_marked(void **state) {
-  (void)state;
+TEST(what_does_not_fit_is_marked) {
   static const struct {
     const char *words[4];
     size_t size;
@@ -115,8 +103,7 @@ static void what_does_not_fit_is_marked(void **state) {
 }
 
 /* Every size, for words that need quotes of both kinds. */
-static void it_never_leaves_the_buffer(void **state) {
-  (void)state;
+TEST(it_never_leaves_the_buffer) {
   static const char *const words[] = {"it's", "a 'b' c", "''''", "\xE2\x82\xAC\xE2\x82\xAC", NULL};
   char *whole = make(words, 200);
   size_t length = strlen(whole);
@@ -133,15 +120,4 @@ static void it_never_leaves_the_buffer(void **state) {
     free(text);
   }
   free(whole);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(words_are_quoted_where_they_need_it),
-      cmocka_unit_test(a_shells_script_stands_for_it),
-      cmocka_unit_test(what_only_looks_like_a_script_is_none),
-      cmocka_unit_test(what_does_not_fit_is_marked),
-      cmocka_unit_test(it_never_leaves_the_buffer),
-  };
-  return cmocka_run_group_tests_name("command_text", tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/connection.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define LARGEST 5000
 #define LATE_MS 300
@@ -102,7 +94,7 @@ static void is_lost(struct trial *trial, const char *why) {
   assert_string_equal(trial->why, why);
 }
 
-static void replies_come_in_order_however_they_are_cut(void **state) {
+TEST(replies_come_in_order_however_they_are_cut, set_up, tear_down) {
   struct trial *trial = *state;
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   server_says(trial, replies);
@@ -115,7 +107,7 @@ static void replies_come_in_order_however_they_are_cut(void **state) {
   assert_string_equal(trial->text, "one two three one two three ");
 }
 
-static void a_string_that_is_too_large_is_told(void **state) {
+TEST(a_string_that_is_too_large_is_told, set_up, tear_down) {
   struct trial *trial = *state;
   char text[LARGEST + 100];
   int head = sprintf(text, "$%d\r\n", LARGEST + 1);
@@ -130,7 +122,7 @@ static void a_string_that_is_too_large_is_told(void **state) {
   assert_string_equal(trial->text, "xxxxxxxxxxxxxxxxxxxx one ");
 }
 
-static void why_it_is_lost_is_told_once(void **state) {
+TEST(why_it_is_lost_is_told_once, set_up, tear_down) {
   struct trial *trial = *state;
   server_says(trial, "+one\r\n+tw");
   close_server(trial);
@@ -138,14 +130,14 @@ static void why_it_is_lost_is_told_once(void **state) {
   assert_string_equal(trial->text, "one ");
 }
 
-static void what_is_not_the_protocol_ends_it(void **state) {
+TEST(what_is_not_the_protocol_ends_it, set_up, tear_down) {
   struct trial *trial = *state;
   server_says(trial, "+one\r\nHTTP/1.1 400 Bad Request\r\n+never\r\n");
   is_lost(trial, "Protocol error, got \"H\" as reply type byte");
   assert_string_equal(trial->text, "one ");
 }
 
-static void what_the_system_says_is_told(void **state) {
+TEST(what_the_system_says_is_told, set_up, tear_down) {
   struct trial *trial = *state;
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 4);
@@ -157,7 +149,7 @@ static bool time_is_over(void *context) {
   return wait_now_ms() > ((const struct trial *)context)->until_ms;
 }
 
-static void only_an_answer_that_is_due_can_be_late(void **state) {
+TEST(only_an_answer_that_is_due_can_be_late, set_up, tear_down) {
   struct trial *trial = *state;
   connection_expect(&trial->connection, 1);
   connection_expect(&trial->connection, 0);
@@ -174,7 +166,7 @@ static bool bytes_keep_coming(void *context) {
   return trial->lost > 0 || wait_now_ms() > trial->until_ms;
 }
 
-static void time_starts_again_with_every_byte_that_arrives(void **state) {
+TEST(time_starts_again_with_every_byte_that_arrives, set_up, tear_down) {
   struct trial *trial = *state;
   server_says(trial, "$1000000000\r\n");
   connection_expect(&trial->connection, LATE_MS);
@@ -206,7 +198,7 @@ static bool bytes_keep_going(void *context) {
   return trial->lost > 0 || wait_now_ms() > trial->until_ms;
 }
 
-static void time_starts_again_with_every_byte_that_is_taken(void **state) {
+TEST(time_starts_again_with_every_byte_that_is_taken, set_up, tear_down) {
   struct trial *trial = *state;
   connection_expect(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
@@ -216,7 +208,7 @@ static void time_starts_again_with_every_byte_that_is_taken(void **state) {
   is_lost(trial, "no answer in time");
 }
 
-static void what_does_not_fit_is_told_and_can_follow(void **state) {
+TEST(what_does_not_fit_is_told_and_can_follow, set_up, tear_down) {
   static char much[3000000];
   struct trial *trial = *state;
   struct iovec pieces[] = {{.iov_base = much, .iov_len = 10},
@@ -242,7 +234,7 @@ static void what_does_not_fit_is_told_and_can_follow(void **state) {
   assert_int_equal(trial->writable, 0); /* all of it went */
 }
 
-static void that_nobody_reads_any_more_is_not_told_from_inside(void **state) {
+TEST(that_nobody_reads_any_more_is_not_told_from_inside, set_up, tear_down) {
   struct trial *trial = *state;
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   close_server(trial);
@@ -251,7 +243,7 @@ static void that_nobody_reads_any_more_is_not_told_from_inside(void **state) {
   is_lost(trial, "closed by the server");
 }
 
-static void the_owner_may_close_it_in_a_reply(void **state) {
+TEST(the_owner_may_close_it_in_a_reply, set_up, tear_down) {
   struct trial *trial = *state;
   trial->close_at = "two";
   server_says(trial, "+one\r\n+two\r\n+never\r\n");
@@ -260,7 +252,7 @@ static void the_owner_may_close_it_in_a_reply(void **state) {
   assert_int_equal(trial->lost, 0);
 }
 
-static void nothing_is_told_of_what_is_closed(void **state) {
+TEST(nothing_is_told_of_what_is_closed, set_up, tear_down) {
   struct trial *trial = *state;
   server_says(trial, "+never\r\n");
   connection_expect(&trial->connection, 1);
@@ -273,7 +265,7 @@ static void nothing_is_told_of_what_is_closed(void **state) {
   assert_int_equal(trial->replies + trial->writable + trial->lost, 0);
 }
 
-static void another_one_has_nothing_of_the_one_before(void **state) {
+TEST(another_one_has_nothing_of_the_one_before, set_up, tear_down) {
   struct trial *trial = *state;
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   connection_discard_values(&trial->connection);
@@ -290,27 +282,4 @@ static void another_one_has_nothing_of_the_one_before(void **state) {
   assert_string_equal(trial->text, "three ");
   connection_expect(&trial->connection, 50); /* also when it is the same time as before */
   is_lost(trial, "no answer in time");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(replies_come_in_order_however_they_are_cut, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(a_string_that_is_too_large_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(why_it_is_lost_is_told_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_not_the_protocol_ends_it, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_the_system_says_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(only_an_answer_that_is_due_can_be_late, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(time_starts_again_with_every_byte_that_arrives, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(time_starts_again_with_every_byte_that_is_taken, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(what_does_not_fit_is_told_and_can_follow, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(that_nobody_reads_any_more_is_not_told_from_inside, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(the_owner_may_close_it_in_a_reply, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(nothing_is_told_of_what_is_closed, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(another_one_has_nothing_of_the_one_before, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("connection", tests, NULL, NULL);
 }

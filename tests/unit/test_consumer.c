@@ -1,19 +1,11 @@
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/in/consumer.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "wire/step.h"
+#include "tests/test.h"
 
 #define ASK "BLMOVE sandbox:j:in sandbox:j:inflight RIGHT LEFT 10"
 #define OLD_ASK "BRPOPLPUSH sandbox:j:in sandbox:j:inflight 10"
@@ -128,7 +120,7 @@ static void gets(struct scene *scene, const char *payload) {
   scene->steps = 0;
 }
 
-static void nothing_is_asked_before_it_is_wanted(void **state) {
+TEST(nothing_is_asked_before_it_is_wanted, set_up, tear_down) {
   struct scene *scene = *state;
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_connections(scene->server), 0);
@@ -151,7 +143,7 @@ static void prepare(struct scene *scene) {
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
 }
 
-static void what_is_prepared_takes_nothing_before_it_is_wanted(void **state) {
+TEST(what_is_prepared_takes_nothing_before_it_is_wanted, set_up, tear_down) {
   struct scene *scene = *state;
   prepare(scene);
   consumer_take(scene->consumer);
@@ -164,7 +156,7 @@ static void what_is_prepared_takes_nothing_before_it_is_wanted(void **state) {
 }
 
 /* Nothing was asked on it. */
-static void what_was_prepared_and_lost_leaves_no_doubt(void **state) {
+TEST(what_was_prepared_and_lost_leaves_no_doubt, set_up, tear_down) {
   struct scene *scene = *state;
   prepare(scene);
   fake_redis_close_connection(scene->server);
@@ -175,7 +167,7 @@ static void what_was_prepared_and_lost_leaves_no_doubt(void **state) {
   assert_int_equal(fake_redis_connections(scene->server), 2);
 }
 
-static void one_step_for_each_take(void **state) {
+TEST(one_step_for_each_take, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
@@ -192,7 +184,7 @@ static void one_step_for_each_take(void **state) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-static void a_payload_may_be_any_bytes_in_any_pieces(void **state) {
+TEST(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
@@ -201,7 +193,7 @@ static void a_payload_may_be_any_bytes_in_any_pieces(void **state) {
   assert_int_equal(scene->cut, 0);
 }
 
-static void it_says_when_nothing_came_in_time(void **state) {
+TEST(it_says_when_nothing_came_in_time, set_up, tear_down) {
   static const char *const answers[] = {"$-1\r\n", "*-1\r\n"}; /* both were seen */
   struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
@@ -224,7 +216,7 @@ static void it_says_when_nothing_came_in_time(void **state) {
 }
 
 /* What was taken before may be there once more, when Redis was put back. */
-static void a_connection_that_nobody_needed_is_missed_too(void **state) {
+TEST(a_connection_that_nobody_needed_is_missed_too, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = "$5\r\nfirst\r\n";
   consumer_take(scene->consumer);
@@ -236,7 +228,7 @@ static void a_connection_that_nobody_needed_is_missed_too(void **state) {
 }
 
 /* A step may have been moved without its having arrived: the owner is to look. */
-static void it_is_doubtful_after_a_lost_connection(void **state) {
+TEST(it_is_doubtful_after_a_lost_connection, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
@@ -262,7 +254,7 @@ static void it_is_doubtful_after_a_lost_connection(void **state) {
   assert_int_equal(scene->needs_resync, 1);
 }
 
-static void again_is_the_same(void **state) {
+TEST(again_is_the_same, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   consumer_take(scene->consumer);
@@ -272,7 +264,7 @@ static void again_is_the_same(void **state) {
   assert_int_equal(scene->asked, 0);
 }
 
-static void before_redis_6_2_it_asks_in_the_old_way(void **state) {
+TEST(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down) {
   struct scene *scene = *state;
   scene->old = true;
   scene->answer = "$5\r\nfirst\r\n";
@@ -290,7 +282,7 @@ static void before_redis_6_2_it_asks_in_the_old_way(void **state) {
   assert_non_null(strstr(scene->error, "BRPOPLPUSH sandbox:j:in: ERR unknown command"));
 }
 
-static void an_answer_nobody_asked_for_is_no_step(void **state) {
+TEST(an_answer_nobody_asked_for_is_no_step, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = "$5\r\nfirst\r\n$6\r\nsecond\r\n";
   consumer_take(scene->consumer);
@@ -304,7 +296,7 @@ static bool is_connected_again(void *context) {
   return fake_redis_commands(scene->server) == 3;
 }
 
-static void a_new_connection_asks_only_what_is_wanted(void **state) {
+TEST(a_new_connection_asks_only_what_is_wanted, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = "$5\r\nfirst\r\n";
   consumer_take(scene->consumer);
@@ -319,7 +311,7 @@ static void a_new_connection_asks_only_what_is_wanted(void **state) {
 }
 
 /* Nothing was done; but a Redis that changes its role may have gone back too. */
-static void what_passes_leaves_a_doubt(void **state) {
+TEST(what_passes_leaves_a_doubt, set_up, tear_down) {
   static const char *const errors[] = {
       "-UNBLOCKED force unblock from blocking operation\r\n",
       "-LOADING Redis is loading the dataset in memory\r\n",
@@ -339,7 +331,7 @@ static void what_passes_leaves_a_doubt(void **state) {
   assert_int_equal(scene->failed, 0);
 }
 
-static void what_does_not_pass_is_told(void **state) {
+TEST(what_does_not_pass_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   consumer_take(scene->consumer);
@@ -352,7 +344,7 @@ static void what_does_not_pass_is_told(void **state) {
   assert_non_null(strstr(scene->error, "BLMOVE sandbox:j:in: WRONGTYPE"));
 }
 
-static void a_refused_login_is_told(void **state) {
+TEST(a_refused_login_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   char password[] = "secret";
   scene->url.password = password;
@@ -365,7 +357,7 @@ static void a_refused_login_is_told(void **state) {
   assert_non_null(strstr(scene->error, "AUTH: WRONGPASS"));
 }
 
-static void after_a_stop_nothing_comes(void **state) {
+TEST(after_a_stop_nothing_comes, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
@@ -377,7 +369,7 @@ static void after_a_stop_nothing_comes(void **state) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-static void a_payload_that_is_too_large_is_thrown_away(void **state) {
+TEST(a_payload_that_is_too_large_is_thrown_away, set_up, tear_down) {
   struct scene *scene = *state;
   static char chunk[32769];
   char head[64];
@@ -400,31 +392,4 @@ static void a_payload_that_is_too_large_is_thrown_away(void **state) {
   scene->answer = "$5\r\nafter\r\n";
   consumer_take(scene->consumer);
   gets(scene, "after");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(nothing_is_asked_before_it_is_wanted, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_prepared_takes_nothing_before_it_is_wanted, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(what_was_prepared_and_lost_leaves_no_doubt, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(one_step_for_each_take, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_says_when_nothing_came_in_time, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_is_doubtful_after_a_lost_connection, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_connection_that_nobody_needed_is_missed_too, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(again_is_the_same, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_answer_nobody_asked_for_is_no_step, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_new_connection_asks_only_what_is_wanted, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_passes_leaves_a_doubt, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_does_not_pass_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_refused_login_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(after_a_stop_nothing_comes, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_payload_that_is_too_large_is_thrown_away, set_up,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests_name("intake", tests, NULL, NULL);
 }

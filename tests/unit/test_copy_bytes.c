@@ -1,19 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "inject/copy_bytes.h"
+#include "tests/test.h"
 
 /* Around the size of the buffer, at which reads are cut. */
 static const size_t sizes[] = {0, 1, 4096, 65535, 65536, 65537, 2 * 65536, 300000, 3 * 65536 - 1};
@@ -49,21 +40,18 @@ static void copy_all_sizes(bool from_memory, bool to_memory) {
   }
 }
 
-static void a_file_is_copied(void **state) {
-  (void)state;
+TEST(a_file_is_copied) {
   copy_all_sizes(false, false);
   copy_all_sizes(true, true);
 }
 
-static void file_systems_may_differ(void **state) {
-  (void)state;
+TEST(file_systems_may_differ) {
   copy_all_sizes(false, true);
   copy_all_sizes(true, false);
 }
 
 /* The kernel does not copy to where data is appended. */
-static void the_kernel_need_not_help(void **state) {
-  (void)state;
+TEST(the_kernel_need_not_help) {
   int from = new_file(true);
   int to = new_file(true);
   fill(from, 200000);
@@ -74,8 +62,7 @@ static void the_kernel_need_not_help(void **state) {
   close(to);
 }
 
-static void only_the_beginning_may_be_wanted(void **state) {
-  (void)state;
+TEST(only_the_beginning_may_be_wanted) {
   int from = new_file(false);
   int to = new_file(false);
   fill(from, 100000);
@@ -85,8 +72,7 @@ static void only_the_beginning_may_be_wanted(void **state) {
   close(to);
 }
 
-static void offsets_stay_where_they_are(void **state) {
-  (void)state;
+TEST(offsets_stay_where_they_are) {
   int from = new_file(false);
   int to = new_file(false);
   fill(from, 1000);
@@ -98,8 +84,7 @@ static void offsets_stay_where_they_are(void **state) {
   close(to);
 }
 
-static void a_file_that_became_shorter_is_an_error(void **state) {
-  (void)state;
+TEST(a_file_that_became_shorter_is_an_error) {
   int from = new_file(false);
   int to = new_file(false);
   fill(from, 1000);
@@ -109,8 +94,7 @@ static void a_file_that_became_shorter_is_an_error(void **state) {
   close(to);
 }
 
-static void no_room_is_an_error(void **state) {
-  (void)state;
+TEST(no_room_is_an_error) {
   int from = new_file(false);
   int to = open("/dev/full", O_WRONLY | O_CLOEXEC);
   fill(from, 1000);
@@ -120,8 +104,7 @@ static void no_room_is_an_error(void **state) {
   close(to);
 }
 
-static void a_descriptor_has_to_be_open_for_it(void **state) {
-  (void)state;
+TEST(a_descriptor_has_to_be_open_for_it) {
   int from = new_file(false);
   fill(from, 10);
   int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -136,8 +119,7 @@ static void a_descriptor_has_to_be_open_for_it(void **state) {
   close(null);
 }
 
-static void every_byte_is_compared(void **state) {
-  (void)state;
+TEST(every_byte_is_compared) {
   for (size_t i = 1; i < SIZES; i++) {
     int left = new_file(true);
     int right = new_file(false);
@@ -157,8 +139,7 @@ static void every_byte_is_compared(void **state) {
   }
 }
 
-static void lengths_are_compared(void **state) {
-  (void)state;
+TEST(lengths_are_compared) {
   for (size_t i = 0; i < SIZES; i++) {
     int left = new_file(true);
     int right = new_file(true);
@@ -172,20 +153,4 @@ static void lengths_are_compared(void **state) {
     close(left);
     close(right);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_file_is_copied),
-      cmocka_unit_test(file_systems_may_differ),
-      cmocka_unit_test(the_kernel_need_not_help),
-      cmocka_unit_test(only_the_beginning_may_be_wanted),
-      cmocka_unit_test(offsets_stay_where_they_are),
-      cmocka_unit_test(a_file_that_became_shorter_is_an_error),
-      cmocka_unit_test(no_room_is_an_error),
-      cmocka_unit_test(a_descriptor_has_to_be_open_for_it),
-      cmocka_unit_test(every_byte_is_compared),
-      cmocka_unit_test(lengths_are_compared),
-  };
-  return cmocka_run_group_tests_name("copy_bytes", tests, NULL, NULL);
 }

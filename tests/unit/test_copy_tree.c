@@ -1,19 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "inject/copy_tree.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 enum { OLD = 1000000000 };
 
@@ -51,12 +44,12 @@ static void fails(const struct tree *tree, int error, const char *expected) {
   assert_string_equal(where, expected);
 }
 
-static void nothing_is_copied_too(void **state) {
+TEST(nothing_is_copied_too, set_up, tree_tear_down) {
   copies(*state);
   assert_int_equal(tree_count(*state, "to"), 0);
 }
 
-static void files_keep_their_modes(void **state) {
+TEST(files_keep_their_modes, set_up, tree_tear_down) {
   static const mode_t modes[] = {0755, 0644, 0600, 0444, 0, 04755, 0777};
   char name[32];
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -74,7 +67,7 @@ static void files_keep_their_modes(void **state) {
   }
 }
 
-static void names_may_be_anything(void **state) {
+TEST(names_may_be_anything, set_up, tree_tear_down) {
   tree_write(*state, "from/.hidden", "1", 0644);
   tree_write(*state, "from/...", "2", 0644);
   tree_write(*state, "from/a b\n%s", "3", 0644);
@@ -84,7 +77,7 @@ static void names_may_be_anything(void **state) {
   tree_expect(*state, "to/a b\n%s", "3", 0644);
 }
 
-static void directories_are_copied_whole(void **state) {
+TEST(directories_are_copied_whole, set_up, tree_tear_down) {
   tree_make_directory(*state, "from/a", 0755);
   tree_make_directory(*state, "from/a/b", 0700);
   tree_make_directory(*state, "from/a/empty", 01777);
@@ -102,7 +95,7 @@ static void directories_are_copied_whole(void **state) {
   assert_int_equal(file.st_mode, S_IFDIR | 01777);
 }
 
-static void times_are_kept(void **state) {
+TEST(times_are_kept, set_up, tree_tear_down) {
   const struct tree *tree = *state;
   const struct timespec times[] = {{.tv_sec = OLD + 1}, {.tv_sec = OLD, .tv_nsec = 987654321}};
   static const char *const names[] = {"from/a/file", "from/a"};
@@ -120,7 +113,7 @@ static void times_are_kept(void **state) {
   }
 }
 
-static void links_stay_links(void **state) {
+TEST(links_stay_links, set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const targets[] = {"file", "/nowhere", "..", "loop"};
   static const char *const names[] = {"link", "dangling", "up", "loop"};
@@ -140,7 +133,7 @@ static void links_stay_links(void **state) {
   }
 }
 
-static void other_kinds_are_left_out(void **state) {
+TEST(other_kinds_are_left_out, set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(mkfifoat(tree->fd, "from/fifo", 0644), 0);
   tree_write(tree, "from/file", "x", 0644);
@@ -148,37 +141,24 @@ static void other_kinds_are_left_out(void **state) {
   assert_int_equal(tree_count(tree, "to"), 1);
 }
 
-static void where_it_failed_is_told(void **state) {
+TEST(where_it_failed_is_told, set_up, tree_tear_down) {
   tree_make_directory(*state, "from/a", 0755);
   tree_make_directory(*state, "from/a/b", 0755);
   tree_make_directory(*state, "to/a", 0755);
   fails(*state, EEXIST, "/shared/a");
 }
 
-static void nothing_is_overwritten(void **state) {
+TEST(nothing_is_overwritten, set_up, tree_tear_down) {
   tree_write(*state, "from/file", "new", 0644);
   tree_write(*state, "to/file", "old", 0644);
   fails(*state, EEXIST, "/shared/file");
   tree_expect(*state, "to/file", "old", 0644);
 }
 
-static void a_long_path_is_cut_where_the_buffer_ends(void **state) {
+TEST(a_long_path_is_cut_where_the_buffer_ends, set_up, tree_tear_down) {
   char where[10] = "/shared";
   tree_write(*state, "from/file", "x", 0644);
   tree_write(*state, "to/file", "x", 0644);
   assert_int_equal(copy(*state, where, sizeof where), -1);
   assert_string_equal(where, "/shared/f");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(nothing_is_copied_too),    TEST(files_keep_their_modes),
-      TEST(names_may_be_anything),    TEST(directories_are_copied_whole),
-      TEST(times_are_kept),           TEST(links_stay_links),
-      TEST(other_kinds_are_left_out), TEST(where_it_failed_is_told),
-      TEST(nothing_is_overwritten),   TEST(a_long_path_is_cut_where_the_buffer_ends),
-  };
-  return cmocka_run_group_tests_name("copy_tree", tests, NULL, NULL);
 }

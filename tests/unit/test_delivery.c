@@ -1,16 +1,8 @@
 /* What is delivered, and that it is delivered once, whatever the connection does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
@@ -27,7 +19,7 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(owner->redis.committed[end], '\0');
 }
 
-static void the_job_is_claimed_before_anything_is_sent(void **state) {
+TEST(the_job_is_claimed_before_anything_is_sent, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_put(owner, "early");
   delivery_owner_make(owner, 0);
@@ -45,7 +37,7 @@ static void the_job_is_claimed_before_anything_is_sent(void **state) {
 }
 
 /* With the login, in one write; nothing follows before it is answered. */
-static void the_key_is_watched_before_it_is_read(void **state) {
+TEST(the_key_is_watched_before_it_is_read, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
@@ -56,7 +48,7 @@ static void the_key_is_watched_before_it_is_read(void **state) {
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
 }
 
-static void an_earlier_agent_is_succeeded(void **state) {
+TEST(an_earlier_agent_is_succeeded, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   strcpy(owner->redis.committed, "41:00000000000000ff:7");
   delivery_owner_start(owner);
@@ -64,7 +56,7 @@ static void an_earlier_agent_is_succeeded(void **state) {
   assert_int_equal(owner->forgotten, 0);
 }
 
-static void a_window_is_these_bytes(void **state) {
+TEST(a_window_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_make(owner, 60);
   delivery_owner_awaits(owner, &owner->claimed, 1);
@@ -83,7 +75,7 @@ static void a_window_is_these_bytes(void **state) {
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-static void without_a_time_the_claim_does_not_expire(void **state) {
+TEST(without_a_time_the_claim_does_not_expire, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   char expected[512];
@@ -94,7 +86,7 @@ static void without_a_time_the_claim_does_not_expire(void **state) {
   assert_string_equal(delivery_owner_last_window(owner), expected);
 }
 
-static void what_is_put_meanwhile_leaves_with_the_next_window(void **state) {
+TEST(what_is_put_meanwhile_leaves_with_the_next_window, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
@@ -119,7 +111,7 @@ static void what_is_put_meanwhile_leaves_with_the_next_window(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-static void a_lost_answer_is_not_a_lost_window(void **state) {
+TEST(a_lost_answer_is_not_a_lost_window, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", true);
@@ -133,7 +125,7 @@ static void a_lost_answer_is_not_a_lost_window(void **state) {
   assert_string_equal(owner->said, "claimed delivered delivered");
 }
 
-static void a_lost_window_is_sent_again_byte_for_byte(void **state) {
+TEST(a_lost_window_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   int looks = owner->redis.looks;
@@ -154,7 +146,7 @@ static void a_lost_window_is_sent_again_byte_for_byte(void **state) {
   assert_string_equal(owner->said, "claimed delivered delivered");
 }
 
-static void a_lost_claim_is_made_again_or_found(void **state) {
+TEST(a_lost_claim_is_made_again_or_found, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.deaf_from = "MULTI";
   delivery_owner_make(owner, 0);
@@ -175,7 +167,7 @@ static void a_lost_claim_is_made_again_or_found(void **state) {
   assert_string_equal(owner->said, "claimed delivered");
 }
 
-static void an_emptied_redis_does_not_have_it(void **state) {
+TEST(an_emptied_redis_does_not_have_it, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "zero");
@@ -188,7 +180,7 @@ static void an_emptied_redis_does_not_have_it(void **state) {
   is_committed(owner, 1, 3);
 }
 
-static void a_redis_that_went_back_is_told_once(void **state) {
+TEST(a_redis_that_went_back_is_told_once, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   char earlier[128];
@@ -210,7 +202,7 @@ static void a_redis_that_went_back_is_told_once(void **state) {
 }
 
 /* The key was touched, but it is still this agent's. */
-static void a_window_that_was_not_executed_is_sent_again(void **state) {
+TEST(a_window_that_was_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.dirty = true;
@@ -222,7 +214,7 @@ static void a_window_that_was_not_executed_is_sent_again(void **state) {
   assert_string_equal(owner->said, "claimed delivered");
 }
 
-static void a_large_window_goes_in_parts(void **state) {
+TEST(a_large_window_goes_in_parts, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 3000000 }; /* many times what a socket takes */
   char *text = malloc(LARGE + 1);
@@ -242,7 +234,7 @@ static void a_large_window_goes_in_parts(void **state) {
   free(text);
 }
 
-static void an_answer_nobody_asked_for_is_no_answer(void **state) {
+TEST(an_answer_nobody_asked_for_is_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -254,7 +246,7 @@ static void an_answer_nobody_asked_for_is_no_answer(void **state) {
 }
 
 /* Nor are answers to what was not sent yet. */
-static void an_answer_that_is_too_early_is_no_answer(void **state) {
+TEST(an_answer_that_is_too_early_is_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 3000000 };
   char *text = calloc(1, LARGE + 1);
@@ -273,28 +265,4 @@ static void an_answer_that_is_too_early_is_no_answer(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   free(text);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(the_job_is_claimed_before_anything_is_sent),
-      TEST(the_key_is_watched_before_it_is_read),
-      TEST(an_earlier_agent_is_succeeded),
-      TEST(a_window_is_these_bytes),
-      TEST(without_a_time_the_claim_does_not_expire),
-      TEST(what_is_put_meanwhile_leaves_with_the_next_window),
-      TEST(a_lost_answer_is_not_a_lost_window),
-      TEST(a_lost_window_is_sent_again_byte_for_byte),
-      TEST(a_lost_claim_is_made_again_or_found),
-      TEST(an_emptied_redis_does_not_have_it),
-      TEST(a_redis_that_went_back_is_told_once),
-      TEST(a_window_that_was_not_executed_is_sent_again),
-      TEST(a_large_window_goes_in_parts),
-      TEST(an_answer_nobody_asked_for_is_no_answer),
-      TEST(an_answer_that_is_too_early_is_no_answer),
-  };
-  return cmocka_run_group_tests_name("delivery", tests, NULL, NULL);
 }

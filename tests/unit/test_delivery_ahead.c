@@ -1,20 +1,12 @@
 /* The window that is sent ahead while the one before it is under way: all of it but its EXEC. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "tests/support/ahead.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
@@ -50,7 +42,7 @@ static void came_last(const struct delivery_owner *owner, const char *const comm
   }
 }
 
-static void it_is_executed_when_the_one_before_it_was(void **state) {
+TEST(it_is_executed_when_the_one_before_it_was, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   const size_t ahead = 1 + AHEAD_WINDOW + 1; /* MULTI … SET */
@@ -69,7 +61,7 @@ static void it_is_executed_when_the_one_before_it_was(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-static void behind_each_there_is_the_next(void **state) {
+TEST(behind_each_there_is_the_next, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
@@ -87,7 +79,7 @@ static void behind_each_there_is_the_next(void **state) {
 }
 
 /* More may come, which then goes with it. */
-static void less_than_a_window_waits(void **state) {
+TEST(less_than_a_window_waits, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
@@ -103,7 +95,7 @@ static void less_than_a_window_waits(void **state) {
 }
 
 /* Nobody knows yet whether the job is this agent's. */
-static void nothing_is_sent_behind_the_claim(void **state) {
+TEST(nothing_is_sent_behind_the_claim, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.silent_from = "EXEC";
   delivery_owner_make(owner, 0);
@@ -115,7 +107,7 @@ static void nothing_is_sent_behind_the_claim(void **state) {
   ahead_all_is_done(owner, 0, 2 * AHEAD_MORE);
 }
 
-static void lost_behind_one_that_was_executed(void **state) {
+TEST(lost_behind_one_that_was_executed, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   char *ahead = strdup(delivery_owner_last_window(owner));
@@ -133,7 +125,7 @@ static void lost_behind_one_that_was_executed(void **state) {
 }
 
 /* Two times, the second of them with more held: both windows stay what they are. */
-static void lost_behind_one_that_was_not_executed(void **state) {
+TEST(lost_behind_one_that_was_not_executed, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "EXEC";
@@ -158,7 +150,7 @@ static void lost_behind_one_that_was_not_executed(void **state) {
 }
 
 /* The key was touched, but it is still this agent's: the one ahead must not be executed before. */
-static void behind_one_that_was_not_executed_it_is_forgotten(void **state) {
+TEST(behind_one_that_was_not_executed_it_is_forgotten, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.dirty = true;
@@ -170,7 +162,7 @@ static void behind_one_that_was_not_executed_it_is_forgotten(void **state) {
 }
 
 /* And so may it itself: nothing is ahead of it any more. */
-static void one_that_was_ahead_and_not_executed_is_sent_again(void **state) {
+TEST(one_that_was_ahead_and_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   owner->redis.dirty = true;
@@ -187,7 +179,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 }
 
 /* Inside of a transaction it would not be answered. Nor does it wait for more than these two. */
-static void a_question_waits_for_it(void **state) {
+TEST(a_question_waits_for_it, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   int answers = 0;
   ahead_start(owner);
@@ -227,7 +219,7 @@ static bool has_arrived(void *context) {
 }
 
 /* Half of the first is written when the next one is there. */
-static void to_a_slow_reader_one_goes_after_the_other(void **state) {
+TEST(to_a_slow_reader_one_goes_after_the_other, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -252,7 +244,7 @@ static void to_a_slow_reader_one_goes_after_the_other(void **state) {
 }
 
 /* Half of it is written when the one before it is answered: its EXEC goes with the other half. */
-static void to_a_slow_reader_the_end_goes_behind_the_rest(void **state) {
+TEST(to_a_slow_reader_the_end_goes_behind_the_rest, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
@@ -276,7 +268,7 @@ static void to_a_slow_reader_the_end_goes_behind_the_rest(void **state) {
 }
 
 /* Nothing but one go: the owner may wait for room. */
-static void it_leaves_right_behind_the_first(void **state) {
+TEST(it_leaves_right_behind_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
@@ -284,25 +276,4 @@ static void it_leaves_right_behind_the_first(void **state) {
   ahead_awaits(owner, 3);
   ahead_let_answer(owner);
   ahead_all_is_done(owner, 0, 3 * AHEAD_MORE);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(it_leaves_right_behind_the_first),
-      TEST(it_is_executed_when_the_one_before_it_was),
-      TEST(behind_each_there_is_the_next),
-      TEST(less_than_a_window_waits),
-      TEST(nothing_is_sent_behind_the_claim),
-      TEST(lost_behind_one_that_was_executed),
-      TEST(lost_behind_one_that_was_not_executed),
-      TEST(behind_one_that_was_not_executed_it_is_forgotten),
-      TEST(one_that_was_ahead_and_not_executed_is_sent_again),
-      TEST(a_question_waits_for_it),
-      TEST(to_a_slow_reader_one_goes_after_the_other),
-      TEST(to_a_slow_reader_the_end_goes_behind_the_rest),
-  };
-  return cmocka_run_group_tests_name("delivery_ahead", tests, NULL, NULL);
 }

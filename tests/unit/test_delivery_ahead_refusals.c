@@ -1,12 +1,7 @@
 /* A window that was sent ahead, and then is refused, another agent's, or lost with all of Redis. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "tests/support/ahead.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
@@ -18,7 +13,7 @@ static bool again_and_again(void *context) {
   return fake_redis_connections(owner->server) >= 4;
 }
 
-static void what_is_refused_in_it_may_pass(void **state) {
+TEST(what_is_refused_in_it_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused = "LPUSH " KEY "results 2-";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -33,7 +28,7 @@ static void what_is_refused_in_it_may_pass(void **state) {
   assert_string_equal(owner->said, "claimed delivered delivered delivered");
 }
 
-static void what_is_refused_in_it_for_good_has_its_name(void **state) {
+TEST(what_is_refused_in_it_for_good_has_its_name, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused = "LPUSH " KEY "results 2-";
   owner->redis.refusal = "NOPERM no permissions";
@@ -57,7 +52,7 @@ static void is_taken_over(struct delivery_owner *owner) {
 }
 
 /* Redis itself sees to that: the key was watched before, and then written. */
-static void another_agent_takes_over_in_front_of_it(void **state) {
+TEST(another_agent_takes_over_in_front_of_it, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   redis_model_commit(&owner->redis, OTHERS);
@@ -67,7 +62,7 @@ static void another_agent_takes_over_in_front_of_it(void **state) {
 }
 
 /* The other's claim is older than the watch: it would be executed. */
-static void another_agent_takes_over_in_front_of_the_watch(void **state) {
+TEST(another_agent_takes_over_in_front_of_the_watch, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
@@ -78,7 +73,7 @@ static void another_agent_takes_over_in_front_of_the_watch(void **state) {
   assert_string_equal(owner->said, "claimed failed");
 }
 
-static void another_agent_takes_over_in_front_of_the_one_before(void **state) {
+TEST(another_agent_takes_over_in_front_of_the_one_before, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_before = OTHERS;
@@ -90,7 +85,7 @@ static void another_agent_takes_over_in_front_of_the_one_before(void **state) {
 }
 
 /* What was answered before is not sent again. */
-static void redis_is_emptied_in_front_of_it(void **state) {
+TEST(redis_is_emptied_in_front_of_it, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   redis_model_commit(&owner->redis, NULL);
@@ -99,7 +94,7 @@ static void redis_is_emptied_in_front_of_it(void **state) {
   assert_string_equal(owner->said, "claimed delivered forgotten delivered delivered");
 }
 
-static void redis_is_emptied_in_front_of_the_watch(void **state) {
+TEST(redis_is_emptied_in_front_of_the_watch, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = "";
@@ -109,7 +104,7 @@ static void redis_is_emptied_in_front_of_the_watch(void **state) {
   assert_string_equal(owner->said, "claimed forgotten delivered delivered delivered");
 }
 
-static void redis_is_emptied_in_front_of_the_one_before(void **state) {
+TEST(redis_is_emptied_in_front_of_the_one_before, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   redis_model_commit(&owner->redis, NULL);
@@ -121,7 +116,7 @@ static void redis_is_emptied_in_front_of_the_one_before(void **state) {
 }
 
 /* Number 0 was done before, and went with what Redis lost: it is done once in each of the two. */
-static void redis_is_emptied_while_it_is_away(void **state) {
+TEST(redis_is_emptied_while_it_is_away, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   owner->redis.silent_from = NULL;
@@ -130,22 +125,4 @@ static void redis_is_emptied_while_it_is_away(void **state) {
   ahead_all_is_done(owner, 1, AHEAD_MORE);
   assert_int_equal(delivery_owner_done(owner, "results 0-"), 2);
   assert_string_equal(owner->said, "claimed forgotten delivered delivered delivered");
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(what_is_refused_in_it_may_pass),
-      TEST(what_is_refused_in_it_for_good_has_its_name),
-      TEST(another_agent_takes_over_in_front_of_it),
-      TEST(another_agent_takes_over_in_front_of_the_watch),
-      TEST(another_agent_takes_over_in_front_of_the_one_before),
-      TEST(redis_is_emptied_in_front_of_it),
-      TEST(redis_is_emptied_in_front_of_the_watch),
-      TEST(redis_is_emptied_in_front_of_the_one_before),
-      TEST(redis_is_emptied_while_it_is_away),
-  };
-  return cmocka_run_group_tests_name("delivery_ahead_refusals", tests, NULL, NULL);
 }

@@ -1,18 +1,10 @@
 /* Questions between windows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
 #include "wire/step.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 
@@ -60,7 +52,7 @@ static void gets(struct asker *asker, const char *text) {
   asker->text[0] = '\0';
 }
 
-static void it_is_answered_once(void **state) {
+TEST(it_is_answered_once, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -74,7 +66,7 @@ static void it_is_answered_once(void **state) {
   assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
 }
 
-static void before_the_claim_it_goes_with_it(void **state) {
+TEST(before_the_claim_it_goes_with_it, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
@@ -89,7 +81,7 @@ static void before_the_claim_it_goes_with_it(void **state) {
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-static void without_the_claim_it_has_no_answer(void **state) {
+TEST(without_the_claim_it_has_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
@@ -102,7 +94,7 @@ static void without_the_claim_it_has_no_answer(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-static void nor_when_that_is_lost(void **state) {
+TEST(nor_when_that_is_lost, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
@@ -117,7 +109,7 @@ static void nor_when_that_is_lost(void **state) {
   assert_int_equal(owner->claimed, 1);
 }
 
-static void it_comes_behind_the_window_that_is_on_its_way(void **state) {
+TEST(it_comes_behind_the_window_that_is_on_its_way, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -136,7 +128,7 @@ static void it_comes_behind_the_window_that_is_on_its_way(void **state) {
 }
 
 /* What the first one saw is still so when the next one is asked. */
-static void no_window_comes_between_two_in_a_row(void **state) {
+TEST(no_window_comes_between_two_in_a_row, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
   delivery_owner_start(owner);
@@ -152,7 +144,7 @@ static void no_window_comes_between_two_in_a_row(void **state) {
 }
 
 /* The connection is the same, what is behind it is not. */
-static void that_redis_went_back_is_told_before_the_answer(void **state) {
+TEST(that_redis_went_back_is_told_before_the_answer, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -163,7 +155,7 @@ static void that_redis_went_back_is_told_before_the_answer(void **state) {
   assert_non_null(strstr(owner->said, "forgotten"));
 }
 
-static void another_owner_is_noticed_before_the_answer(void **state) {
+TEST(another_owner_is_noticed_before_the_answer, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -175,7 +167,7 @@ static void another_owner_is_noticed_before_the_answer(void **state) {
   assert_string_equal(asker.text, "");
 }
 
-static void it_is_asked_again_after_a_lost_connection(void **state) {
+TEST(it_is_asked_again_after_a_lost_connection, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -199,7 +191,7 @@ static void ask_two(struct asker *self) {
   delivery_ask(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
 }
 
-static void several_commands_are_answered_in_order(void **state) {
+TEST(several_commands_are_answered_in_order, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner, .put = "one"};
   delivery_owner_start(owner);
@@ -213,7 +205,7 @@ static void several_commands_are_answered_in_order(void **state) {
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
 }
 
-static void of_several_what_is_not_answered_is_asked_again(void **state) {
+TEST(of_several_what_is_not_answered_is_asked_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -229,7 +221,7 @@ static void of_several_what_is_not_answered_is_asked_again(void **state) {
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-static void what_passes_is_asked_again(void **state) {
+TEST(what_passes_is_asked_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -239,7 +231,7 @@ static void what_passes_is_asked_again(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-static void what_does_not_pass_is_told(void **state) {
+TEST(what_does_not_pass_is_told, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -250,7 +242,7 @@ static void what_does_not_pass_is_told(void **state) {
   assert_int_equal(asker.answers, 0);
 }
 
-static void of_what_is_too_large_the_beginning_comes(void **state) {
+TEST(of_what_is_too_large_the_beginning_comes, delivery_owner_set_up, delivery_owner_tear_down) {
   static char bytes[32769];
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
@@ -271,27 +263,4 @@ static void of_what_is_too_large_the_beginning_comes(void **state) {
   assert_true(loop_until(&owner->loop, is_answered, &asker));
   assert_int_equal(asker.cut, 1);
   assert_int_equal(strspn(asker.text, "x"), 64);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(it_is_answered_once),
-      TEST(before_the_claim_it_goes_with_it),
-      TEST(without_the_claim_it_has_no_answer),
-      TEST(nor_when_that_is_lost),
-      TEST(several_commands_are_answered_in_order),
-      TEST(of_several_what_is_not_answered_is_asked_again),
-      TEST(it_comes_behind_the_window_that_is_on_its_way),
-      TEST(no_window_comes_between_two_in_a_row),
-      TEST(that_redis_went_back_is_told_before_the_answer),
-      TEST(another_owner_is_noticed_before_the_answer),
-      TEST(it_is_asked_again_after_a_lost_connection),
-      TEST(what_passes_is_asked_again),
-      TEST(what_does_not_pass_is_told),
-      TEST(of_what_is_too_large_the_beginning_comes),
-  };
-  return cmocka_run_group_tests_name("delivery_questions", tests, NULL, NULL);
 }

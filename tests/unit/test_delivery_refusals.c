@@ -1,15 +1,7 @@
 /* What a delivery does when it is refused, superseded and asked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/delivery_owner.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
@@ -34,7 +26,7 @@ static bool again_and_again(void *context) {
   return fake_redis_connections(owner->server) >= 5;
 }
 
-static void what_passes_is_sent_again_and_told_once(void **state) {
+TEST(what_passes_is_sent_again_and_told_once, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH";
@@ -55,7 +47,7 @@ static void what_passes_is_sent_again_and_told_once(void **state) {
 }
 
 /* Redis refuses EXEC itself when its state has changed since the commands were queued. */
-static void so_is_what_is_refused_with_the_last_command(void **state) {
+TEST(so_is_what_is_refused_with_the_last_command, delivery_owner_set_up, delivery_owner_tear_down) {
   static const char *const refusals[] = {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
@@ -73,7 +65,7 @@ static void so_is_what_is_refused_with_the_last_command(void **state) {
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
-static void what_does_not_pass_is_told_with_command_and_key(void **state) {
+TEST(what_does_not_pass_is_told_with_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
@@ -86,7 +78,7 @@ static void what_does_not_pass_is_told_with_command_and_key(void **state) {
   assert_true(owner->send_queue.bytes > 0); /* it was not delivered */
 }
 
-static void every_command_has_its_name(void **state) {
+TEST(every_command_has_its_name, delivery_owner_set_up, delivery_owner_tear_down) {
   static const char *const commands[] = {"SET " COMMITTED, "WATCH " COMMITTED};
   for (size_t i = 0; i < 2; i++) {
     struct delivery_owner *owner = *state;
@@ -103,7 +95,7 @@ static void every_command_has_its_name(void **state) {
   }
 }
 
-static void a_claim_that_is_refused_has_its_name_too(void **state) {
+TEST(a_claim_that_is_refused_has_its_name_too, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused = "SET " COMMITTED;
   owner->redis.refusal = "NOPERM no permissions";
@@ -113,7 +105,7 @@ static void a_claim_that_is_refused_has_its_name_too(void **state) {
 }
 
 /* The others were executed: it can be tried neither again nor not at all. */
-static void an_error_inside_a_transaction_is_for_good(void **state) {
+TEST(an_error_inside_a_transaction_is_for_good, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
@@ -127,7 +119,7 @@ static void an_error_inside_a_transaction_is_for_good(void **state) {
 }
 
 /* What was executed was executed, whatever happens to what is asked behind it. */
-static void what_is_refused_behind_a_transaction_may_pass(void **state) {
+TEST(what_is_refused_behind_a_transaction_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -144,7 +136,7 @@ static void what_is_refused_behind_a_transaction_may_pass(void **state) {
   assert_int_equal(owner->failed, 0);
 }
 
-static void a_refused_login_is_told(void **state) {
+TEST(a_refused_login_is_told, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused_login = "LREM";
   owner->redis.refusal = "NOPERM no permissions";
@@ -153,7 +145,7 @@ static void a_refused_login_is_told(void **state) {
   assert_int_equal(owner->redis.executed, 0); /* nor is the job claimed */
 }
 
-static void another_agent_takes_over(void **state) {
+TEST(another_agent_takes_over, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
@@ -166,7 +158,7 @@ static void another_agent_takes_over(void **state) {
   assert_string_equal(owner->said, "claimed delivered failed");
 }
 
-static void another_agent_takes_over_while_it_is_away(void **state) {
+TEST(another_agent_takes_over_while_it_is_away, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", false);
@@ -178,7 +170,7 @@ static void another_agent_takes_over_while_it_is_away(void **state) {
 
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
    executed, since the other's claim is older than the watch. */
-static void another_agent_takes_over_behind_a_window(void **state) {
+TEST(another_agent_takes_over_behind_a_window, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
@@ -193,7 +185,7 @@ static void another_agent_takes_over_behind_a_window(void **state) {
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-static void who_claims_second_has_lost(void **state) {
+TEST(who_claims_second_has_lost, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
   delivery_owner_put(owner, "one");
@@ -205,7 +197,7 @@ static void who_claims_second_has_lost(void **state) {
 }
 
 /* What depends on what arrived may depend on what was lost with it. */
-static void what_was_lost_is_told_before_what_arrived(void **state) {
+TEST(what_was_lost_is_told_before_what_arrived, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = "";
@@ -213,26 +205,4 @@ static void what_was_lost_is_told_before_what_arrived(void **state) {
   assert_string_equal(owner->said, "claimed forgotten delivered");
   delivery_owner_deliver(owner, "two");
   assert_string_equal(owner->said, "claimed forgotten delivered delivered");
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(what_passes_is_sent_again_and_told_once),
-      TEST(so_is_what_is_refused_with_the_last_command),
-      TEST(what_does_not_pass_is_told_with_command_and_key),
-      TEST(every_command_has_its_name),
-      TEST(a_claim_that_is_refused_has_its_name_too),
-      TEST(an_error_inside_a_transaction_is_for_good),
-      TEST(what_is_refused_behind_a_transaction_may_pass),
-      TEST(a_refused_login_is_told),
-      TEST(another_agent_takes_over),
-      TEST(another_agent_takes_over_while_it_is_away),
-      TEST(another_agent_takes_over_behind_a_window),
-      TEST(who_claims_second_has_lost),
-      TEST(what_was_lost_is_told_before_what_arrived),
-  };
-  return cmocka_run_group_tests_name("delivery_refusals", tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* When a delivery does not get an answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
+#include "tests/test.h"
 
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 50 };
@@ -36,7 +29,7 @@ static bool is_lost(void *context) {
 }
 
 /* Half open: what is sent disappears, and nothing says so. */
-static void a_window_that_is_not_answered_is_a_lost_connection(void **state) {
+TEST(a_window_that_is_not_answered_is_a_lost_connection, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "MULTI";
@@ -52,7 +45,7 @@ static void a_window_that_is_not_answered_is_a_lost_connection(void **state) {
 }
 
 /* The time of an answer begins anew with each request, and ends with its last answer. */
-static void it_is_looked_when_nothing_is_sent(void **state) {
+TEST(it_is_looked_when_nothing_is_sent, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   int looks = owner->redis.looks;
@@ -67,7 +60,7 @@ static void it_is_looked_when_nothing_is_sent(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-static void a_look_finds_the_connection_lost(void **state) {
+TEST(a_look_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "WATCH";
@@ -77,7 +70,7 @@ static void a_look_finds_the_connection_lost(void **state) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-static void a_look_finds_another_agent(void **state) {
+TEST(a_look_finds_another_agent, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   redis_model_commit(&owner->redis, "2:00000000000000ff:1");
@@ -85,7 +78,7 @@ static void a_look_finds_another_agent(void **state) {
   assert_non_null(strstr(owner->error, "another agent"));
 }
 
-static void a_look_finds_redis_emptied(void **state) {
+TEST(a_look_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
@@ -99,7 +92,7 @@ static void a_look_finds_redis_emptied(void **state) {
 }
 
 /* There is nothing that could be refused: the trouble is over, and is said to be. */
-static void a_look_ends_the_trouble(void **state) {
+TEST(a_look_ends_the_trouble, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -124,7 +117,7 @@ static bool has_read(void *context) {
 }
 
 /* A window may take longer than an answer, where the way is narrow. */
-static void what_is_still_being_taken_is_not_late(void **state) {
+TEST(what_is_still_being_taken_is_not_late, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 8000000, PART = 400000 };
   char *text = malloc(LARGE + 1);
@@ -150,20 +143,4 @@ static void what_is_still_being_taken_is_not_late(void **state) {
   delivery_owner_awaits(owner, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
   free(text);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, delivery_owner_set_up, delivery_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_window_that_is_not_answered_is_a_lost_connection),
-      TEST(it_is_looked_when_nothing_is_sent),
-      TEST(a_look_finds_the_connection_lost),
-      TEST(a_look_finds_another_agent),
-      TEST(a_look_finds_redis_emptied),
-      TEST(a_look_ends_the_trouble),
-      TEST(what_is_still_being_taken_is_not_late),
-  };
-  return cmocka_run_group_tests_name("delivery_time", tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /* The order of the end. Whom it speaks to is played here: these functions stand before the
    program's own. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/departure.h"
 #include "agent/engine/idle.h"
 #include "agent/last_words.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
+#include "tests/test.h"
 
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 50 };
@@ -180,8 +173,7 @@ static void tree_is_gone(void) {
 }
 
 /* The process tree, what is held, the heartbeat: each waits for the one before. */
-static void without_a_step_the_tree_is_ended_first(void **state) {
-  (void)state;
+TEST(without_a_step_the_tree_is_ended_first, set_up, tear_down) {
   scene.is_empty = false;
   begin(AGENT_EXIT_IDLE);
   departure_go_on(&scene.departure); /* not before the tree is gone */
@@ -196,8 +188,7 @@ static void without_a_step_the_tree_is_ended_first(void **state) {
   expect_over("stop:5000 end:5000 farewell said", AGENT_EXIT_IDLE);
 }
 
-static void a_running_step_is_answered_first(void **state) {
-  (void)state;
+TEST(a_running_step_is_answered_first, set_up, tear_down) {
   scene.is_running = true;
   begin(AGENT_EXIT_SHUTDOWN);
   departure_reaped(&scene.departure);
@@ -209,8 +200,7 @@ static void a_running_step_is_answered_first(void **state) {
   expect_not_over("stop:5000 orphan end:1000 farewell");
 }
 
-static void a_tree_that_is_gone_waits_for_the_answer(void **state) {
-  (void)state;
+TEST(a_tree_that_is_gone_waits_for_the_answer, set_up, tear_down) {
   begin(AGENT_EXIT_SHUTDOWN);
   scene.is_running = true;
   tree_is_gone();
@@ -218,8 +208,7 @@ static void a_tree_that_is_gone_waits_for_the_answer(void **state) {
   expect_not_over("stop:5000 end:5000");
 }
 
-static void who_survives_is_told_and_not_waited_for(void **state) {
-  (void)state;
+TEST(who_survives_is_told_and_not_waited_for, set_up, tear_down) {
   char text[256] = "";
   begin(AGENT_EXIT_IDLE);
   scene.gone(&scene.departure, 2);
@@ -229,16 +218,14 @@ static void who_survives_is_told_and_not_waited_for(void **state) {
   assert_non_null(strstr(text, "2 processes survive SIGKILL"));
 }
 
-static void before_the_job_is_claimed_nothing_is_delivered(void **state) {
-  (void)state;
+TEST(before_the_job_is_claimed_nothing_is_delivered, set_up, tear_down) {
   scene.is_ready = false;
   begin(AGENT_EXIT_ERROR);
   tree_is_gone();
   expect_over("stop:5000 end:5000", AGENT_EXIT_ERROR);
 }
 
-static void without_redis_only_a_shutdown_waits(void **state) {
-  (void)state;
+TEST(without_redis_only_a_shutdown_waits, set_up, tear_down) {
   scene.is_gone = true;
   scene.is_empty = false;
   begin(AGENT_EXIT_SHUTDOWN);
@@ -249,16 +236,14 @@ static void without_redis_only_a_shutdown_waits(void **state) {
   expect_over("stop:5000 end:5000 last-words", AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
-static void what_is_delivered_is_no_reason_to_wait(void **state) {
-  (void)state;
+TEST(what_is_delivered_is_no_reason_to_wait, set_up, tear_down) {
   scene.is_gone = true;
   begin(AGENT_EXIT_SHUTDOWN);
   tree_is_gone();
   expect_over("stop:5000 end:5000", AGENT_EXIT_SHUTDOWN);
 }
 
-static void nor_does_the_heartbeats_end_wait(void **state) {
-  (void)state;
+TEST(nor_does_the_heartbeats_end_wait, set_up, tear_down) {
   begin(AGENT_EXIT_SHUTDOWN);
   tree_is_gone();
   scene.is_gone = true;
@@ -267,8 +252,7 @@ static void nor_does_the_heartbeats_end_wait(void **state) {
   expect_over("stop:5000 end:5000 farewell", AGENT_EXIT_SHUTDOWN);
 }
 
-static void patience_ends(void **state) {
-  (void)state;
+TEST(patience_ends, set_up, tear_down) {
   scene.is_gone = true;
   scene.is_empty = false;
   begin(AGENT_EXIT_SHUTDOWN);
@@ -277,16 +261,14 @@ static void patience_ends(void **state) {
   expect_over("stop:5000 end:5000 last-words", AGENT_EXIT_ERROR);
 }
 
-static void at_the_heartbeats_end_that_is_no_error(void **state) {
-  (void)state;
+TEST(at_the_heartbeats_end_that_is_no_error, set_up, tear_down) {
   begin(AGENT_EXIT_SHUTDOWN);
   tree_is_gone();
   expect_over_after(2 * IDLE_CYCLE_SECONDS * 1000);
   expect_over("stop:5000 end:5000 farewell", AGENT_EXIT_SHUTDOWN);
 }
 
-static void a_signal_has_a_deadline(void **state) {
-  (void)state;
+TEST(a_signal_has_a_deadline, set_up, tear_down) {
   scene.is_running = true;
   departure_order(&scene.departure, SIGINT);
   expect_not_over("stop:5000");
@@ -294,24 +276,21 @@ static void a_signal_has_a_deadline(void **state) {
   expect_over("stop:5000 signal:9", AGENT_EXIT_SIGNAL + SIGINT);
 }
 
-static void a_second_signal_waits_for_nothing(void **state) {
-  (void)state;
+TEST(a_second_signal_waits_for_nothing, set_up, tear_down) {
   scene.is_running = true;
   departure_order(&scene.departure, SIGTERM);
   departure_order(&scene.departure, SIGINT);
   expect_over("stop:5000 signal:9", AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
-static void a_signal_outranks_the_reason_before_it(void **state) {
-  (void)state;
+TEST(a_signal_outranks_the_reason_before_it, set_up, tear_down) {
   begin(AGENT_EXIT_SHUTDOWN);
   departure_order(&scene.departure, SIGTERM);
   expect_not_over("stop:5000 end:5000");
   assert_int_equal(departure_exit_code(&scene.departure), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
-static void a_shutdown_that_cannot_deliver_is_an_error(void **state) {
-  (void)state;
+TEST(a_shutdown_that_cannot_deliver_is_an_error, set_up, tear_down) {
   departure_undeliverable(&scene.departure); /* nothing has begun */
   begin(AGENT_EXIT_SHUTDOWN);
   assert_int_equal(departure_exit_code(&scene.departure), AGENT_EXIT_SHUTDOWN);
@@ -319,33 +298,9 @@ static void a_shutdown_that_cannot_deliver_is_an_error(void **state) {
   assert_int_equal(departure_exit_code(&scene.departure), AGENT_EXIT_ERROR);
 }
 
-static void but_the_heartbeats_key_is_not_worth_one(void **state) {
-  (void)state;
+TEST(but_the_heartbeats_key_is_not_worth_one, set_up, tear_down) {
   begin(AGENT_EXIT_SHUTDOWN);
   scene.is_ending = true;
   departure_undeliverable(&scene.departure);
   assert_int_equal(departure_exit_code(&scene.departure), AGENT_EXIT_SHUTDOWN);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(without_a_step_the_tree_is_ended_first),
-      TEST(a_running_step_is_answered_first),
-      TEST(a_tree_that_is_gone_waits_for_the_answer),
-      TEST(who_survives_is_told_and_not_waited_for),
-      TEST(before_the_job_is_claimed_nothing_is_delivered),
-      TEST(without_redis_only_a_shutdown_waits),
-      TEST(what_is_delivered_is_no_reason_to_wait),
-      TEST(nor_does_the_heartbeats_end_wait),
-      TEST(patience_ends),
-      TEST(at_the_heartbeats_end_that_is_no_error),
-      TEST(a_signal_has_a_deadline),
-      TEST(a_second_signal_waits_for_nothing),
-      TEST(a_signal_outranks_the_reason_before_it),
-      TEST(a_shutdown_that_cannot_deliver_is_an_error),
-      TEST(but_the_heartbeats_key_is_not_worth_one),
-  };
-  return cmocka_run_group_tests_name("departure", tests, NULL, NULL);
 }

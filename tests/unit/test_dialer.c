@@ -5,19 +5,9 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/dialer.h"
 #include "agent/doors/redis/net/resolver.h"
@@ -26,6 +16,7 @@
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 struct resolver {
   struct event *answer;
@@ -180,7 +171,7 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-static void a_port_is_reached(void **state) {
+TEST(a_port_is_reached, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   dial(scene);
@@ -190,7 +181,7 @@ static void a_port_is_reached(void **state) {
 
 /* What is idle is known to be dead within 15 s, and so is what is not acknowledged. */
 /* The files that a resolver reads need not be there. */
-static void a_number_is_not_looked_up(void **state) {
+TEST(a_number_is_not_looked_up, set_up, tear_down) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
   struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
@@ -210,7 +201,7 @@ static void a_number_is_not_looked_up(void **state) {
   assert_int_equal(lookups, 1);
 }
 
-static void a_dead_peer_is_noticed_by_the_kernel(void **state) {
+TEST(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   dial(scene);
@@ -222,7 +213,7 @@ static void a_dead_peer_is_noticed_by_the_kernel(void **state) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
-static void a_local_socket_is_reached(void **state) {
+TEST(a_local_socket_is_reached, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, false);
   dial(scene);
@@ -235,21 +226,21 @@ static void fails(struct scene *scene, const char *why) {
   assert_string_equal(scene->why, why);
 }
 
-static void a_port_that_refuses(void **state) {
+TEST(a_port_that_refuses, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   fake_redis_refuse(scene->server);
   fails(scene, "Connection refused");
 }
 
-static void a_socket_that_is_missing(void **state) {
+TEST(a_socket_that_is_missing, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, false);
   fake_redis_refuse(scene->server);
   fails(scene, "No such file or directory");
 }
 
-static void a_socket_that_nobody_listens_to(void **state) {
+TEST(a_socket_that_nobody_listens_to, set_up, tear_down) {
   struct scene *scene = *state;
   struct directory directory;
   directory_init(&directory);
@@ -263,7 +254,7 @@ static void a_socket_that_nobody_listens_to(void **state) {
   directory_release(&directory);
 }
 
-static void a_path_that_is_too_long(void **state) {
+TEST(a_path_that_is_too_long, set_up, tear_down) {
   struct scene *scene = *state;
   struct sockaddr_un address;
   char path[sizeof address.sun_path + 1];
@@ -276,13 +267,13 @@ static void a_path_that_is_too_long(void **state) {
   fails(scene, "No such file or directory");
 }
 
-static void a_name_that_nobody_has(void **state) {
+TEST(a_name_that_nobody_has, set_up, tear_down) {
   struct scene *scene = *state;
   at(scene, "nobody");
   fails(scene, "cannot resolve the name: nobody has this name");
 }
 
-static void the_next_address_is_tried_until_one_answers(void **state) {
+TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   /* Nobody listens there; the second cannot even be begun: a connection needs one peer. */
@@ -291,7 +282,7 @@ static void the_next_address_is_tried_until_one_answers(void **state) {
   expect_connected(scene);
 }
 
-static void the_last_refusal_is_told(void **state) {
+TEST(the_last_refusal_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   fake_redis_refuse(scene->server);
@@ -319,7 +310,7 @@ static const char *silent_address(struct scene *scene, char *text, size_t size) 
   return text;
 }
 
-static void an_address_that_is_silent_hides_no_other(void **state) {
+TEST(an_address_that_is_silent_hides_no_other, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   char hosts[64];
@@ -331,14 +322,14 @@ static void an_address_that_is_silent_hides_no_other(void **state) {
   assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
 }
 
-static void silence_is_told(void **state) {
+TEST(silence_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   char host[64];
   at(scene, silent_address(scene, host, sizeof host));
   fails(scene, "no answer in time");
 }
 
-static void so_is_that_of_the_name_servers(void **state) {
+TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
   struct scene *scene = *state;
   at(scene, "never");
   int64_t start_ms = wait_now_ms();
@@ -347,7 +338,7 @@ static void so_is_that_of_the_name_servers(void **state) {
 }
 
 /* Before the first turn, while the name is looked up, while an address is awaited. */
-static void what_is_cancelled_is_not_reported(void **state) {
+TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
   char silent[64];
   silent_address(scene, silent, sizeof silent);
@@ -370,26 +361,4 @@ static void what_is_cancelled_is_not_reported(void **state) {
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 0);
   assert_false(fake_redis_is_connected(scene->server));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_port_is_reached, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_number_is_not_looked_up, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_local_socket_is_reached, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_port_that_refuses, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_socket_that_is_missing, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_socket_that_nobody_listens_to, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_path_that_is_too_long, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_name_that_nobody_has, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_next_address_is_tried_until_one_answers, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(the_last_refusal_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_address_that_is_silent_hides_no_other, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(silence_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(so_is_that_of_the_name_servers, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_cancelled_is_not_reported, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("dialer", tests, NULL, NULL);
 }

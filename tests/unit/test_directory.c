@@ -1,19 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/directory.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 /* One of each kind. */
 static void make_kinds(const struct tree *tree) {
@@ -54,7 +47,7 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
   assert_string_equal(error.text, expected);
 }
 
-static void what_is_none_is_refused_by_what_it_is(void **state) {
+TEST(what_is_none_is_refused_by_what_it_is, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
@@ -76,7 +69,7 @@ static void what_is_none_is_refused_by_what_it_is(void **state) {
   expect_refusal(tree, "file/below", "directory not found: ");
 }
 
-static void without_permission_it_is_refused(void **state) {
+TEST(without_permission_it_is_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0711), 0);
   tree_make_directory(tree, "closed", 0000);
@@ -86,8 +79,7 @@ static void without_permission_it_is_refused(void **state) {
   assert_int_equal(seteuid(0), 0);
 }
 
-static void a_long_path_is_cut_in_the_error(void **state) {
-  (void)state;
+TEST(a_long_path_is_cut_in_the_error) {
   char path[6000];
   memset(path, 'a', sizeof path - 1);
   path[sizeof path - 1] = '\0';
@@ -98,7 +90,7 @@ static void a_long_path_is_cut_in_the_error(void **state) {
   assert_int_equal(strlen(error.text), sizeof error.text - 1);
 }
 
-static void no_link_is_followed_below(void **state) {
+TEST(no_link_is_followed_below, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
@@ -113,7 +105,7 @@ static void no_link_is_followed_below(void **state) {
   }
 }
 
-static void each_entry_comes_once_with_its_type(void **state) {
+TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   DIR *directory = directory_open_below(tree->fd, ".");
@@ -135,7 +127,7 @@ static void each_entry_comes_once_with_its_type(void **state) {
   closedir(directory);
 }
 
-static void a_type_that_was_left_out_is_looked_up(void **state) {
+TEST(a_type_that_was_left_out_is_looked_up, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
@@ -151,20 +143,4 @@ static void a_type_that_was_left_out_is_looked_up(void **state) {
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(type, DT_UNKNOWN);
   close(closed);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(what_is_none_is_refused_by_what_it_is, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(without_permission_it_is_refused, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test(a_long_path_is_cut_in_the_error),
-      cmocka_unit_test_setup_teardown(no_link_is_followed_below, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(each_entry_comes_once_with_its_type, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_type_that_was_left_out_is_looked_up, tree_set_up,
-                                      tree_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

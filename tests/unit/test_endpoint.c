@@ -1,17 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
+#include "tests/test.h"
 
 enum { SERVERS = 3 };
 
@@ -110,7 +102,7 @@ static void leads_nowhere(struct scene *scene, const char *why) {
   assert_non_null(strstr(scene->why, why));
 }
 
-static void the_url_is_the_way(void **state) {
+TEST(the_url_is_the_way, set_up, tear_down) {
   struct scene *scene = *state;
   expect_name(scene, scene->names[0]);
   leads_to(scene, 0);
@@ -119,7 +111,7 @@ static void the_url_is_the_way(void **state) {
   leads_to(scene, 0);
 }
 
-static void a_redirection_is_followed(void **state) {
+TEST(a_redirection_is_followed, set_up, tear_down) {
   struct scene *scene = *state;
   leads_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
@@ -131,7 +123,7 @@ static void a_redirection_is_followed(void **state) {
   leads_to(scene, 2);
 }
 
-static void the_same_host_has_no_name(void **state) {
+TEST(the_same_host_has_no_name, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
   leads_to(scene, 1);
@@ -139,7 +131,7 @@ static void the_same_host_has_no_name(void **state) {
   leads_to(scene, 2);
 }
 
-static void a_node_that_is_not_there_is_forgotten(void **state) {
+TEST(a_node_that_is_not_there_is_forgotten, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->servers[1]);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
@@ -148,14 +140,14 @@ static void a_node_that_is_not_there_is_forgotten(void **state) {
   leads_to(scene, 0);
 }
 
-static void a_node_that_does_nothing_is_forgotten(void **state) {
+TEST(a_node_that_does_nothing_is_forgotten, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   leads_to(scene, 1);
   leads_to(scene, 0);
 }
 
-static void a_node_that_is_lost_is_tried_once(void **state) {
+TEST(a_node_that_is_lost_is_tried_once, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   leads_to(scene, 1);
@@ -165,7 +157,7 @@ static void a_node_that_is_lost_is_tried_once(void **state) {
   leads_to(scene, 0);
 }
 
-static void a_circle_has_an_end(void **state) {
+TEST(a_circle_has_an_end, set_up, tear_down) {
   struct scene *scene = *state;
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
@@ -182,7 +174,7 @@ static void a_circle_has_an_end(void **state) {
   }
 }
 
-static void what_is_no_address_leads_back(void **state) {
+TEST(what_is_no_address_leads_back, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   leads_to(scene, 1);
@@ -191,7 +183,7 @@ static void what_is_no_address_leads_back(void **state) {
   leads_to(scene, 0);
 }
 
-static void a_master_is_asked_for_each_time(void **state) {
+TEST(a_master_is_asked_for_each_time, set_up_sentinel, tear_down) {
   struct scene *scene = *state;
   char expected[64];
   (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
@@ -212,29 +204,11 @@ static void a_master_is_asked_for_each_time(void **state) {
   expect_name(scene, expected);
 }
 
-static void nobody_is_told_after_it_was_cancelled(void **state) {
+TEST(nobody_is_told_after_it_was_cancelled, set_up_sentinel, tear_down) {
   struct scene *scene = *state;
   endpoint_dial(scene->endpoint, on_done, scene);
   endpoint_cancel(scene->endpoint);
   endpoint_cancel(scene->endpoint);
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_url_is_the_way, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_redirection_is_followed, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_same_host_has_no_name, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_node_that_is_not_there_is_forgotten, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_node_that_does_nothing_is_forgotten, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_tried_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_circle_has_an_end, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_no_address_leads_back, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_master_is_asked_for_each_time, set_up_sentinel, tear_down),
-      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up_sentinel,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests_name("route", tests, NULL, NULL);
 }

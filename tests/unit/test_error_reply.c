@@ -1,15 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/error_reply.h"
+#include "tests/test.h"
 
-static void what_redis_gets_over_passes(void **state) {
-  (void)state;
+TEST(what_redis_gets_over_passes) {
   static const char *const texts[] = {
       "OOM command not allowed when used memory > 'maxmemory'.",
       "LOADING Redis is loading the dataset in memory",
@@ -29,8 +21,7 @@ static void what_redis_gets_over_passes(void **state) {
     assert_true(error_reply_passes(texts[i]));
 }
 
-static void what_a_person_has_to_mend_does_not(void **state) {
-  (void)state;
+TEST(what_a_person_has_to_mend_does_not) {
   static const char *const texts[] = {
       "WRONGPASS invalid username-password pair or user is disabled.",
       "NOAUTH Authentication required.",
@@ -48,8 +39,7 @@ static void what_a_person_has_to_mend_does_not(void **state) {
 }
 
 /* The first word decides, all of it and nothing behind it. */
-static void a_word_that_begins_alike_is_another_one(void **state) {
-  (void)state;
+TEST(a_word_that_begins_alike_is_another_one) {
   static const char *const texts[] = {
       "BUSYGROUP Consumer Group name already exists",
       "BUSYKEY Target key name already exists.",
@@ -64,8 +54,7 @@ static void a_word_that_begins_alike_is_another_one(void **state) {
     assert_false(error_reply_passes(texts[i]));
 }
 
-static void only_what_has_moved_says_where_to(void **state) {
-  (void)state;
+TEST(only_what_has_moved_says_where_to) {
   assert_string_equal(error_reply_moved_to("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
   assert_string_equal(error_reply_moved_to("MOVED 3999 :6381"), ":6381");
   static const char *const texts[] = {"ASK 3999 127.0.0.1:6381", "MOVED 3999", "MOVED", "",
@@ -74,8 +63,7 @@ static void only_what_has_moved_says_where_to(void **state) {
     assert_null(error_reply_moved_to(texts[i]));
 }
 
-static void keys_in_several_slots_come_with_advice(void **state) {
-  (void)state;
+TEST(keys_in_several_slots_come_with_advice) {
   const char *text = error_reply_explain("CROSSSLOT Keys in request don't hash to the same slot");
   assert_non_null(strstr(text, "CROSSSLOT"));
   assert_non_null(strstr(text, "put the job id in braces, like {pipe-42}"));
@@ -83,24 +71,11 @@ static void keys_in_several_slots_come_with_advice(void **state) {
                       "NOAUTH Authentication required.");
 }
 
-static void a_refused_exec_is_told_without_redis_preamble(void **state) {
-  (void)state;
+TEST(a_refused_exec_is_told_without_redis_preamble) {
   assert_string_equal(
       error_reply_explain("EXECABORT Transaction discarded because of: NOPERM this user has no "
                           "permissions to run the 'exec' command"),
       "NOPERM this user has no permissions to run the 'exec' command");
   static const char others[] = "EXECABORT Transaction discarded because of previous errors.";
   assert_string_equal(error_reply_explain(others), others);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_redis_gets_over_passes),
-      cmocka_unit_test(what_a_person_has_to_mend_does_not),
-      cmocka_unit_test(a_word_that_begins_alike_is_another_one),
-      cmocka_unit_test(only_what_has_moved_says_where_to),
-      cmocka_unit_test(keys_in_several_slots_come_with_advice),
-      cmocka_unit_test(a_refused_exec_is_told_without_redis_preamble),
-  };
-  return cmocka_run_group_tests_name("error_reply", tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/exchange.h"
+#include "tests/test.h"
 
 /* MULTI; XADD events, LPUSH results; EXEC, GET committed. */
 enum { MULTI, XADD, LPUSH, EXEC, GET };
@@ -76,7 +68,7 @@ static void expect_explained(const struct trial *trial, const char *text) {
   assert_string_equal(error.text, text);
 }
 
-static void the_last_answer_is_told(void **state) {
+TEST(the_last_answer_is_told, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
@@ -85,7 +77,7 @@ static void the_last_answer_is_told(void **state) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-static void what_somebody_else_prevented_was_not_executed(void **state) {
+TEST(what_somebody_else_prevented_was_not_executed, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take(trial, REDIS_REPLY_NIL, ""));
@@ -94,7 +86,7 @@ static void what_somebody_else_prevented_was_not_executed(void **state) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-static void the_first_refusal_counts(void **state) {
+TEST(the_first_refusal_counts, set_up, tear_down) {
   struct trial *trial = *state;
   assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
@@ -106,7 +98,7 @@ static void the_first_refusal_counts(void **state) {
   expect_explained(trial, "redis refuses LPUSH the:results: OOM command not allowed");
 }
 
-static void a_refusal_inside_a_transaction_is_that_of_its_command(void **state) {
+TEST(a_refusal_inside_a_transaction_is_that_of_its_command, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, "WRONGTYPE of the first", "WRONGTYPE of the second"));
@@ -114,13 +106,13 @@ static void a_refusal_inside_a_transaction_is_that_of_its_command(void **state) 
   expect_explained(trial, "redis refuses XADD the:events: WRONGTYPE of the first");
 }
 
-static void a_command_without_a_key_is_named_alone(void **state) {
+TEST(a_command_without_a_key_is_named_alone, set_up, tear_down) {
   struct trial *trial = *state;
   assert_false(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
   expect_explained(trial, "redis refuses MULTI: NOPERM");
 }
 
-static void what_stands_behind_the_window_is_named_too(void **state) {
+TEST(what_stands_behind_the_window_is_named_too, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
@@ -129,7 +121,7 @@ static void what_stands_behind_the_window_is_named_too(void **state) {
 }
 
 /* Of a transaction that is sent ahead only the first answers are due. */
-static void what_is_added_later_is_waited_for(void **state) {
+TEST(what_is_added_later_is_waited_for, set_up, tear_down) {
   struct trial *trial = *state;
   exchange_init(&trial->request);
   exchange_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
@@ -143,28 +135,11 @@ static void what_is_added_later_is_waited_for(void **state) {
   assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
 }
 
-static void an_array_elsewhere_is_no_transaction(void **state) {
+TEST(an_array_elsewhere_is_no_transaction, set_up, tear_down) {
   struct trial *trial = *state;
   exchange_init(&trial->request);
   exchange_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
   assert_true(take_executed(trial, "ERR inside", NULL));
   assert_false(trial->request.executed);
   assert_string_equal(trial->request.refusal, "");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_last_answer_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_somebody_else_prevented_was_not_executed, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(the_first_refusal_counts, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_refusal_inside_a_transaction_is_that_of_its_command, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(a_command_without_a_key_is_named_alone, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_stands_behind_the_window_is_named_too, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(what_is_added_later_is_waited_for, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_array_elsewhere_is_no_transaction, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

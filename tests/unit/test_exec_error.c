@@ -2,21 +2,12 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/process/exec_error.h"
+#include "tests/test.h"
 
 /* Every test runs in an empty directory, where the file is called "file". */
 static int setup(void **state) {
@@ -57,8 +48,7 @@ static void assert_says(const char *path, int exec_errno, const char *expected) 
   assert_string_equal(error.text, expected);
 }
 
-static void a_file_that_is_not_there(void **state) {
-  (void)state;
+TEST(a_file_that_is_not_there, setup, teardown) {
   assert_says("/no/such/file", ENOENT, "cannot run /no/such/file: no such file");
   assert_says("file", ENOENT, "cannot run file: no such file");
   assert_says("", ENOENT, "cannot run : no such file");
@@ -66,8 +56,7 @@ static void a_file_that_is_not_there(void **state) {
   assert_says("file", ENOENT, "cannot run file: no such file");
 }
 
-static void a_file_that_may_not_be_run(void **state) {
-  (void)state;
+TEST(a_file_that_may_not_be_run, setup, teardown) {
   assert_says("/tmp", EACCES, "cannot run /tmp: permission denied: it is a directory");
   make_file("#!/bin/sh\n", 10, 0644);
   assert_says("file", EACCES,
@@ -77,8 +66,7 @@ static void a_file_that_may_not_be_run(void **state) {
   assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
 }
 
-static void other_reasons(void **state) {
-  (void)state;
+TEST(other_reasons, setup, teardown) {
   make_file("", 0, 0755);
   assert_says("file", E2BIG, "cannot run file: arguments and environment are too long");
   assert_says("file", ETXTBSY, "cannot run file: Text file busy");
@@ -86,8 +74,7 @@ static void other_reasons(void **state) {
   assert_says("file", ELOOP, "cannot run file: Too many levels of symbolic links");
 }
 
-static void scripts_without_their_interpreter(void **state) {
-  (void)state;
+TEST(scripts_without_their_interpreter, setup, teardown) {
   static const struct {
     const char *content;
     const char *says;
@@ -112,8 +99,7 @@ static void scripts_without_their_interpreter(void **state) {
   }
 }
 
-static void long_names_are_cut(void **state) {
-  (void)state;
+TEST(long_names_are_cut, setup, teardown) {
   char script[4096] = "#!";
   memset(script + 2, 'i', sizeof script - 2);
   make_file(script, sizeof script, 0755);
@@ -155,8 +141,7 @@ static struct program make_program(uint16_t machine, const char *interpreter) {
   return program;
 }
 
-static void programs_without_their_loader(void **state) {
-  (void)state;
+TEST(programs_without_their_loader, setup, teardown) {
   struct program program = make_program(EM_X86_64, "/no/ld-linux.so.2");
   make_file(&program, sizeof program, 0755);
   assert_says("file", ENOENT,
@@ -165,8 +150,7 @@ static void programs_without_their_loader(void **state) {
 }
 
 /* Whatever a header says, nothing worse happens than that no loader is named. */
-static void broken_programs(void **state) {
-  (void)state;
+TEST(broken_programs, setup, teardown) {
   static const char unnamed[] =
       "cannot run file: it exists, but its interpreter or loader does not";
   const struct program whole = make_program(EM_X86_64, "/no/ld.so");
@@ -200,8 +184,7 @@ static void broken_programs(void **state) {
   assert_non_null(strstr(error.text, "its loader llll"));
 }
 
-static void what_is_no_program(void **state) {
-  (void)state;
+TEST(what_is_no_program, setup, teardown) {
   static const char *const contents[] = {"",
                                          "#",
                                          "text\n",
@@ -217,8 +200,7 @@ static void what_is_no_program(void **state) {
   }
 }
 
-static void programs_for_other_machines(void **state) {
-  (void)state;
+TEST(programs_for_other_machines, setup, teardown) {
   static const struct {
     uint16_t machine;
     const char *name;
@@ -248,19 +230,4 @@ static void programs_for_other_machines(void **state) {
     assert_says("file", ENOEXEC, "cannot run file: exec format error: no whole program");
   }
   assert_true(ours <= 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_file_that_is_not_there, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_file_that_may_not_be_run, setup, teardown),
-      cmocka_unit_test_setup_teardown(other_reasons, setup, teardown),
-      cmocka_unit_test_setup_teardown(scripts_without_their_interpreter, setup, teardown),
-      cmocka_unit_test_setup_teardown(long_names_are_cut, setup, teardown),
-      cmocka_unit_test_setup_teardown(programs_without_their_loader, setup, teardown),
-      cmocka_unit_test_setup_teardown(broken_programs, setup, teardown),
-      cmocka_unit_test_setup_teardown(what_is_no_program, setup, teardown),
-      cmocka_unit_test_setup_teardown(programs_for_other_machines, setup, teardown),
-  };
-  return cmocka_run_group_tests_name("exec_failure", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/files/access/full_path.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 static void check(const char *path, const char *expected, const char *name) {
   struct error error = {.text = "none"};
@@ -23,8 +15,7 @@ static void check(const char *path, const char *expected, const char *name) {
   free(full);
 }
 
-static void an_absolute_one_is_tidied(void **state) {
-  (void)state;
+TEST(an_absolute_one_is_tidied) {
   static const struct {
     const char *path;
     const char *full;
@@ -48,7 +39,7 @@ static void an_absolute_one_is_tidied(void **state) {
     check(rows[i].path, rows[i].full, rows[i].name);
 }
 
-static void a_relative_one_begins_at_the_current_directory(void **state) {
+TEST(a_relative_one_begins_at_the_current_directory, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *path;
@@ -71,8 +62,7 @@ static void a_relative_one_begins_at_the_current_directory(void **state) {
   free(current);
 }
 
-static void at_the_root_no_slash_is_doubled(void **state) {
-  (void)state;
+TEST(at_the_root_no_slash_is_doubled) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   assert_int_equal(chdir("/"), 0);
@@ -82,7 +72,7 @@ static void at_the_root_no_slash_is_doubled(void **state) {
   free(current);
 }
 
-static void without_a_current_directory_it_is_refused(void **state) {
+TEST(without_a_current_directory_it_is_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
@@ -97,16 +87,4 @@ static void without_a_current_directory_it_is_refused(void **state) {
   check("/a", "/a", "a");
   assert_int_equal(chdir(current), 0);
   free(current);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_absolute_one_is_tidied),
-      cmocka_unit_test_setup_teardown(a_relative_one_begins_at_the_current_directory, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test(at_the_root_no_slash_is_doubled),
-      cmocka_unit_test_setup_teardown(without_a_current_directory_it_is_refused, tree_set_up,
-                                      tree_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

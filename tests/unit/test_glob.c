@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/glob/glob.h"
+#include "tests/test.h"
 
 /* Each path is a whole one; a "/" at its end makes it a directory. */
 static bool fits(const char *text, const char *path) {
@@ -48,8 +39,7 @@ static void check(const struct row *rows, size_t count) {
   }
 }
 
-static void letters_stand_for_themselves(void **state) {
-  (void)state;
+TEST(letters_stand_for_themselves) {
   static const struct row rows[] = {
       {"a", "a x/a x/y/a a/", "A b aa ab ba a/b a/b/c x/ab .a"},
       {"main.c", "main.c src/main.c", "main,c main_c main.cc xmain.c main.c/x"},
@@ -66,8 +56,7 @@ static void letters_stand_for_themselves(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void a_question_mark_is_one_character(void **state) {
-  (void)state;
+TEST(a_question_mark_is_one_character) {
   static const struct row rows[] = {
       {"?", "a x/a . ? \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xFF \xC3 x/\xA9", "aa ab \xFF\xFF"},
       {"??", "ab e\xC3\xA9 \xC3\xA9\xC3\xA9 \xFF\xFE \xE2\x82", "a abc \xC3\xA9 \xE2\x82\xAC"},
@@ -84,8 +73,7 @@ static void a_question_mark_is_one_character(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void a_star_stays_in_its_component(void **state) {
-  (void)state;
+TEST(a_star_stays_in_its_component) {
   static const struct row rows[] = {
       {"*", "a .a x/y/z a/ \xFF", ""},
       {"*.c", "a.c .c x/a.c x/y/.c a.b.c a.c.c *.c", "a.h a.cc a.c/x c ac"},
@@ -116,8 +104,7 @@ static void a_star_stays_in_its_component(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void two_stars_are_any_number_of_components(void **state) {
-  (void)state;
+TEST(two_stars_are_any_number_of_components) {
   static const struct row rows[] = {
       {"**", "a a/b a/b/c .a/ x/.b", ""},
       {"/**", "a a/b a/", ""},
@@ -159,8 +146,7 @@ static void two_stars_are_any_number_of_components(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void brackets_are_one_of_their_characters(void **state) {
-  (void)state;
+TEST(brackets_are_one_of_their_characters) {
   static const struct row rows[] = {
       {"[ab]", "a b x/a", "c ab A [ab] x/ab"},
       {"[a-c]", "a b c", "d A - a-c"},
@@ -217,8 +203,7 @@ static void brackets_are_one_of_their_characters(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void braces_are_one_of_their_globs(void **state) {
-  (void)state;
+TEST(braces_are_one_of_their_globs) {
   static const struct row rows[] = {
       {"{a,b}", "a b x/a x/y/b", "c ab a,b {a,b}"},
       {"{a}", "a", "{a} b"},
@@ -276,8 +261,7 @@ static void braces_are_one_of_their_globs(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void a_backslash_takes_the_meaning(void **state) {
-  (void)state;
+TEST(a_backslash_takes_the_meaning) {
   static const struct row rows[] = {
       {"\\*", "* x/*", "a \\* \\"},
       {"\\?", "?", "a"},
@@ -301,8 +285,7 @@ static void a_backslash_takes_the_meaning(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void what_gitignore_adds_stands_for_itself(void **state) {
-  (void)state;
+TEST(what_gitignore_adds_stands_for_itself) {
   static const struct row rows[] = {
       {"!a", "!a x/!a", "a b"},      {"!", "!", "a"},          {"!!a", "!!a", "!a a"},
       {"!*.c", "!a.c !.c", "a.c b"}, {"#a", "#a x/#a", "a b"}, {"#*", "# #a", "a"},
@@ -316,8 +299,7 @@ static void what_gitignore_adds_stands_for_itself(void **state) {
   assert_false(fits("a b*", "ab"));
 }
 
-static void a_slash_binds_to_the_root(void **state) {
-  (void)state;
+TEST(a_slash_binds_to_the_root) {
   static const struct row rows[] = {
       {"/a", "a a/", "x/a b a/b"},
       {"/*.c", "a.c", "x/a.c"},
@@ -339,8 +321,7 @@ static void a_slash_binds_to_the_root(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void a_slash_at_the_end_wants_a_directory(void **state) {
-  (void)state;
+TEST(a_slash_at_the_end_wants_a_directory) {
   static const struct row rows[] = {
       {"a/", "a/", "a x/a b/ a/b"},
       {"*/", "a/ .a/", "a x/a/ x/a"},
@@ -357,8 +338,7 @@ static void a_slash_at_the_end_wants_a_directory(void **state) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-static void nothing_fits_an_empty_glob(void **state) {
-  (void)state;
+TEST(nothing_fits_an_empty_glob) {
   assert_false(fits("", "a"));
   assert_false(fits("", "a/"));
   assert_false(fits("", ""));
@@ -367,8 +347,7 @@ static void nothing_fits_an_empty_glob(void **state) {
   assert_false(fits("{,a}", ""));
 }
 
-static void a_path_needs_no_end(void **state) {
-  (void)state;
+TEST(a_path_needs_no_end) {
   struct error error;
   struct glob *glob = glob_new("*.c", &error);
   assert_non_null(glob);
@@ -385,8 +364,7 @@ static void a_path_needs_no_end(void **state) {
   glob_free(glob);
 }
 
-static void one_that_is_wrong_is_refused(void **state) {
-  (void)state;
+TEST(one_that_is_wrong_is_refused) {
   static const struct {
     const char *glob;
     const char *error;
@@ -451,8 +429,7 @@ static void expect_fits(char *text, const char *path, bool expected) {
   free(text);
 }
 
-static void one_that_is_too_long_is_refused(void **state) {
-  (void)state;
+TEST(one_that_is_too_long_is_refused) {
   char *path = repeat("a", GLOB_LENGTH_MAX, "");
   expect_fits(repeat("a", GLOB_LENGTH_MAX, ""), path, true);
   expect_fits(repeat("?", GLOB_LENGTH_MAX, ""), path, true);
@@ -461,8 +438,7 @@ static void one_that_is_too_long_is_refused(void **state) {
   expect_refused(repeat("a", GLOB_LENGTH_MAX + 1, ""), "glob: longer than 4096 bytes");
 }
 
-static void braces_stand_for_no_more_than_the_limit(void **state) {
-  (void)state;
+TEST(braces_stand_for_no_more_than_the_limit) {
   static const char why[] = "glob: its braces stand for more than 16384 bytes";
   /* 2 to the 10th times 11 bytes, and 2 to the 11th times 12. */
   expect_fits(repeat("{a,b}", 10, ""), "abababbbba", true);
@@ -485,8 +461,7 @@ static void braces_stand_for_no_more_than_the_limit(void **state) {
 }
 
 /* With a way back for each star these would not end. */
-static void hostile_globs_end(void **state) {
-  (void)state;
+TEST(hostile_globs_end) {
   char *name = repeat("a", 4095, "");
   expect_fits(repeat("*a", 30, "*b"), name, false);
   expect_fits(repeat("*a", 1500, "*"), name, true);
@@ -501,8 +476,7 @@ static void hostile_globs_end(void **state) {
   free(path);
 }
 
-static void one_is_used_often(void **state) {
-  (void)state;
+TEST(one_is_used_often) {
   struct error error;
   struct glob *glob = glob_new("{src,test}/**/*.[ch]", &error);
   assert_non_null(glob);
@@ -511,27 +485,4 @@ static void one_is_used_often(void **state) {
     assert_false(glob_matches(glob, "x/src/y/a.c", 11, false));
   }
   glob_free(glob);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(letters_stand_for_themselves),
-      cmocka_unit_test(a_question_mark_is_one_character),
-      cmocka_unit_test(a_star_stays_in_its_component),
-      cmocka_unit_test(two_stars_are_any_number_of_components),
-      cmocka_unit_test(brackets_are_one_of_their_characters),
-      cmocka_unit_test(braces_are_one_of_their_globs),
-      cmocka_unit_test(a_backslash_takes_the_meaning),
-      cmocka_unit_test(what_gitignore_adds_stands_for_itself),
-      cmocka_unit_test(a_slash_binds_to_the_root),
-      cmocka_unit_test(a_slash_at_the_end_wants_a_directory),
-      cmocka_unit_test(nothing_fits_an_empty_glob),
-      cmocka_unit_test(a_path_needs_no_end),
-      cmocka_unit_test(one_that_is_wrong_is_refused),
-      cmocka_unit_test(one_that_is_too_long_is_refused),
-      cmocka_unit_test(braces_stand_for_no_more_than_the_limit),
-      cmocka_unit_test(hostile_globs_end),
-      cmocka_unit_test(one_is_used_often),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/glob/glob_names.h"
+#include "tests/test.h"
 
 /* Names are parted by a space. */
 struct row {
@@ -28,8 +19,7 @@ static void check_names(const struct glob_names *names, const struct glob_name *
   free(copy);
 }
 
-static void each_of_a_store_has_its_own_names(void **state) {
-  (void)state;
+TEST(each_of_a_store_has_its_own_names) {
   static const struct row rows[] = {
       {"main.c", "main.c", "main main.cc xmain.c mainxc"},
       {"*", "a .a ab *", ""},
@@ -58,8 +48,7 @@ static void each_of_a_store_has_its_own_names(void **state) {
   glob_names_release(&names);
 }
 
-static void the_text_needs_no_end(void **state) {
-  (void)state;
+TEST(the_text_needs_no_end) {
   struct glob_names names;
   struct glob_name name;
   struct error error;
@@ -71,8 +60,7 @@ static void the_text_needs_no_end(void **state) {
   glob_names_release(&names);
 }
 
-static void what_is_empty_is_the_empty_name(void **state) {
-  (void)state;
+TEST(what_is_empty_is_the_empty_name) {
   struct glob_names names;
   struct glob_name name;
   struct error error;
@@ -84,8 +72,7 @@ static void what_is_empty_is_the_empty_name(void **state) {
   glob_names_release(&names);
 }
 
-static void the_last_byte_is_told_where_there_is_one(void **state) {
-  (void)state;
+TEST(the_last_byte_is_told_where_there_is_one) {
   static const struct {
     const char *text;
     int last;
@@ -102,8 +89,7 @@ static void the_last_byte_is_told_where_there_is_one(void **state) {
   }
 }
 
-static void a_range_that_runs_backwards_is_refused(void **state) {
-  (void)state;
+TEST(a_range_that_runs_backwards_is_refused) {
   struct glob_names names;
   struct glob_name name;
   struct error error;
@@ -111,15 +97,4 @@ static void a_range_that_runs_backwards_is_refused(void **state) {
   assert_int_equal(glob_names_add(&names, &name, "a[z-a]", 6, &error), -1);
   assert_string_equal(error.text, "glob: a range runs backwards in [z-a]");
   glob_names_release(&names);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_of_a_store_has_its_own_names),
-      cmocka_unit_test(the_text_needs_no_end),
-      cmocka_unit_test(what_is_empty_is_the_empty_name),
-      cmocka_unit_test(the_last_byte_is_told_where_there_is_one),
-      cmocka_unit_test(a_range_that_runs_backwards_is_refused),
-  };
-  return cmocka_run_group_tests_name("glob_names", tests, NULL, NULL);
 }

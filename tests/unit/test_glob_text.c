@@ -1,17 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/glob/glob.h"
 #include "agent/files/glob/glob_text.h"
+#include "tests/test.h"
 
-static void what_belongs_together_is_one_unit(void **state) {
-  (void)state;
+TEST(what_belongs_together_is_one_unit) {
   static const struct {
     const char *text;
     size_t unit;
@@ -26,8 +17,7 @@ static void what_belongs_together_is_one_unit(void **state) {
     assert_int_equal(glob_text_unit(rows[i].text), rows[i].unit);
 }
 
-static void what_has_no_other_half_is_refused(void **state) {
-  (void)state;
+TEST(what_has_no_other_half_is_refused) {
   static const struct {
     const char *text;
     const char *reason; /* NULL: none */
@@ -70,8 +60,7 @@ static void expect(const char *text, const char *expected) {
   free(texts.text);
 }
 
-static void braces_are_opened_in_order(void **state) {
-  (void)state;
+TEST(braces_are_opened_in_order) {
   static const struct {
     const char *text;
     const char *texts;
@@ -98,8 +87,7 @@ static void braces_are_opened_in_order(void **state) {
     expect(rows[i].text, rows[i].texts);
 }
 
-static void what_is_too_long_is_refused(void **state) {
-  (void)state;
+TEST(what_is_too_long_is_refused) {
   struct error error = {.text = "none"};
   char *text = calloc(1, GLOB_LENGTH_MAX + 2);
   assert_non_null(text);
@@ -122,8 +110,7 @@ static int expand_sixteen(size_t b, size_t a, struct glob_texts *texts, struct e
   return glob_text_expand(text, texts, error);
 }
 
-static void braces_that_stand_for_too_much_are_refused(void **state) {
-  (void)state;
+TEST(braces_that_stand_for_too_much_are_refused) {
   struct error error = {.text = "none"};
   struct glob_texts texts;
   assert_int_equal(expand_sixteen(16, 1022, &texts, &error), 0);
@@ -131,15 +118,4 @@ static void braces_that_stand_for_too_much_are_refused(void **state) {
   free(texts.text);
   assert_int_equal(expand_sixteen(17, 1022, &texts, &error), -1);
   assert_string_equal(error.text, "glob: its braces stand for more than 16384 bytes");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_belongs_together_is_one_unit),
-      cmocka_unit_test(what_has_no_other_half_is_refused),
-      cmocka_unit_test(braces_are_opened_in_order),
-      cmocka_unit_test(what_is_too_long_is_refused),
-      cmocka_unit_test(braces_that_stand_for_too_much_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/client/handshake.h"
 #include "agent/doors/redis/net/command.h"
+#include "tests/test.h"
 
 /* What was overwritten last. Stands before the C library's own, so that a test sees it. */
 static const void *erased;
@@ -33,8 +24,7 @@ static void sends(struct redis_url url, const char *expected) {
 
 #define SETNAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$8\r\nits-name\r\n"
 
-static void it_says_what_the_url_asks_for(void **state) {
-  (void)state;
+TEST(it_says_what_the_url_asks_for) {
   char user[] = "me";
   char password[] = "se cret\r\n";
   sends((struct redis_url){0}, SETNAME);
@@ -49,8 +39,7 @@ static void it_says_what_the_url_asks_for(void **state) {
         "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
 }
 
-static void the_probe_follows_wherever_the_write_ended(void **state) {
-  (void)state;
+TEST(the_probe_follows_wherever_the_write_ended) {
   struct redis_url url = {0};
   const struct handshake_probe probe = {.text = "the probe", .length = 9, .count = 1};
   static const char all[] = SETNAME "the probe";
@@ -70,8 +59,7 @@ static void the_probe_follows_wherever_the_write_ended(void **state) {
   handshake_release(&handshake);
 }
 
-static void a_refused_probe_has_its_name(void **state) {
-  (void)state;
+TEST(a_refused_probe_has_its_name) {
   struct redis_url url = {0};
   const char *const commands[][COMMAND_LIST_WORDS] = {{"MULTI"}, {"LREM", "the key", "-1", ""}};
   char *text = command_list_new(commands, 2);
@@ -101,8 +89,7 @@ struct denial {
   const char *text;
 };
 
-static void a_denied_probe_has_the_rule_that_is_missing(void **state) {
-  (void)state;
+TEST(a_denied_probe_has_the_rule_that_is_missing) {
   static const struct denial denials[] = {
       {"SET", "j:heartbeat", "NOPERM No permissions to access a key",
        "NOPERM: the user needs ~j:heartbeat"},
@@ -146,8 +133,7 @@ static void a_denied_probe_has_the_rule_that_is_missing(void **state) {
 
 /* What is denied for several keys at once is heard of again, by the key's name; anything else that
    is wrong with them is not. */
-static void a_joint_probe_leaves_denials_to_those_behind_it(void **state) {
-  (void)state;
+TEST(a_joint_probe_leaves_denials_to_those_behind_it) {
   struct redis_url url = {0};
   const char *const commands[][COMMAND_LIST_WORDS] = {{"WATCH", "a", "b"}, {"GET", "a"}};
   char *text = command_list_new(commands, 2);
@@ -176,8 +162,7 @@ static void a_joint_probe_leaves_denials_to_those_behind_it(void **state) {
   free(text);
 }
 
-static void the_password_is_overwritten(void **state) {
-  (void)state;
+TEST(the_password_is_overwritten) {
   char password[] = "secret";
   struct redis_url url = {.password = password};
   struct handshake handshake;
@@ -222,16 +207,14 @@ static void hears(const struct answer *answers, int count) {
   handshake_release(&handshake);
 }
 
-static void it_is_done_behind_the_last_answer(void **state) {
-  (void)state;
+TEST(it_is_done_behind_the_last_answer) {
   const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                    {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
                                    {NULL, HANDSHAKE_DONE, "SELECT"}};
   hears(answers, 3);
 }
 
-static void a_refusal_is_for_good(void **state) {
-  (void)state;
+TEST(a_refusal_is_for_good) {
   const struct answer wrong[] = {{"WRONGPASS invalid", HANDSHAKE_REFUSED, "AUTH"}};
   const struct answer range[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                  {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
@@ -240,8 +223,7 @@ static void a_refusal_is_for_good(void **state) {
   hears(range, 3);
 }
 
-static void what_passes_is_for_later(void **state) {
-  (void)state;
+TEST(what_passes_is_for_later) {
   const struct answer auth[] = {{"LOADING it is", HANDSHAKE_LATER, "AUTH"}};
   const struct answer name[] = {
       {NULL, HANDSHAKE_GOES_ON, "AUTH"},
@@ -250,8 +232,7 @@ static void what_passes_is_for_later(void **state) {
   hears(name, 2);
 }
 
-static void a_name_that_is_refused_is_done_without(void **state) {
-  (void)state;
+TEST(a_name_that_is_refused_is_done_without) {
   static const char *const texts[] = {"ERR unknown command", "ERR Client names cannot have spaces",
                                       "NOPERM no permissions to run 'client|setname'"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -262,8 +243,7 @@ static void a_name_that_is_refused_is_done_without(void **state) {
   }
 }
 
-static void what_is_not_about_the_name_is_a_refusal(void **state) {
-  (void)state;
+TEST(what_is_not_about_the_name_is_a_refusal) {
   static const char *const texts[] = {"NOAUTH Authentication required.", "DENIED protected mode"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
@@ -273,8 +253,7 @@ static void what_is_not_about_the_name_is_a_refusal(void **state) {
 }
 
 /* Without a password and a database the name is all there is. */
-static void a_refused_name_may_be_the_last_answer(void **state) {
-  (void)state;
+TEST(a_refused_name_may_be_the_last_answer) {
   char text[] = "ERR unknown command";
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
   struct redis_url url = {0};
@@ -285,8 +264,7 @@ static void a_refused_name_may_be_the_last_answer(void **state) {
   handshake_release(&handshake);
 }
 
-static void what_is_secret_is_not_repeated(void **state) {
-  (void)state;
+TEST(what_is_secret_is_not_repeated) {
   char user[] = "smith";
   char password[] = "secret";
   struct redis_url url = {.user = user, .password = password};
@@ -324,8 +302,7 @@ static enum handshake_verdict hears_role(redisReply *reply, struct handshake_ref
   return outcome_result;
 }
 
-static void only_a_master_will_do_for_sentinels(void **state) {
-  (void)state;
+TEST(only_a_master_will_do_for_sentinels) {
   char master[] = "pipes";
   sends((struct redis_url){.master = master}, SETNAME "*1\r\n$4\r\nROLE\r\n");
   struct handshake_refusal refusal;
@@ -340,8 +317,7 @@ static void only_a_master_will_do_for_sentinels(void **state) {
 }
 
 /* The first write will tell; anything else is an error as any other. */
-static void who_may_not_ask_for_the_role_goes_on(void **state) {
-  (void)state;
+TEST(who_may_not_ask_for_the_role_goes_on) {
   struct handshake_refusal refusal;
   char text[64] = "NOPERM this user has no permissions to run the 'role' command";
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
@@ -350,25 +326,4 @@ static void who_may_not_ask_for_the_role_goes_on(void **state) {
   assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_LATER);
   strcpy(text, "NOAUTH Authentication required.");
   assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_REFUSED);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_says_what_the_url_asks_for),
-      cmocka_unit_test(a_denied_probe_has_the_rule_that_is_missing),
-      cmocka_unit_test(a_joint_probe_leaves_denials_to_those_behind_it),
-      cmocka_unit_test(the_password_is_overwritten),
-      cmocka_unit_test(it_is_done_behind_the_last_answer),
-      cmocka_unit_test(a_refusal_is_for_good),
-      cmocka_unit_test(the_probe_follows_wherever_the_write_ended),
-      cmocka_unit_test(a_refused_probe_has_its_name),
-      cmocka_unit_test(what_passes_is_for_later),
-      cmocka_unit_test(a_name_that_is_refused_is_done_without),
-      cmocka_unit_test(what_is_not_about_the_name_is_a_refusal),
-      cmocka_unit_test(a_refused_name_may_be_the_last_answer),
-      cmocka_unit_test(what_is_secret_is_not_repeated),
-      cmocka_unit_test(only_a_master_will_do_for_sentinels),
-      cmocka_unit_test(who_may_not_ask_for_the_role_goes_on),
-  };
-  return cmocka_run_group_tests_name("login", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/tree/heap.h"
+#include "tests/test.h"
 
 static int by_number(const void *one, const void *other) {
   const unsigned *a = one;
@@ -44,8 +36,7 @@ static unsigned shuffled(unsigned i, unsigned count, unsigned values) {
 typedef unsigned order(unsigned i, unsigned count, unsigned values);
 static order *const orders[] = {upwards, downwards, shuffled};
 
-static void what_comes_last_is_taken_first(void **state) {
-  (void)state;
+TEST(what_comes_last_is_taken_first) {
   for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
     struct heap heap = {.compare = by_number};
     for (unsigned i = 0; i < 1000; i++)
@@ -60,8 +51,7 @@ static void what_comes_last_is_taken_first(void **state) {
   }
 }
 
-static void the_first_ones_are_kept(void **state) {
-  (void)state;
+TEST(the_first_ones_are_kept) {
   for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
     for (unsigned most = 1; most < 70; most++) {
       struct heap heap = {.compare = by_number};
@@ -79,8 +69,7 @@ static void the_first_ones_are_kept(void **state) {
   }
 }
 
-static void equal_ones_are_all_kept(void **state) {
-  (void)state;
+TEST(equal_ones_are_all_kept) {
   struct heap heap = {.compare = by_number};
   for (unsigned i = 0; i < 300; i++)
     add(&heap, shuffled(i, 300, 3));
@@ -90,8 +79,7 @@ static void equal_ones_are_all_kept(void **state) {
   heap_release(&heap);
 }
 
-static void an_empty_one_is_sorted_and_released(void **state) {
-  (void)state;
+TEST(an_empty_one_is_sorted_and_released) {
   struct heap heap = {.compare = by_number};
   heap_sort(&heap);
   assert_int_equal(heap.count, 0);
@@ -99,14 +87,4 @@ static void an_empty_one_is_sorted_and_released(void **state) {
   add(&heap, 7); /* it may be used again */
   assert_int_equal(number_at(&heap, 0), 7);
   heap_release(&heap);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_comes_last_is_taken_first),
-      cmocka_unit_test(the_first_ones_are_kept),
-      cmocka_unit_test(equal_ones_are_all_kept),
-      cmocka_unit_test(an_empty_one_is_sorted_and_released),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

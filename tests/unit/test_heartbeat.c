@@ -1,16 +1,7 @@
 /* The loop's time goes by TIMES as fast. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/heartbeat.h"
 #include "base/clock.h"
@@ -20,6 +11,7 @@
 
 #define TIMES 20
 #include "tests/support/fast_loop.h"
+#include "tests/test.h"
 
 /* What is added to the time of day. */
 static int64_t unix_offset_ms;
@@ -199,7 +191,7 @@ static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
 
-static void it_beats(void **state) {
+TEST(it_beats, set_up_at_socket, tear_down) {
   struct scene *scene = *state;
   int64_t start_ms = wait_now_ms();
   start(scene);
@@ -225,7 +217,7 @@ static void it_beats(void **state) {
   assert_string_equal(scene->committed, "1:2:3");
 }
 
-static void each_beat_has_its_time_and_tells_of_the_step(void **state) {
+TEST(each_beat_has_its_time_and_tells_of_the_step, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
@@ -241,7 +233,7 @@ static void each_beat_has_its_time_and_tells_of_the_step(void **state) {
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
 }
 
-static void the_job_id_may_look_like_a_beat(void **state) {
+TEST(the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id, tear_down) {
   struct scene *scene = *state;
   start(scene);
   long long last = 0;
@@ -259,7 +251,7 @@ static void the_job_id_may_look_like_a_beat(void **state) {
   }
 }
 
-static void a_time_may_become_longer(void **state) {
+TEST(a_time_may_become_longer, set_up, tear_down) {
   struct scene *scene = *state;
   unix_offset_ms = INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
   start(scene);
@@ -276,7 +268,7 @@ static void a_time_may_become_longer(void **state) {
 }
 
 /* Before it has a connection, too: what goes with the claim. */
-static void the_command_is_whole(void **state) {
+TEST(the_command_is_whole, set_up, tear_down) {
   struct scene *scene = *state;
   scene->in_flight = true;
   char *command = heartbeat_command(scene->heartbeat);
@@ -287,7 +279,7 @@ static void the_command_is_whole(void **state) {
   assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
-static void an_answer_is_read_with_the_next_beat(void **state) {
+TEST(an_answer_is_read_with_the_next_beat, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   int looked = scene->looked;
@@ -299,7 +291,7 @@ static void an_answer_is_read_with_the_next_beat(void **state) {
 }
 
 /* Answers that are as ever are not taken apart, but these are others. */
-static void what_changes_is_told(void **state) {
+TEST(what_changes_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
@@ -316,7 +308,7 @@ static void what_changes_is_told(void **state) {
   assert_in_range(scene->looked, looked + 3, looked + 4);
 }
 
-static void a_value_that_is_no_claim_is_told(void **state) {
+TEST(a_value_that_is_no_claim_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   char value[300] = "", text[400];
   memset(value, 'x', sizeof value - 1);
@@ -331,7 +323,7 @@ static void a_value_that_is_no_claim_is_told(void **state) {
   assert_string_equal(scene->committed, "");
 }
 
-static void a_key_that_is_gone_is_told(void **state) {
+TEST(a_key_that_is_gone_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->to_get = "$-1\r\n";
@@ -339,7 +331,7 @@ static void a_key_that_is_gone_is_told(void **state) {
   assert_string_equal(scene->committed, "none");
 }
 
-static void a_lost_connection_comes_back_and_beats_at_once(void **state) {
+TEST(a_lost_connection_comes_back_and_beats_at_once, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   for (int i = 1; i <= 3; i++) {
@@ -352,7 +344,7 @@ static void a_lost_connection_comes_back_and_beats_at_once(void **state) {
 }
 
 /* However long that takes, also right after the start. */
-static void it_never_gives_up(void **state) {
+TEST(it_never_gives_up, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->server);
   heartbeat_start(scene->heartbeat);
@@ -380,7 +372,7 @@ static void lose_connection(struct scene *scene) {
   fake_redis_close_connection(scene->server);
 }
 
-static void without_a_connection_it_takes_the_detour(void **state) {
+TEST(without_a_connection_it_takes_the_detour, set_up, tear_down) {
   struct scene *scene = *state;
   scene->arrives = true;
   start(scene);
@@ -405,7 +397,7 @@ static void without_a_connection_it_takes_the_detour(void **state) {
   assert_int_equal(scene->failed, 0);
 }
 
-static void nobody_takes_a_detour_before_the_start_or_behind_the_end(void **state) {
+TEST(nobody_takes_a_detour_before_the_start_or_behind_the_end, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->server);
   let_pass(scene, 3 * HEARTBEAT_MS);
@@ -418,7 +410,7 @@ static void nobody_takes_a_detour_before_the_start_or_behind_the_end(void **stat
   assert_int_equal(scene->detours, detours);
 }
 
-static void who_is_not_visible_says_so_once(void **state) {
+TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -434,7 +426,7 @@ static void who_is_not_visible_says_so_once(void **state) {
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }
 
-static void a_detour_makes_it_visible_again(void **state) {
+TEST(a_detour_makes_it_visible_again, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   lose_connection(scene);
@@ -446,7 +438,7 @@ static void a_detour_makes_it_visible_again(void **state) {
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }
 
-static void silence_is_told_and_ends_the_connection(void **state) {
+TEST(silence_is_told_and_ends_the_connection, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -464,7 +456,7 @@ static void silence_is_told_and_ends_the_connection(void **state) {
   assert_int_equal(scene->silent, 2);
 }
 
-static void it_stops_when_the_job_is_another_s(void **state) {
+TEST(it_stops_when_the_job_is_another_s, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -479,7 +471,7 @@ static void it_stops_when_the_job_is_another_s(void **state) {
 }
 
 /* An agent that was away asks first. */
-static void after_an_outage_it_does_not_beat_for_another(void **state) {
+TEST(after_an_outage_it_does_not_beat_for_another, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->is_ours = false;
@@ -490,7 +482,7 @@ static void after_an_outage_it_does_not_beat_for_another(void **state) {
   assert_int_equal(scene->sets, 1);
 }
 
-static void the_end_waits_for_the_last_answer(void **state) {
+TEST(the_end_waits_for_the_last_answer, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_set = NULL;
   start(scene);
@@ -506,7 +498,7 @@ static void the_end_waits_for_the_last_answer(void **state) {
   assert_true(heartbeat_end(scene->heartbeat));
 }
 
-static void the_end_takes_no_time_when_nothing_is_due(void **state) {
+TEST(the_end_takes_no_time_when_nothing_is_due, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(heartbeat_end(scene->heartbeat));
   heartbeat_start(scene->heartbeat);
@@ -516,7 +508,7 @@ static void the_end_takes_no_time_when_nothing_is_due(void **state) {
   assert_int_equal(scene->ended, 0);
 }
 
-static void the_end_does_not_wait_for_ever(void **state) {
+TEST(the_end_does_not_wait_for_ever, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_set = NULL;
   start(scene);
@@ -526,7 +518,7 @@ static void the_end_does_not_wait_for_ever(void **state) {
   assert_true((wait_now_ms() - start_ms) * TIMES <= 2 * HEARTBEAT_END_MS);
 }
 
-static void the_end_does_not_outlive_the_connection(void **state) {
+TEST(the_end_does_not_outlive_the_connection, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_set = NULL;
   start(scene);
@@ -538,7 +530,7 @@ static void the_end_does_not_outlive_the_connection(void **state) {
 }
 
 /* What is there needs no room. */
-static void a_full_redis_lets_it_live_on(void **state) {
+TEST(a_full_redis_lets_it_live_on, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -555,7 +547,7 @@ static void a_full_redis_lets_it_live_on(void **state) {
   assert_int_equal(scene->failed, 0);
 }
 
-static void a_full_redis_without_the_key_is_told(void **state) {
+TEST(a_full_redis_without_the_key_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -570,7 +562,7 @@ static void a_full_redis_without_the_key_is_told(void **state) {
   assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
 }
 
-static void an_error_that_passes_is_waited_out(void **state) {
+TEST(an_error_that_passes_is_waited_out, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
@@ -582,7 +574,7 @@ static void an_error_that_passes_is_waited_out(void **state) {
   assert_int_equal(scene->failed, 0);
 }
 
-static void an_error_that_does_not_pass_is_told(void **state) {
+TEST(an_error_that_does_not_pass_is_told, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   scene->to_set = "-NOPERM this user has no permissions\r\n";
@@ -592,40 +584,4 @@ static void an_error_that_does_not_pass_is_told(void **state) {
   let_pass(scene, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(it_beats),
-      cmocka_unit_test_setup_teardown(it_beats, set_up_at_socket, tear_down),
-      TEST(each_beat_has_its_time_and_tells_of_the_step),
-      cmocka_unit_test_setup_teardown(the_job_id_may_look_like_a_beat,
-                                      set_up_with_a_beat_for_a_job_id, tear_down),
-      TEST(a_time_may_become_longer),
-      TEST(the_command_is_whole),
-      TEST(an_answer_is_read_with_the_next_beat),
-      TEST(what_changes_is_told),
-      TEST(a_value_that_is_no_claim_is_told),
-      TEST(a_key_that_is_gone_is_told),
-      TEST(a_lost_connection_comes_back_and_beats_at_once),
-      TEST(it_never_gives_up),
-      TEST(without_a_connection_it_takes_the_detour),
-      TEST(nobody_takes_a_detour_before_the_start_or_behind_the_end),
-      TEST(who_is_not_visible_says_so_once),
-      TEST(a_detour_makes_it_visible_again),
-      TEST(silence_is_told_and_ends_the_connection),
-      TEST(it_stops_when_the_job_is_another_s),
-      TEST(after_an_outage_it_does_not_beat_for_another),
-      TEST(the_end_waits_for_the_last_answer),
-      TEST(the_end_takes_no_time_when_nothing_is_due),
-      TEST(the_end_does_not_wait_for_ever),
-      TEST(the_end_does_not_outlive_the_connection),
-      TEST(a_full_redis_lets_it_live_on),
-      TEST(a_full_redis_without_the_key_is_told),
-      TEST(an_error_that_passes_is_waited_out),
-      TEST(an_error_that_does_not_pass_is_told),
-  };
-  return cmocka_run_group_tests_name("heartbeat", tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "wire/heartbeat_json.h"
+#include "tests/test.h"
 
 /* 2026-05-05T10:00:00.123 */
 #define CONTRACT_MS INT64_C(1777975200123)
 
-static void it_is_the_contract_s_example(void **state) {
-  (void)state;
+TEST(it_is_the_contract_s_example) {
   char golden[128] = "", json[HEARTBEAT_JSON_SIZE];
   FILE *file = fopen("tests/unit/golden/heartbeat.json", "re");
   assert_non_null(file);
@@ -23,22 +14,19 @@ static void it_is_the_contract_s_example(void **state) {
   assert_string_equal(json, golden);
 }
 
-static void without_a_step_it_says_so(void **state) {
-  (void)state;
+TEST(without_a_step_it_says_so) {
   char json[HEARTBEAT_JSON_SIZE];
   (void)heartbeat_json(0, 1, false, json);
   assert_string_equal(json, "{\"Ts\":0,\"Pid\":1,\"StepInFlight\":false}");
 }
 
-static void the_longest_fits(void **state) {
-  (void)state;
+TEST(the_longest_fits) {
   char json[HEARTBEAT_JSON_SIZE];
   assert_true(heartbeat_json(INT64_MIN, INT32_MIN, false, json) < sizeof json);
   assert_int_equal(json[strlen(json) - 1], '}');
 }
 
-static void it_gets_another_time_in_place(void **state) {
-  (void)state;
+TEST(it_gets_another_time_in_place) {
   char json[HEARTBEAT_JSON_SIZE], text[128], expected[128];
   (void)heartbeat_json(CONTRACT_MS, 42, false, json);
   snprintf(text, sizeof text, "%s\r\n1,2", json);
@@ -48,8 +36,7 @@ static void it_gets_another_time_in_place(void **state) {
   assert_string_equal(text, expected);
 }
 
-static void a_time_that_is_longer_or_shorter_it_does_not_get(void **state) {
-  (void)state;
+TEST(a_time_that_is_longer_or_shorter_it_does_not_get) {
   static const int64_t others[] = {
       INT64_C(10000000000000), INT64_C(999999999999), 0, -1, INT64_MIN, INT64_MAX};
   char json[HEARTBEAT_JSON_SIZE], before[HEARTBEAT_JSON_SIZE];
@@ -58,15 +45,4 @@ static void a_time_that_is_longer_or_shorter_it_does_not_get(void **state) {
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     assert_false(heartbeat_json_set_time(json, others[i]));
   assert_string_equal(json, before);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_the_contract_s_example),
-      cmocka_unit_test(without_a_step_it_says_so),
-      cmocka_unit_test(the_longest_fits),
-      cmocka_unit_test(it_gets_another_time_in_place),
-      cmocka_unit_test(a_time_that_is_longer_or_shorter_it_does_not_get),
-  };
-  return cmocka_run_group_tests_name("beat", tests, NULL, NULL);
 }

@@ -1,18 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/engine/idle.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
+#include "tests/test.h"
 
 #define LIMIT_MS (IDLE_CYCLE_SECONDS * 1000)
 
@@ -90,7 +83,7 @@ static void let_pass(struct scene *scene, int64_t milliseconds) {
   assert_true(loop_until(&scene->loop, is_past, &end));
 }
 
-static void without_a_run_the_limit_is_the_limit(void **state) {
+TEST(without_a_run_the_limit_is_the_limit, set_up, tear_down) {
   struct scene *scene = *state;
   scene->options.run_id = NULL;
   idle_begin(scene->idle);
@@ -98,7 +91,7 @@ static void without_a_run_the_limit_is_the_limit(void **state) {
   assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
-static void cycles_add_up(void **state) {
+TEST(cycles_add_up, set_up, tear_down) {
   struct scene *scene = *state;
   scene->options.idle_cycles = 3;
   scene->options.run_id = NULL;
@@ -107,7 +100,7 @@ static void cycles_add_up(void **state) {
   expect_over_after(scene, 3);
 }
 
-static void the_time_goes_on(void **state) {
+TEST(the_time_goes_on, set_up, tear_down) {
   struct scene *scene = *state;
   idle_begin(scene->idle);
   let_pass(scene, LIMIT_MS / 2);
@@ -116,7 +109,7 @@ static void the_time_goes_on(void **state) {
   assert_int_equal(scene->over, 1);
 }
 
-static void a_step_ends_it(void **state) {
+TEST(a_step_ends_it, set_up, tear_down) {
   struct scene *scene = *state;
   idle_begin(scene->idle);
   let_pass(scene, LIMIT_MS / 2);
@@ -125,14 +118,14 @@ static void a_step_ends_it(void **state) {
   assert_int_equal(scene->over + scene->asked, 0);
 }
 
-static void a_run_that_is_over_is_not_waited_for(void **state) {
+TEST(a_run_that_is_over_is_not_waited_for, set_up, tear_down) {
   struct scene *scene = *state;
   idle_begin(scene->idle);
   expect_over_after(scene, 1);
   assert_int_equal(scene->asked, 1);
 }
 
-static void one_that_is_alive_is_asked_for_again(void **state) {
+TEST(one_that_is_alive_is_asked_for_again, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = ":1\r\n";
   idle_begin(scene->idle);
@@ -144,7 +137,7 @@ static void one_that_is_alive_is_asked_for_again(void **state) {
 }
 
 /* What waits for Redis does not come to an end by the run's being alive. */
-static void who_is_stuck_asks_nobody(void **state) {
+TEST(who_is_stuck_asks_nobody, set_up, tear_down) {
   struct scene *scene = *state;
   scene->stuck = true;
   scene->answer = ":1\r\n";
@@ -166,7 +159,7 @@ static int lines_in_log(const struct scene *scene, size_t *longest) {
 }
 
 /* Of an id that nobody would want to read as of a Redis that is not there. */
-static void whatever_the_answer_the_log_says_it_in_a_line(void **state) {
+TEST(whatever_the_answer_the_log_says_it_in_a_line, set_up, tear_down) {
   struct scene *scene = *state;
   static const char *const answers[] = {":0\r\n", "-ERR no\r\n", NULL};
   static char run[4000];
@@ -186,7 +179,7 @@ static void whatever_the_answer_the_log_says_it_in_a_line(void **state) {
   }
 }
 
-static void a_step_wins_over_an_open_question(void **state) {
+TEST(a_step_wins_over_an_open_question, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = NULL;
   idle_begin(scene->idle);
@@ -197,21 +190,4 @@ static void a_step_wins_over_an_open_question(void **state) {
   assert_int_equal(scene->over, 0);
   assert_int_equal(scene->asked, 1);
   assert_false(fake_redis_is_connected(scene->server));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(without_a_run_the_limit_is_the_limit),
-      TEST(cycles_add_up),
-      TEST(the_time_goes_on),
-      TEST(a_step_ends_it),
-      TEST(a_run_that_is_over_is_not_waited_for),
-      TEST(one_that_is_alive_is_asked_for_again),
-      TEST(who_is_stuck_asks_nobody),
-      TEST(whatever_the_answer_the_log_says_it_in_a_line),
-      TEST(a_step_wins_over_an_open_question),
-  };
-  return cmocka_run_group_tests_name("idle", tests, NULL, NULL);
 }

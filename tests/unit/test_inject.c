@@ -2,21 +2,14 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "inject/copy_bytes.h"
 #include "inject/inject.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 /* Injects to a name in the tree; every descriptor is closed again. */
 static int inject(const struct tree *tree, const char *name, const char *tools, char *text,
@@ -60,7 +53,7 @@ static void is_refused(const struct tree *tree, const char *name, const char *to
     fail_msg("no word of `%s` in: %s", expected, text);
 }
 
-static void the_target_is_a_file_or_a_directory(void **state) {
+TEST(the_target_is_a_file_or_a_directory, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0); /* a closed one would be told */
   succeeds(tree, "runner", "runner");
@@ -74,7 +67,7 @@ static void the_target_is_a_file_or_a_directory(void **state) {
   assert_int_equal(tree_count(tree, "."), 5);
 }
 
-static void the_target_may_be_relative(void **state) {
+TEST(the_target_may_be_relative, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char text[512];
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -89,7 +82,7 @@ static void the_target_may_be_relative(void **state) {
   assert_true(tree_has(tree, "a/b"));
 }
 
-static void tools_come_along(void **state) {
+TEST(tools_come_along, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char text[512];
   tree_make_directory(tree, "tools", 0755);
@@ -103,7 +96,7 @@ static void tools_come_along(void **state) {
   assert_int_equal(tree_count(tree, "shared"), 2);
 }
 
-static void tools_that_are_no_directory_are_none(void **state) {
+TEST(tools_that_are_no_directory_are_none, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char text[512];
   tree_write(tree, "tools", "a file", 0644);
@@ -112,7 +105,7 @@ static void tools_that_are_no_directory_are_none(void **state) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-static void what_is_refused_leaves_nothing(void **state) {
+TEST(what_is_refused_leaves_nothing, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "x", 0644);
   tree_make_directory(tree, "shared", 0755);
@@ -125,7 +118,7 @@ static void what_is_refused_leaves_nothing(void **state) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-static void tools_without_a_place_leave_nothing(void **state) {
+TEST(tools_without_a_place_leave_nothing, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "tools", 0755);
   tree_make_directory(tree, "shared", 0755);
@@ -135,7 +128,7 @@ static void tools_without_a_place_leave_nothing(void **state) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-static void only_what_was_made_is_removed(void **state) {
+TEST(only_what_was_made_is_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "empty", 0755);
   tree_write(tree, "file", "x", 0644);
@@ -144,7 +137,7 @@ static void only_what_was_made_is_removed(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void names_that_are_too_long_are_refused(void **state) {
+TEST(names_that_are_too_long_are_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[PATH_MAX];
   memset(name, 'n', sizeof name);
@@ -163,25 +156,8 @@ static void names_that_are_too_long_are_refused(void **state) {
   assert_int_equal(tree_count(tree, "."), 0);
 }
 
-static void a_small_buffer_is_enough(void **state) {
+TEST(a_small_buffer_is_enough, tree_set_up, tree_tear_down) {
   char text[8];
   assert_int_equal(inject(*state, "agent", "none", text, sizeof text), 0);
   assert_string_equal(text, "injecte");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(the_target_is_a_file_or_a_directory),
-      TEST(the_target_may_be_relative),
-      TEST(tools_come_along),
-      TEST(tools_that_are_no_directory_are_none),
-      TEST(what_is_refused_leaves_nothing),
-      TEST(tools_without_a_place_leave_nothing),
-      TEST(only_what_was_made_is_removed),
-      TEST(names_that_are_too_long_are_refused),
-      TEST(a_small_buffer_is_enough),
-  };
-  return cmocka_run_group_tests_name("inject", tests, NULL, NULL);
 }

@@ -1,21 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "wire/json_guard.h"
+#include "tests/test.h"
 
 static int scan(struct json_guard *guard, const char *text, struct error *error) {
   return json_guard_scan(guard, text, strlen(text), "id", error);
 }
 
-static void it_refuses_what_cjson_lets_through(void **state) {
-  (void)state;
+TEST(it_refuses_what_cjson_lets_through) {
   static const struct {
     const char *text;
     const char *message;
@@ -51,8 +41,7 @@ static void it_refuses_what_cjson_lets_through(void **state) {
   }
 }
 
-static void it_lets_json_through(void **state) {
-  (void)state;
+TEST(it_lets_json_through) {
   static const char *const rows[] = {
       "",
       "{}",
@@ -72,8 +61,7 @@ static void it_lets_json_through(void **state) {
   }
 }
 
-static void a_nul_byte_is_a_control_character(void **state) {
-  (void)state;
+TEST(a_nul_byte_is_a_control_character) {
   struct json_guard guard;
   struct error error;
   assert_int_equal(json_guard_scan(&guard, "[\"a\0b\"]", 7, "id", &error), -1);
@@ -91,8 +79,7 @@ static char *repeat(const char *part, size_t count) {
   return text;
 }
 
-static void nesting_has_a_limit(void **state) {
-  (void)state;
+TEST(nesting_has_a_limit) {
   struct json_guard guard;
   struct error error;
   char *text = repeat("[", JSON_GUARD_DEPTH_MAX);
@@ -113,8 +100,7 @@ static void nesting_has_a_limit(void **state) {
 }
 
 /* The container is one of the values, the first element needs no comma. */
-static void the_number_of_values_has_a_limit(void **state) {
-  (void)state;
+TEST(the_number_of_values_has_a_limit) {
   struct json_guard guard;
   struct error error;
   char *text = repeat("1,", JSON_GUARD_VALUES_MAX);
@@ -130,8 +116,7 @@ static void the_number_of_values_has_a_limit(void **state) {
   free(text);
 }
 
-static void it_finds_the_member(void **state) {
-  (void)state;
+TEST(it_finds_the_member) {
   static const struct {
     const char *text;
     const char *member;
@@ -175,8 +160,7 @@ static void it_finds_the_member(void **state) {
   }
 }
 
-static void the_member_is_found_behind_every_limit(void **state) {
-  (void)state;
+TEST(the_member_is_found_behind_every_limit) {
   static const char tail[] = ",\"id\":\"a\"}";
   char *opened = repeat("[", 10000);
   char *closed = repeat("]", 10000);
@@ -206,8 +190,7 @@ static void the_member_is_found_behind_every_limit(void **state) {
   free(values);
 }
 
-static void escaped_nuls_are_marked(void **state) {
-  (void)state;
+TEST(escaped_nuls_are_marked) {
   static const struct {
     const char *text;
     const char *copy;
@@ -243,18 +226,4 @@ static void escaped_nuls_are_marked(void **state) {
     assert_int_equal(json_guard_text_offset(copy, 2), 2);
     free(copy);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_refuses_what_cjson_lets_through),
-      cmocka_unit_test(it_lets_json_through),
-      cmocka_unit_test(a_nul_byte_is_a_control_character),
-      cmocka_unit_test(nesting_has_a_limit),
-      cmocka_unit_test(the_number_of_values_has_a_limit),
-      cmocka_unit_test(it_finds_the_member),
-      cmocka_unit_test(the_member_is_found_behind_every_limit),
-      cmocka_unit_test(escaped_nuls_are_marked),
-  };
-  return cmocka_run_group_tests_name("json_guard", tests, NULL, NULL);
 }

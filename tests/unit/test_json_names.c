@@ -1,17 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "wire/json_names.h"
+#include "tests/test.h"
 
-static void what_is_long_or_strange_is_shown_on_one_short_line(void **state) {
-  (void)state;
+TEST(what_is_long_or_strange_is_shown_on_one_short_line) {
   static const struct {
     const char *text;
     const char *shown;
@@ -30,8 +20,7 @@ static void what_is_long_or_strange_is_shown_on_one_short_line(void **state) {
   }
 }
 
-static void a_name_that_is_there_twice_is_refused(void **state) {
-  (void)state;
+TEST(a_name_that_is_there_twice_is_refused) {
   static const struct {
     const char *json;
     const char *message; /* NULL: unique */
@@ -56,8 +45,7 @@ static void a_name_that_is_there_twice_is_refused(void **state) {
 }
 
 /* Pairwise, this would be 20,000,000,000 comparisons. */
-static void many_names_are_no_trouble(void **state) {
-  (void)state;
+TEST(many_names_are_no_trouble) {
   enum { COUNT = 200000, SIZE = 16 };
   char *json = malloc((size_t)COUNT * SIZE + 2);
   assert_non_null(json);
@@ -79,8 +67,7 @@ static void many_names_are_no_trouble(void **state) {
   free(json);
 }
 
-static void a_path_ends_where_a_value_may_begin(void **state) {
-  (void)state;
+TEST(a_path_ends_where_a_value_may_begin) {
   static const struct {
     const char *path;
     const char *name;
@@ -94,14 +81,4 @@ static void a_path_ends_where_a_value_may_begin(void **state) {
     json_names_path(path, rows[i].path, rows[i].name);
     assert_string_equal(path, rows[i].expected);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_long_or_strange_is_shown_on_one_short_line),
-      cmocka_unit_test(a_name_that_is_there_twice_is_refused),
-      cmocka_unit_test(many_names_are_no_trouble),
-      cmocka_unit_test(a_path_ends_where_a_value_may_begin),
-  };
-  return cmocka_run_group_tests_name("json_names", tests, NULL, NULL);
 }

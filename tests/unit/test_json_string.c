@@ -1,17 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "base/utf8.h"
 #include "wire/json_guard.h"
 #include "wire/json_string.h"
+#include "tests/test.h"
 
 #define TEXT_MAX 64
 
@@ -69,8 +61,7 @@ static void check(const char *text, size_t length) {
   free(marked);
 }
 
-static void every_byte_at_every_place(void **state) {
-  (void)state;
+TEST(every_byte_at_every_place) {
   for (size_t length = 1; length <= 26; length++) {
     for (size_t at = 0; at < length; at++) {
       for (unsigned byte = 0; byte < 256; byte++) {
@@ -83,8 +74,7 @@ static void every_byte_at_every_place(void **state) {
   }
 }
 
-static void every_pair_of_bytes(void **state) {
-  (void)state;
+TEST(every_pair_of_bytes) {
   static const size_t places[] = {0, 6, 7};
   for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
     for (unsigned pair = 0; pair < 0x10000; pair++) {
@@ -105,8 +95,7 @@ static void assert_encodes(const char *text, size_t length, const char *json) {
   assert_string_equal(out, json);
 }
 
-static void escapes_are_the_shortest(void **state) {
-  (void)state;
+TEST(escapes_are_the_shortest) {
   assert_encodes("", 0, "");
   assert_encodes(NULL, 0, "");
   assert_encodes("\"\\/\b\t\n\f\r", 8, "\\\"\\\\/\\b\\t\\n\\f\\r");
@@ -115,8 +104,7 @@ static void escapes_are_the_shortest(void **state) {
 }
 
 /* The examples of the Unicode standard, chapter 3, "U+FFFD Substitution of Maximal Subparts". */
-static void one_replacement_for_each_maximal_subpart(void **state) {
-  (void)state;
+TEST(one_replacement_for_each_maximal_subpart) {
 #define R UTF8_REPLACEMENT
   assert_encodes("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", 9, R R R R R R R R "A");
   assert_encodes("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", 9, R R R R R R R R "A");
@@ -126,8 +114,7 @@ static void one_replacement_for_each_maximal_subpart(void **state) {
 #undef R
 }
 
-static void plain_is_what_stands_as_it_is(void **state) {
-  (void)state;
+TEST(plain_is_what_stands_as_it_is) {
   for (size_t length = 0; length <= 33; length++) {
     char text[TEXT_MAX];
     memset(text, '~', sizeof text);
@@ -141,15 +128,4 @@ static void plain_is_what_stands_as_it_is(void **state) {
       text[at] = '~';
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_byte_at_every_place),
-      cmocka_unit_test(every_pair_of_bytes),
-      cmocka_unit_test(escapes_are_the_shortest),
-      cmocka_unit_test(one_replacement_for_each_maximal_subpart),
-      cmocka_unit_test(plain_is_what_stands_as_it_is),
-  };
-  return cmocka_run_group_tests_name("json_string", tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/keys.h"
+#include "tests/test.h"
 
-static void the_names_are_the_contract_s(void **state) {
-  (void)state;
+TEST(the_names_are_the_contract_s) {
   struct keys keys;
   keys_init(&keys, "pipe-42");
   assert_string_equal(keys.in, "sandbox:pipe-42:in");
@@ -23,8 +16,7 @@ static void the_names_are_the_contract_s(void **state) {
   assert_null(keys.heartbeat);
 }
 
-static void the_job_id_is_taken_verbatim(void **state) {
-  (void)state;
+TEST(the_job_id_is_taken_verbatim) {
   struct keys keys;
   keys_init(&keys, "{pipe:42} %s");
   assert_string_equal(keys.in, "sandbox:{pipe:42} %s:in");
@@ -38,12 +30,4 @@ static void the_job_id_is_taken_verbatim(void **state) {
   keys_init(&keys, "");
   assert_string_equal(keys.in, "sandbox::in");
   keys_release(&keys);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_names_are_the_contract_s),
-      cmocka_unit_test(the_job_id_is_taken_verbatim),
-  };
-  return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
 }

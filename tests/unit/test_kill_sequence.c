@@ -1,16 +1,7 @@
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/kill_sequence.h"
 #include "agent/process/spawn.h"
@@ -18,6 +9,7 @@
 #include "tests/support/proc.h"
 #include "tests/support/spawned.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
@@ -104,7 +96,7 @@ static bool is_reaped(void *context) {
   return scene->gone > 0 && scene->status != 0;
 }
 
-static void nobody_is_gone_at_once_but_not_from_inside(void **state) {
+TEST(nobody_is_gone_at_once_but_not_from_inside, set_up, tear_down) {
   struct scene *scene = *state;
   kill_sequence_start(&scene->kill, FOREVER_MS);
   assert_int_equal(scene->gone, 0);
@@ -114,7 +106,7 @@ static void nobody_is_gone_at_once_but_not_from_inside(void **state) {
   assert_int_equal(scene->survivors, 0);
 }
 
-static void sigterm_is_enough_for_the_polite(void **state) {
+TEST(sigterm_is_enough_for_the_polite, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
@@ -125,7 +117,7 @@ static void sigterm_is_enough_for_the_polite(void **state) {
   assert_int_equal(scene->survivors, 0);
 }
 
-static void the_stubborn_are_killed_after_the_grace(void **state) {
+TEST(the_stubborn_are_killed_after_the_grace, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene,
         "exec 2>&-; trap '' TERM; echo ready; setsid sleep 2002 & while :; do sleep 0.01; done");
@@ -140,7 +132,7 @@ static void the_stubborn_are_killed_after_the_grace(void **state) {
   assert_int_equal(proc_find("sleep 2002"), 0);
 }
 
-static void without_a_grace_there_is_no_sigterm(void **state) {
+TEST(without_a_grace_there_is_no_sigterm, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
@@ -151,7 +143,7 @@ static void without_a_grace_there_is_no_sigterm(void **state) {
   assert_int_equal(read(scene->output, &byte, 1), 0);
 }
 
-static void a_further_call_can_shorten_the_grace(void **state) {
+TEST(a_further_call_can_shorten_the_grace, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
@@ -164,7 +156,7 @@ static void a_further_call_can_shorten_the_grace(void **state) {
   assert_int_equal(scene->gone, 1);
 }
 
-static void a_further_call_cannot_lengthen_it(void **state) {
+TEST(a_further_call_cannot_lengthen_it, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
@@ -174,7 +166,7 @@ static void a_further_call_cannot_lengthen_it(void **state) {
   assert_int_equal(scene->gone, 1);
 }
 
-static void what_is_started_on_the_way_is_found_too(void **state) {
+TEST(what_is_started_on_the_way_is_found_too, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene,
         "exec 2>&-; trap '' TERM; echo ready; while :; do setsid sleep 2003 & sleep 0.005; done");
@@ -186,7 +178,7 @@ static void what_is_started_on_the_way_is_found_too(void **state) {
 }
 
 /* Stands for a process stuck in the kernel: whenever a scan comes there is somebody. */
-static void what_survives_is_given_up_and_counted(void **state) {
+TEST(what_survives_is_given_up_and_counted, set_up, tear_down) {
   struct scene *scene = *state;
   scene->comes_back = true;
   start(scene, "exec sleep 2001");
@@ -198,7 +190,7 @@ static void what_survives_is_given_up_and_counted(void **state) {
   assert_int_equal(scene->survivors, 1);
 }
 
-static void it_can_be_started_again(void **state) {
+TEST(it_can_be_started_again, set_up, tear_down) {
   struct scene *scene = *state;
   kill_sequence_start(&scene->kill, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
@@ -207,20 +199,4 @@ static void it_can_be_started_again(void **state) {
   kill_sequence_start(&scene->kill, FOREVER_MS);
   assert_true(loop_until(&scene->loop, is_reaped, scene));
   assert_int_equal(WTERMSIG(scene->status), SIGTERM);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(nobody_is_gone_at_once_but_not_from_inside, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(sigterm_is_enough_for_the_polite, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_stubborn_are_killed_after_the_grace, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_grace_there_is_no_sigterm, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_further_call_can_shorten_the_grace, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_further_call_cannot_lengthen_it, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_started_on_the_way_is_found_too, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_survives_is_given_up_and_counted, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_can_be_started_again, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("kill_sequence", tests, NULL, NULL);
 }

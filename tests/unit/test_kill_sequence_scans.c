@@ -1,16 +1,10 @@
 /* What a kill sequence makes of its scans: the process tree is the test's own. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "agent/process/kill_sequence.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
@@ -87,7 +81,7 @@ static void takes(struct scene *scene, int64_t grace_ms, int scans) {
   assert_int_equal(scene->scans, scans);
 }
 
-static void one_scan_that_finds_nobody_is_not_enough(void **state) {
+TEST(one_scan_that_finds_nobody_is_not_enough, set_up, tear_down) {
   struct scene *scene = *state;
   takes(scene, 0, 2);
   assert_int_equal(scene->survivors, 0);
@@ -95,14 +89,14 @@ static void one_scan_that_finds_nobody_is_not_enough(void **state) {
   assert_int_equal(scene->terms, 0);
 }
 
-static void the_two_follow_each_other(void **state) {
+TEST(the_two_follow_each_other, set_up, tear_down) {
   struct scene *scene = *state;
   scene->living = "3010";
   takes(scene, 0, 5);
   assert_int_equal(scene->survivors, 0);
 }
 
-static void the_grace_ends_when_nobody_is_there(void **state) {
+TEST(the_grace_ends_when_nobody_is_there, set_up, tear_down) {
   struct scene *scene = *state;
   scene->living = "1101";
   takes(scene, FOREVER_MS, 6);
@@ -111,7 +105,7 @@ static void the_grace_ends_when_nobody_is_there(void **state) {
 }
 
 /* What was reaped although nobody was seen has children that the scan did not see either. */
-static void orphans_mean_that_somebody_is_there(void **state) {
+TEST(orphans_mean_that_somebody_is_there, set_up, tear_down) {
   struct scene *scene = *state;
   scene->orphans = "0102";
   takes(scene, 0, 6);
@@ -119,14 +113,14 @@ static void orphans_mean_that_somebody_is_there(void **state) {
   assert_int_equal(scene->chases, 2);
 }
 
-static void during_the_grace_they_are_not_chased(void **state) {
+TEST(during_the_grace_they_are_not_chased, set_up, tear_down) {
   struct scene *scene = *state;
   scene->orphans = "11";
   takes(scene, FOREVER_MS, 4);
   assert_int_equal(scene->chases, 0);
 }
 
-static void with_somebody_in_sight_they_are_not_chased(void **state) {
+TEST(with_somebody_in_sight_they_are_not_chased, set_up, tear_down) {
   struct scene *scene = *state;
   scene->living = "2";
   scene->orphans = "2";
@@ -134,7 +128,7 @@ static void with_somebody_in_sight_they_are_not_chased(void **state) {
   assert_int_equal(scene->chases, 0);
 }
 
-static void a_second_run_counts_from_the_beginning(void **state) {
+TEST(a_second_run_counts_from_the_beginning, set_up, tear_down) {
   struct scene *scene = *state;
   takes(scene, 0, 2);
   takes(scene, 0, 2);
@@ -142,7 +136,7 @@ static void a_second_run_counts_from_the_beginning(void **state) {
   takes(scene, FOREVER_MS, 4);
 }
 
-static void orphans_without_an_end_are_given_up(void **state) {
+TEST(orphans_without_an_end_are_given_up, set_up, tear_down) {
   struct scene *scene = *state;
   static char always[4096];
   for (size_t i = 0; i < sizeof always - 1; i++)
@@ -155,19 +149,4 @@ static void orphans_without_an_end_are_given_up(void **state) {
   assert_int_equal(scene->gone, 1);
   assert_int_equal(scene->survivors, 1);
   assert_true(scene->chases >= 2);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(one_scan_that_finds_nobody_is_not_enough, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_two_follow_each_other, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_grace_ends_when_nobody_is_there, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(orphans_mean_that_somebody_is_there, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(during_the_grace_they_are_not_chased, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(with_somebody_in_sight_they_are_not_chased, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(a_second_run_counts_from_the_beginning, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(orphans_without_an_end_are_given_up, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("kill_sequence_scans", tests, NULL, NULL);
 }

@@ -1,23 +1,15 @@
 /* What holds for every kind that works in a forked child, with kinds that only test it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/engine/capture.h"
 #include "agent/kinds/kind.h"
 #include "tests/support/step_owner.h"
+#include "tests/test.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
@@ -218,7 +210,7 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
     assert_string_equal(owner->output_content, output_content);
 }
 
-static void what_it_makes_is_content_and_no_event(void **state) {
+TEST(what_it_makes_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "echo", "");
   step_owner_wait(owner);
@@ -226,7 +218,7 @@ static void what_it_makes_is_content_and_no_event(void **state) {
   assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
 }
 
-static void the_title_is_one_line_with_an_end(void **state) {
+TEST(the_title_is_one_line_with_an_end, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
   assert_string_equal(owner->events, "started echo /a b  c\n");
@@ -243,7 +235,7 @@ static void the_title_is_one_line_with_an_end(void **state) {
   step_owner_wait(owner);
 }
 
-static void no_content_is_null_unless_the_kind_says_so(void **state) {
+TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "nothing", "");
   step_owner_wait(owner);
@@ -253,16 +245,16 @@ static void no_content_is_null_unless_the_kind_says_so(void **state) {
   ended_with(owner, 0, NULL, "");
 }
 
-static void a_note_is_an_event(void **state) {
+TEST(a_note_is_an_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
-  start(owner, "note", "");
+  start(owner, "warning", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "content");
-  assert_string_equal(owner->events, "started note /the/path\nstderr noted /the/path\n"
+  assert_string_equal(owner->events, "started warning /the/path\nstderr noted /the/path\n"
                                      "completed exit=0 timedOut=False\n");
 }
 
-static void several_notes_are_one_event(void **state) {
+TEST(several_notes_are_one_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_more", "");
   step_owner_wait(owner);
@@ -273,7 +265,7 @@ static void several_notes_are_one_event(void **state) {
                       "completed exit=0 timedOut=False\n");
 }
 
-static void a_note_has_an_end(void **state) {
+TEST(a_note_has_an_end, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_much", "");
   step_owner_wait(owner);
@@ -282,7 +274,7 @@ static void a_note_has_an_end(void **state) {
   assert_non_null(strstr(owner->events, "; 012\ncompleted"));
 }
 
-static void a_failure_has_its_reason_and_no_content(void **state) {
+TEST(a_failure_has_its_reason_and_no_content, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "refuse", "");
   step_owner_wait(owner);
@@ -291,14 +283,14 @@ static void a_failure_has_its_reason_and_no_content(void **state) {
                                      "completed exit=1 timedOut=False\n");
 }
 
-static void a_crash_ends_the_step_alone(void **state) {
+TEST(a_crash_ends_the_step_alone, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "crash", "");
   step_owner_wait(owner);
   ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
 }
 
-static void what_hangs_is_over_at_its_deadline(void **state) {
+TEST(what_hangs_is_over_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char path[64];
   (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
@@ -320,7 +312,7 @@ static void what_hangs_is_over_at_its_deadline(void **state) {
   ended_with(owner, -1, "cancelled: by a test", NULL);
 }
 
-static void a_relative_path_begins_where_the_step_is(void **state) {
+TEST(a_relative_path_begins_where_the_step_is, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char json[256];
   (void)snprintf(
@@ -346,7 +338,7 @@ static void a_relative_path_begins_where_the_step_is(void **state) {
   ended_with(owner, 0, NULL, "/x");
 }
 
-static void the_child_has_what_a_command_has(void **state) {
+TEST(the_child_has_what_a_command_has, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
@@ -356,7 +348,7 @@ static void the_child_has_what_a_command_has(void **state) {
   close(other);
 }
 
-static void content_is_not_touched_whatever_its_size(void **state) {
+TEST(content_is_not_touched_whatever_its_size, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "much", "");
   step_owner_wait(owner);
@@ -367,7 +359,7 @@ static void content_is_not_touched_whatever_its_size(void **state) {
       fail_msg("byte %zu is another one", i);
 }
 
-static void fields_are_those_of_the_kind(void **state) {
+TEST(fields_are_those_of_the_kind, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   static const struct {
     const char *fields;
@@ -389,7 +381,7 @@ static void fields_are_those_of_the_kind(void **state) {
   }
 }
 
-static void bytes_may_have_a_nul(void **state) {
+TEST(bytes_may_have_a_nul, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "shown", ",\"bytes\":\"\\u0000a\\u0000\\u0000b\\u0000\"");
   step_owner_wait(owner);
@@ -398,8 +390,7 @@ static void bytes_may_have_a_nul(void **state) {
   assert_memory_equal(owner->output_content, expected, sizeof expected - 1);
 }
 
-static void a_bad_field_is_named(void **state) {
-  (void)state;
+TEST(a_bad_field_is_named, step_owner_set_up, step_owner_tear_down) {
   static const struct {
     const char *fields;
     const char *message;
@@ -429,28 +420,4 @@ static void a_bad_field_is_named(void **state) {
     assert_string_equal(error.text, rows[i].message);
     step_release(&step);
   }
-}
-
-#define TEST(function)                                                                             \
-  cmocka_unit_test_setup_teardown(function, step_owner_set_up, step_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(what_it_makes_is_content_and_no_event),
-      TEST(the_title_is_one_line_with_an_end),
-      TEST(no_content_is_null_unless_the_kind_says_so),
-      TEST(a_note_is_an_event),
-      TEST(several_notes_are_one_event),
-      TEST(a_note_has_an_end),
-      TEST(a_failure_has_its_reason_and_no_content),
-      TEST(a_crash_ends_the_step_alone),
-      TEST(what_hangs_is_over_at_its_deadline),
-      TEST(a_relative_path_begins_where_the_step_is),
-      TEST(the_child_has_what_a_command_has),
-      TEST(content_is_not_touched_whatever_its_size),
-      TEST(fields_are_those_of_the_kind),
-      TEST(bytes_may_have_a_nul),
-      TEST(a_bad_field_is_named),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

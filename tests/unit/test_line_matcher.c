@@ -1,17 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "agent/files/grep/line_matcher.h"
 #include "tests/support/no_jit.h"
+#include "tests/test.h"
 
 #define E_ACUTE "\xC3\xA9"
 
@@ -172,18 +163,15 @@ static int check_rows(void) {
   return failed;
 }
 
-static void lines_are_matched_by_themselves(void **state) {
-  (void)state;
+TEST(lines_are_matched_by_themselves) {
   assert_int_equal(check_rows(), 0);
 }
 
-static void without_executable_memory_the_answers_are_the_same(void **state) {
-  (void)state;
+TEST(without_executable_memory_the_answers_are_the_same) {
   no_jit_run(check_rows);
 }
 
-static void a_binary_text_has_no_lines(void **state) {
-  (void)state;
+TEST(a_binary_text_has_no_lines) {
   char out[256];
   assert_string_equal(lines_of("word", "word\nword\0", 10, out), "");
   assert_string_equal(lines_of("\\w", "word\n\0", 6, out), "");
@@ -192,8 +180,7 @@ static void a_binary_text_has_no_lines(void **state) {
                       "");
 }
 
-static void a_refusal_says_what_and_where(void **state) {
-  (void)state;
+TEST(a_refusal_says_what_and_where) {
   static const struct row refused[] = {
       {"ab(c", "", "pattern: missing closing parenthesis at offset 4"},
       {"[z-a]", "", "pattern: range out of order in character class at offset 3"},
@@ -231,8 +218,7 @@ static int check_limits(void) {
   return 0;
 }
 
-static void what_is_too_expensive_is_given_up(void **state) {
-  (void)state;
+TEST(what_is_too_expensive_is_given_up) {
   assert_int_equal(check_limits(), 0);
   no_jit_run(check_limits);
 }
@@ -252,8 +238,7 @@ static int check_long_line(void) {
   return result != 0;
 }
 
-static void long_lines_are_matched(void **state) {
-  (void)state;
+TEST(long_lines_are_matched) {
   assert_int_equal(check_long_line(), 0);
   no_jit_run(check_long_line);
 }
@@ -299,8 +284,7 @@ static int check_time(void) {
   return failed;
 }
 
-static void a_line_takes_bounded_time(void **state) {
-  (void)state;
+TEST(a_line_takes_bounded_time) {
   assert_int_equal(check_time(), 0);
   no_jit_run(check_time);
 }
@@ -346,8 +330,7 @@ static int compare_long_lines(void) {
   return failed;
 }
 
-static void long_lines_have_the_same_answers(void **state) {
-  (void)state;
+TEST(long_lines_have_the_same_answers) {
   assert_int_equal(compare_long_lines(), 0);
   no_jit_run(compare_long_lines);
 }
@@ -620,28 +603,10 @@ static int compare_all(void) {
   return failed;
 }
 
-static void the_ways_to_search_agree(void **state) {
-  (void)state;
+TEST(the_ways_to_search_agree) {
   assert_int_equal(compare_all(), 0);
 }
 
-static void the_ways_to_search_agree_without_executable_memory(void **state) {
-  (void)state;
+TEST(the_ways_to_search_agree_without_executable_memory) {
   no_jit_run(compare_all);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lines_are_matched_by_themselves),
-      cmocka_unit_test(without_executable_memory_the_answers_are_the_same),
-      cmocka_unit_test(a_binary_text_has_no_lines),
-      cmocka_unit_test(a_refusal_says_what_and_where),
-      cmocka_unit_test(what_is_too_expensive_is_given_up),
-      cmocka_unit_test(long_lines_are_matched),
-      cmocka_unit_test(a_line_takes_bounded_time),
-      cmocka_unit_test(long_lines_have_the_same_answers),
-      cmocka_unit_test(the_ways_to_search_agree),
-      cmocka_unit_test(the_ways_to_search_agree_without_executable_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/files/access/line_range.h"
+#include "tests/test.h"
 
 static const char no_text[] = "binary or non-UTF-8 content not supported";
 
@@ -50,8 +43,7 @@ static void expect_refused(const char *content, size_t length) {
   buffer_release(&text);
 }
 
-static void without_a_wish_all_of_it(void **state) {
-  (void)state;
+TEST(without_a_wish_all_of_it) {
   expect("one\ntwo\n", 0, 0, "one\ntwo\n");
   expect("one\ntwo", 0, 0, "one\ntwo");
   expect("one\r\ntwo\r\n", 0, 0, "one\r\ntwo\r\n");
@@ -60,8 +52,7 @@ static void without_a_wish_all_of_it(void **state) {
   expect("\n\n", 0, 0, "\n\n");
 }
 
-static void lines_are_cut_with_their_ends(void **state) {
-  (void)state;
+TEST(lines_are_cut_with_their_ends) {
   expect("one\ntwo\nthree\n", 1, 1, "one\n");
   expect("one\ntwo\nthree\n", 2, 1, "two\n");
   expect("one\ntwo\nthree\n", 2, 2, "two\nthree\n");
@@ -72,8 +63,7 @@ static void lines_are_cut_with_their_ends(void **state) {
   expect("one\rstill one\ntwo", 1, 1, "one\rstill one\n");
 }
 
-static void behind_the_last_line_is_nothing(void **state) {
-  (void)state;
+TEST(behind_the_last_line_is_nothing) {
   expect("one\ntwo\n", 3, 1, "");
   expect("one\ntwo\n", 3, 0, "");
   expect("one\ntwo", 3, 1, "");
@@ -84,8 +74,7 @@ static void behind_the_last_line_is_nothing(void **state) {
 }
 
 /* What was there before stays in front. */
-static void lines_are_added(void **state) {
-  (void)state;
+TEST(lines_are_added) {
   struct buffer text = cut(&(struct line_range){1, 1, true}, "one\ntwo\n", 8);
   struct error error;
   assert_int_equal(line_range_cut(&(struct line_range){2, 1, true}, "one\ntwo\n", 8, &text, &error),
@@ -97,8 +86,7 @@ static void lines_are_added(void **state) {
   buffer_release(&text);
 }
 
-static void numbers_are_aligned(void **state) {
-  (void)state;
+TEST(numbers_are_aligned) {
   static const char ten[] = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj";
   expect_numbered("a\nb\n", 0, 0, "1\ta\n2\tb\n");
   expect_numbered("a\nb", 0, 0, "1\ta\n2\tb");
@@ -111,8 +99,7 @@ static void numbers_are_aligned(void **state) {
   expect_numbered("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 9, 1, "9\ti\n");
 }
 
-static void a_mark_is_left_out(void **state) {
-  (void)state;
+TEST(a_mark_is_left_out) {
   expect("\xEF\xBB\xBFone\ntwo", 0, 0, "one\ntwo");
   expect("\xEF\xBB\xBFone\ntwo", 2, 0, "two");
   expect_numbered("\xEF\xBB\xBFone", 0, 0, "1\tone");
@@ -126,8 +113,7 @@ static void a_mark_is_left_out(void **state) {
   assert_false(line_range_is_marked(NULL, 0));
 }
 
-static void only_utf8_is_text(void **state) {
-  (void)state;
+TEST(only_utf8_is_text) {
   expect("K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", 1, 1, "K\xC3\xB6ln\n");
   expect_refused("one\n\xFF", 5);    /* behind what was asked for, too */
   expect_refused("\xEF\xBB", 2);     /* half a mark */
@@ -138,14 +124,12 @@ static void only_utf8_is_text(void **state) {
   expect_refused("\xEF\xBB\xBF\xFF", 4);
 }
 
-static void nul_is_text(void **state) {
-  (void)state;
+TEST(nul_is_text) {
   expect_bytes(&(struct line_range){1, 1, false}, "a\0b\nc", 5, "a\0b\n", 4);
 }
 
 /* The worst: a million lines of nothing. */
-static void numbers_of_a_whole_file(void **state) {
-  (void)state;
+TEST(numbers_of_a_whole_file) {
   enum { LINES = 1048576, WIDTH = 7 };
   char *content = malloc(LINES);
   assert_non_null(content);
@@ -156,19 +140,4 @@ static void numbers_of_a_whole_file(void **state) {
   assert_memory_equal(numbered.bytes + numbered.length - 9, "1048576\t\n", 9);
   buffer_release(&numbered);
   free(content);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(without_a_wish_all_of_it),
-      cmocka_unit_test(lines_are_cut_with_their_ends),
-      cmocka_unit_test(behind_the_last_line_is_nothing),
-      cmocka_unit_test(lines_are_added),
-      cmocka_unit_test(numbers_are_aligned),
-      cmocka_unit_test(a_mark_is_left_out),
-      cmocka_unit_test(only_utf8_is_text),
-      cmocka_unit_test(nul_is_text),
-      cmocka_unit_test(numbers_of_a_whole_file),
-  };
-  return cmocka_run_group_tests_name("text slice", tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/engine/lines.h"
+#include "tests/test.h"
 
 #define EURO "\xE2\x82\xAC"
 
@@ -97,8 +88,7 @@ static void assert_record(struct record *self, const char *text, size_t length) 
   free(self->text);
 }
 
-static void each_ending_ends_a_line(void **state) {
-  (void)state;
+TEST(each_ending_ends_a_line) {
   static const struct {
     const char *text;
     const char *pieces;
@@ -135,8 +125,7 @@ static void each_ending_ends_a_line(void **state) {
 }
 
 /* Every text of up to eight bytes, made of these three, cut in two at every point. */
-static void every_text_at_every_split_point(void **state) {
-  (void)state;
+TEST(every_text_at_every_split_point) {
   static const char alphabet[] = "x\n\r";
   for (size_t length = 0, count = 1; length <= 8; length++, count *= 3) {
     for (size_t index = 0; index < count; index++) {
@@ -162,8 +151,7 @@ static void every_text_at_every_split_point(void **state) {
 }
 
 /* Line ends at each place of a word, with neighbours that make a careless scan borrow. */
-static void every_place_in_a_word(void **state) {
-  (void)state;
+TEST(every_place_in_a_word) {
   static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};
   for (size_t f = 0; f < sizeof fill; f++) {
     for (size_t length = 0; length < 40; length++) {
@@ -180,8 +168,7 @@ static void every_place_in_a_word(void **state) {
   }
 }
 
-static void a_lone_cr_ends_its_line_at_once(void **state) {
-  (void)state;
+TEST(a_lone_cr_ends_its_line_at_once) {
   struct line_splitter splitter;
   struct record record;
   line_splitter_init(&splitter);
@@ -196,8 +183,7 @@ static void a_lone_cr_ends_its_line_at_once(void **state) {
   assert_record(&record, "[ 10%][]", 8);
 }
 
-static void the_caller_may_stop_between_two_lines(void **state) {
-  (void)state;
+TEST(the_caller_may_stop_between_two_lines) {
   struct line_splitter splitter;
   line_splitter_init(&splitter);
   size_t size;
@@ -248,8 +234,7 @@ static void check_long_line(size_t length, size_t shift, const char *ending, siz
   free(text);
 }
 
-static void a_long_line_comes_in_pieces(void **state) {
-  (void)state;
+TEST(a_long_line_comes_in_pieces) {
   static const char *const endings[] = {"", "\n", "\r", "\r\n"};
   static const size_t sizes[] = {4096, LINE_SPLITTER_READ, SIZE_MAX};
   for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
@@ -263,14 +248,12 @@ static void a_long_line_comes_in_pieces(void **state) {
   }
 }
 
-static void a_long_line_byte_by_byte(void **state) {
-  (void)state;
+TEST(a_long_line_byte_by_byte) {
   check_long_line(2 * LINE_MAX_PIECE + 7, 1, "\r\n", 1);
 }
 
 /* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
-static void what_was_searched_is_not_searched_again(void **state) {
-  (void)state;
+TEST(what_was_searched_is_not_searched_again) {
   struct line_splitter splitter;
   struct line line;
   line_splitter_init(&splitter);
@@ -292,8 +275,7 @@ static void what_was_searched_is_not_searched_again(void **state) {
 }
 
 /* Bytes that look like the inside of a sequence for as long as you like. */
-static void no_utf8_is_cut_at_the_limit(void **state) {
-  (void)state;
+TEST(no_utf8_is_cut_at_the_limit) {
   size_t length = LINE_MAX_PIECE + 10;
   char *text = malloc(length);
   assert_non_null(text);
@@ -305,8 +287,7 @@ static void no_utf8_is_cut_at_the_limit(void **state) {
   free(text);
 }
 
-static void the_buffer_stays_bounded(void **state) {
-  (void)state;
+TEST(the_buffer_stays_bounded) {
   struct line_splitter splitter;
   line_splitter_init(&splitter);
   struct line line;
@@ -327,8 +308,7 @@ static void the_buffer_stays_bounded(void **state) {
 }
 
 /* Most commands write little; one that fills what there is writes more. */
-static void the_first_room_is_small(void **state) {
-  (void)state;
+TEST(the_first_room_is_small) {
   struct line_splitter splitter;
   struct line line;
   size_t room;
@@ -348,8 +328,7 @@ static void the_first_room_is_small(void **state) {
   line_splitter_release(&splitter);
 }
 
-static void a_splitter_without_a_byte_has_no_line(void **state) {
-  (void)state;
+TEST(a_splitter_without_a_byte_has_no_line) {
   struct line_splitter splitter;
   struct record record;
   line_splitter_init(&splitter);
@@ -357,22 +336,4 @@ static void a_splitter_without_a_byte_has_no_line(void **state) {
   drain(&splitter, &record);
   finish(&splitter, &record);
   assert_record(&record, "", 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_ending_ends_a_line),
-      cmocka_unit_test(every_text_at_every_split_point),
-      cmocka_unit_test(every_place_in_a_word),
-      cmocka_unit_test(a_lone_cr_ends_its_line_at_once),
-      cmocka_unit_test(the_caller_may_stop_between_two_lines),
-      cmocka_unit_test(a_long_line_comes_in_pieces),
-      cmocka_unit_test(a_long_line_byte_by_byte),
-      cmocka_unit_test(what_was_searched_is_not_searched_again),
-      cmocka_unit_test(no_utf8_is_cut_at_the_limit),
-      cmocka_unit_test(the_buffer_stays_bounded),
-      cmocka_unit_test(the_first_room_is_small),
-      cmocka_unit_test(a_splitter_without_a_byte_has_no_line),
-  };
-  return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
 }

@@ -1,24 +1,16 @@
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "agent/files/tree/listing.h"
 #include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 struct wish {
   unsigned max_depth;
@@ -102,7 +94,7 @@ static void expect_json(const struct tree *tree, struct wish wish, const char *f
   free(json);
 }
 
-static void the_shape_is_this(void **state) {
+TEST(the_shape_is_this, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   expect_json(tree, (struct wish){.max_depth = 1}, "[]");
   tree_write(tree, "b", "123", 0600);
@@ -121,7 +113,7 @@ static void the_shape_is_this(void **state) {
               "\"is_directory\":false}]");
 }
 
-static void the_order_is_over_all_levels(void **state) {
+TEST(the_order_is_over_all_levels, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
   static const struct wish by_name = {.max_depth = 9};
@@ -146,7 +138,7 @@ static void the_order_is_over_all_levels(void **state) {
          "a.c \xC3\xA9 .h B a/");
 }
 
-static void as_deep_as_asked_for(void **state) {
+TEST(as_deep_as_asked_for, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     unsigned max_depth;
@@ -170,7 +162,7 @@ static void as_deep_as_asked_for(void **state) {
     expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
 }
 
-static void a_link_is_what_it_leads_to(void **state) {
+TEST(a_link_is_what_it_leads_to, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "1234567", 0600);
@@ -194,7 +186,7 @@ static void a_link_is_what_it_leads_to(void **state) {
   free(json);
 }
 
-static void times_at_the_ends_are_shown_as_these(void **state) {
+TEST(times_at_the_ends_are_shown_as_these, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     int64_t seconds;
@@ -218,7 +210,7 @@ static void times_at_the_ends_are_shown_as_these(void **state) {
   free(list(tree->path, (struct wish){.max_depth = 1}, &cut));
 }
 
-static void paths_are_full_ones(void **state) {
+TEST(paths_are_full_ones, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *path;
@@ -251,8 +243,7 @@ static void paths_are_full_ones(void **state) {
   free(current);
 }
 
-static void the_root_has_one_slash(void **state) {
-  (void)state;
+TEST(the_root_has_one_slash) {
   bool cut = true;
   char *json = list("//.", (struct wish){.max_depth = 1}, &cut);
   assert_non_null(strstr(json, "{\"path\":\"/tmp\","));
@@ -260,7 +251,7 @@ static void the_root_has_one_slash(void **state) {
   free(json);
 }
 
-static void hostile_names_do_not_break_it(void **state) {
+TEST(hostile_names_do_not_break_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char longest[NAME_MAX + 1];
   memset(longest, 'z', NAME_MAX);
@@ -332,7 +323,7 @@ static void check_thousand(const struct tree *tree, enum listing_order order, in
   free(json);
 }
 
-static void the_first_thousand_are_given(void **state) {
+TEST(the_first_thousand_are_given, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     int count;
@@ -346,7 +337,7 @@ static void the_first_thousand_are_given(void **state) {
 }
 
 /* A thousand paths, of which each takes 23 KiB when it is escaped. */
-static void a_long_text_ends_early(void **state) {
+TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[250];
   memset(name, 1, sizeof name - 1);
@@ -369,7 +360,7 @@ static void a_long_text_ends_early(void **state) {
   free(json);
 }
 
-static void what_may_not_be_read_is_an_entry(void **state) {
+TEST(what_may_not_be_read_is_an_entry, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
@@ -396,7 +387,7 @@ static void what_may_not_be_read_is_an_entry(void **state) {
   free(json);
 }
 
-static void what_is_no_directory_is_refused(void **state) {
+TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -433,7 +424,7 @@ static void what_is_no_directory_is_refused(void **state) {
 }
 
 /* Deeper than any call takes by its path, and removed layer by layer from above. */
-static void what_no_path_leads_to_is_no_entry(void **state) {
+TEST(what_no_path_leads_to_is_no_entry, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 250, LEVELS = 20 };
   char name[LENGTH + 1];
@@ -464,7 +455,7 @@ static void what_no_path_leads_to_is_no_entry(void **state) {
   }
 }
 
-static void it_ends_where_a_walk_does(void **state) {
+TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -486,7 +477,7 @@ static void it_ends_where_a_walk_does(void **state) {
   free(json);
 }
 
-static void what_vanishes_meanwhile_is_no_error(void **state) {
+TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "stays", "123", 0600);
@@ -507,29 +498,4 @@ static void what_vanishes_meanwhile_is_no_error(void **state) {
     free(json);
   }
   changes_stop(changes);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_shape_is_this, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(the_order_is_over_all_levels, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(as_deep_as_asked_for, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_link_is_what_it_leads_to, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(times_at_the_ends_are_shown_as_these, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(paths_are_full_ones, tree_set_up, tree_tear_down),
-      cmocka_unit_test(the_root_has_one_slash),
-      cmocka_unit_test_setup_teardown(hostile_names_do_not_break_it, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(the_first_thousand_are_given, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_long_text_ends_early, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_an_entry, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_no_directory_is_refused, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_no_path_leads_to_is_no_entry, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_vanishes_meanwhile_is_no_error, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(it_ends_where_a_walk_does, tree_set_up, tree_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,23 +3,14 @@
 #include <limits.h>
 #include <poll.h>
 #include <regex.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/log.h"
+#include "tests/test.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
 
@@ -62,7 +53,7 @@ static void assert_line(struct trial *trial, const char *expected) {
   assert_false(take(trial));
 }
 
-static void a_line_as_in_the_header(void **state) {
+TEST(a_line_as_in_the_header, setup, teardown) {
   struct trial *trial = *state;
   time_t before = time(NULL);
   log_line(&trial->log, LOG_INFO, "11111111-2222-3333-4444-555555555555", "exit=%d in %dms `%s`", 0,
@@ -85,7 +76,7 @@ static void a_line_as_in_the_header(void **state) {
   assert_true(found);
 }
 
-static void the_zone_does_not_matter(void **state) {
+TEST(the_zone_does_not_matter, setup, teardown) {
   assert_int_equal(setenv("TZ", "XYZ-7:30", 1), 0);
   tzset();
   a_line_as_in_the_header(state);
@@ -93,7 +84,7 @@ static void the_zone_does_not_matter(void **state) {
   tzset();
 }
 
-static void levels(void **state) {
+TEST(levels, setup, teardown) {
   struct trial *trial = *state;
   static const char *const names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
   for (unsigned least = LOG_DEBUG; least <= LOG_ERROR; least++) {
@@ -111,7 +102,7 @@ static void levels(void **state) {
   }
 }
 
-static void what_is_not_known_is_left_out(void **state) {
+TEST(what_is_not_known_is_left_out, setup, teardown) {
   struct trial *trial = *state;
   trial->log.job = NULL;
   log_line(&trial->log, LOG_WARN, NULL, "%s", "");
@@ -122,7 +113,7 @@ static void what_is_not_known_is_left_out(void **state) {
   assert_line(trial, "WARN  step= fact\n");
 }
 
-static void a_fact_stays_a_line(void **state) {
+TEST(a_fact_stays_a_line, setup, teardown) {
   struct trial *trial = *state;
   static const struct {
     const char *text;
@@ -149,7 +140,7 @@ static void a_fact_stays_a_line(void **state) {
   assert_line(trial, "INFO  job=a\\x0ab step=\\x0a234567\\xe2 fact\n");
 }
 
-static void long_facts_are_whole(void **state) {
+TEST(long_facts_are_whole, setup, teardown) {
   struct trial *trial = *state;
   static const size_t lengths[] = {1022, 1023, 1024, 1025, 4000};
   for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -167,7 +158,7 @@ static void long_facts_are_whole(void **state) {
 }
 
 /* What JSON allows in a string as it is, is shown as JSON has it. */
-static void json_stays_what_it_is(void **state) {
+TEST(json_stays_what_it_is, setup, teardown) {
   struct trial *trial = *state;
   static const char text[] = "a\x7f \xC2\x80\xC2\x85\xC2\x9F \xC2\xA0 \\ \" \n";
   cJSON *object = cJSON_CreateObject();
@@ -210,13 +201,12 @@ static void all_is_shown(struct trial *trial, char character, size_t as) {
   }
 }
 
-static void all_of_it_may_be_controls(void **state) {
+TEST(all_of_it_may_be_controls, setup, teardown) {
   all_is_shown(*state, '\n', strlen("\\x0a"));
   all_is_shown(*state, '\x7f', strlen("\\u007f"));
 }
 
-static void nobody_reads_it(void **state) {
-  (void)state;
+TEST(nobody_reads_it) {
   struct log log = {.job = "j", .fd = -1};
   log_line(&log, LOG_ERROR, NULL, "lost");
   log.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -226,8 +216,7 @@ static void nobody_reads_it(void **state) {
 }
 
 /* A full pipe must not hold up the agent; what it missed is said as soon as there is room. */
-static void nobody_waits_for_its_reader(void **state) {
-  (void)state;
+TEST(nobody_waits_for_its_reader) {
   enum { LINES = 10000 };
   int ends[2];
   unsigned long dropped = 0;
@@ -278,8 +267,7 @@ static void say(struct reader *self, int lines, int length, int64_t patience_ms)
 }
 
 /* However many they are: they share one deadline. */
-static void last_words_wait_once(void **state) {
-  (void)state;
+TEST(last_words_wait_once) {
   enum { LINES = 30, PATIENCE_MS = 300 };
   struct reader reader;
   reader_init(&reader);
@@ -313,8 +301,7 @@ static pid_t start_reading(struct reader *self, int pause_ms) {
   _exit(total > 1000000 ? 0 : 1);
 }
 
-static void last_words_wait_for_who_reads(void **state) {
-  (void)state;
+TEST(last_words_wait_for_who_reads) {
   struct reader reader;
   reader_init(&reader);
   pid_t pid = start_reading(&reader, 0);
@@ -327,8 +314,7 @@ static void last_words_wait_for_who_reads(void **state) {
 }
 
 /* One that gets on, slowly: the whole of it would take minutes. */
-static void a_slow_reader_does_not_make_it_longer(void **state) {
-  (void)state;
+TEST(a_slow_reader_does_not_make_it_longer) {
   struct reader reader;
   reader_init(&reader);
   pid_t pid = start_reading(&reader, 200);
@@ -339,23 +325,4 @@ static void a_slow_reader_does_not_make_it_longer(void **state) {
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
   assert_int_equal(close(reader.ends[1]), 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_line_as_in_the_header, setup, teardown),
-      cmocka_unit_test_setup_teardown(the_zone_does_not_matter, setup, teardown),
-      cmocka_unit_test_setup_teardown(levels, setup, teardown),
-      cmocka_unit_test_setup_teardown(what_is_not_known_is_left_out, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_fact_stays_a_line, setup, teardown),
-      cmocka_unit_test_setup_teardown(long_facts_are_whole, setup, teardown),
-      cmocka_unit_test_setup_teardown(json_stays_what_it_is, setup, teardown),
-      cmocka_unit_test_setup_teardown(all_of_it_may_be_controls, setup, teardown),
-      cmocka_unit_test(nobody_reads_it),
-      cmocka_unit_test(nobody_waits_for_its_reader),
-      cmocka_unit_test(last_words_wait_once),
-      cmocka_unit_test(last_words_wait_for_who_reads),
-      cmocka_unit_test(a_slow_reader_does_not_make_it_longer),
-  };
-  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

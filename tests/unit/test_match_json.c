@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/grep/match_json.h"
+#include "tests/test.h"
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
@@ -17,8 +9,7 @@ static void expect(struct buffer *text, const char *json) {
   buffer_release(text);
 }
 
-static void an_empty_one_is_an_array(void **state) {
-  (void)state;
+TEST(an_empty_one_is_an_array) {
   struct buffer text = {0};
   struct match_json list;
   match_json_begin(&list, &text);
@@ -27,8 +18,7 @@ static void an_empty_one_is_an_array(void **state) {
   expect(&text, "[]");
 }
 
-static void entries_have_their_fields(void **state) {
-  (void)state;
+TEST(entries_have_their_fields) {
   struct buffer text = {0};
   struct match_json list;
   match_json_begin(&list, &text);
@@ -59,8 +49,7 @@ static void show(struct buffer *text, const char *character, size_t count, const
   buffer_release(&line);
 }
 
-static void long_lines_are_cut_by_characters(void **state) {
-  (void)state;
+TEST(long_lines_are_cut_by_characters) {
   static const struct {
     const char *character;
     const char *shown;
@@ -94,8 +83,7 @@ static void long_lines_are_cut_by_characters(void **state) {
   }
 }
 
-static void there_is_an_end(void **state) {
-  (void)state;
+TEST(there_is_an_end) {
   struct buffer text = {0};
   struct match_json list;
   match_json_begin(&list, &text);
@@ -110,14 +98,4 @@ static void there_is_an_end(void **state) {
   assert_in_range(text.length, MATCH_JSON_BYTES_MAX, MATCH_JSON_BYTES_MAX + 2000);
   assert_memory_equal(text.bytes + text.length - 2, "}]", 2);
   buffer_release(&text);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_empty_one_is_an_array),
-      cmocka_unit_test(entries_have_their_fields),
-      cmocka_unit_test(long_lines_are_cut_by_characters),
-      cmocka_unit_test(there_is_an_end),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/memory.h"
+#include "tests/test.h"
 
 /* Read by the address sanitizer, which would else end the program in its own way. */
 const char *__asan_default_options(void);
@@ -18,8 +11,7 @@ const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";
 }
 
-static void a_copy_ends_in_a_nul(void **state) {
-  (void)state;
+TEST(a_copy_ends_in_a_nul) {
   char *copy = memory_copy("a\0bcd", 3);
   assert_memory_equal(copy, "a\0b", 4);
   free(copy);
@@ -28,8 +20,7 @@ static void a_copy_ends_in_a_nul(void **state) {
   free(copy);
 }
 
-static void it_resizes_and_keeps_what_is_there(void **state) {
-  (void)state;
+TEST(it_resizes_and_keeps_what_is_there) {
   char *memory = memory_resize(NULL, 4);
   memcpy(memory, "abc", 4);
   memory = memory_resize(memory, 4096);
@@ -38,15 +29,13 @@ static void it_resizes_and_keeps_what_is_there(void **state) {
   free(memory);
 }
 
-static void nothing_is_still_a_pointer(void **state) {
-  (void)state;
+TEST(nothing_is_still_a_pointer) {
   void *memory = memory_allocate(0);
   assert_non_null(memory);
   free(memory);
 }
 
-static void out_of_memory_aborts_with_one_line(void **state) {
-  (void)state;
+TEST(out_of_memory_aborts_with_one_line) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   pid_t child = fork();
@@ -72,14 +61,4 @@ static void out_of_memory_aborts_with_one_line(void **state) {
   assert_true(WIFSIGNALED(status));
   assert_int_equal(WTERMSIG(status), SIGABRT);
   assert_non_null(strstr(said, "out of memory: no 4611686018427387903 bytes\n"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_copy_ends_in_a_nul),
-      cmocka_unit_test(it_resizes_and_keeps_what_is_there),
-      cmocka_unit_test(nothing_is_still_a_pointer),
-      cmocka_unit_test(out_of_memory_aborts_with_one_line),
-  };
-  return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

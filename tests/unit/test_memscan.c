@@ -1,12 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/grep/memscan.h"
+#include "tests/test.h"
 
 enum { ROOM = 100 };
 
@@ -18,8 +11,7 @@ static void fill(char *text, size_t length) {
   text[length + 1] = '\x80';
 }
 
-static void traits_are_those_of_the_bytes(void **state) {
-  (void)state;
+TEST(traits_are_those_of_the_bytes) {
   static const struct {
     char byte;
     unsigned trait;
@@ -39,8 +31,7 @@ static void traits_are_those_of_the_bytes(void **state) {
   assert_int_equal(memscan_traits("\r\xFF\0", 3), BYTE_NUL | BYTE_RETURN | BYTE_HIGH);
 }
 
-static void the_first_one_is_found(void **state) {
-  (void)state;
+TEST(the_first_one_is_found) {
   char text[ROOM + MEMSCAN_SLACK];
   for (size_t length = 0; length <= ROOM - 2; length++) {
     fill(text, length);
@@ -53,8 +44,7 @@ static void the_first_one_is_found(void **state) {
   }
 }
 
-static void all_are_counted(void **state) {
-  (void)state;
+TEST(all_are_counted) {
   static char text[20000 + MEMSCAN_SLACK];
   memset(text, '\n', sizeof text);
   for (size_t length = 0; length < 20000; length += length < 100 ? 1 : 997) {
@@ -73,8 +63,7 @@ static struct byte_literal literal(const char *text, unsigned char fold) {
   return made;
 }
 
-static void a_literal_is_found_wherever_it_is(void **state) {
-  (void)state;
+TEST(a_literal_is_found_wherever_it_is) {
   static const char *const words[] = {
       "ab", "aa", "Exception", "int", "{{}}", "\xC3\xA9", "a literal as long as they can be"};
   char text[ROOM + MEMSCAN_SLACK];
@@ -98,8 +87,7 @@ static void a_literal_is_found_wherever_it_is(void **state) {
   }
 }
 
-static void of_several_the_first_is_found(void **state) {
-  (void)state;
+TEST(of_several_the_first_is_found) {
   struct byte_literal many[MEMSCAN_LITERALS_MAX];
   for (size_t i = 0; i < MEMSCAN_LITERALS_MAX; i++)
     many[i] = literal((const char[]){(char)('a' + i), (char)('A' + i), '\0'}, 0);
@@ -113,24 +101,11 @@ static void of_several_the_first_is_found(void **state) {
   assert_int_equal(memscan_find(text, 90, 34, many, MEMSCAN_LITERALS_MAX), 70);
 }
 
-static void letters_may_be_of_either_case(void **state) {
-  (void)state;
+TEST(letters_may_be_of_either_case) {
   struct byte_literal one = literal("word", 0x20);
   char text[ROOM + MEMSCAN_SLACK];
   fill(text, 90);
   memcpy(text + 40, "wOrD", 4);
   memcpy(text + 20, "w/rd", 4); /* an "o" but for one bit */
   assert_int_equal(memscan_find(text, 90, 0, &one, 1), 40);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(traits_are_those_of_the_bytes),
-      cmocka_unit_test(the_first_one_is_found),
-      cmocka_unit_test(all_are_counted),
-      cmocka_unit_test(a_literal_is_found_wherever_it_is),
-      cmocka_unit_test(of_several_the_first_is_found),
-      cmocka_unit_test(letters_may_be_of_either_case),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

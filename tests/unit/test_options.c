@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/options.h"
+#include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 14 };
 
@@ -52,8 +43,7 @@ static void assert_refused(const char *const *arguments, const char *message) {
   assert_null(options.redis.host);
 }
 
-static void defaults(void **state) {
-  (void)state;
+TEST(defaults, clear_environment) {
   struct options options;
   assert_taken(&options, (const char *[]){"--redis-url", "redis://h", "--job-id", "j", NULL});
   assert_int_equal(options.action, OPTIONS_RUN);
@@ -69,8 +59,7 @@ static void defaults(void **state) {
   assert_null(options.redis.host);
 }
 
-static void every_flag(void **state) {
-  (void)state;
+TEST(every_flag, clear_environment) {
   struct options options;
   assert_taken(&options, (const char *[]){"--verbose", "--hold-bytes=65536", "--events-maxlen", "0",
                                           "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl",
@@ -86,8 +75,7 @@ static void every_flag(void **state) {
   options_release(&options);
 }
 
-static void the_last_of_two_flags_counts(void **state) {
-  (void)state;
+TEST(the_last_of_two_flags_counts, clear_environment) {
   struct options options;
   assert_taken(&options, (const char *[]){"--redis-url=a", "--job-id=1", "--redis-url=b",
                                           "--job-id=2", NULL});
@@ -96,8 +84,7 @@ static void the_last_of_two_flags_counts(void **state) {
   options_release(&options);
 }
 
-static void the_environment_stands_in(void **state) {
-  (void)state;
+TEST(the_environment_stands_in, clear_environment) {
   struct options options;
   assert_int_equal(setenv("REDIS_URL", "redis-host:7,password=p", 1), 0);
   assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
@@ -123,8 +110,7 @@ static void the_environment_stands_in(void **state) {
                  "from 1 to 525600000, got ''");
 }
 
-static void an_empty_variable_is_none(void **state) {
-  (void)state;
+TEST(an_empty_variable_is_none, clear_environment) {
   struct options options;
   assert_int_equal(setenv("REDIS_URL", "", 1), 0);
   assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "", 1), 0);
@@ -134,8 +120,7 @@ static void an_empty_variable_is_none(void **state) {
   assert_refused((const char *[]){"--job-id=j", NULL}, "--redis-url (or REDIS_URL) is required");
 }
 
-static void a_run_is_named_by_flag_or_variable(void **state) {
-  (void)state;
+TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
   static const struct {
     const char *variable;
     const char *arguments[6];
@@ -161,8 +146,7 @@ static void a_run_is_named_by_flag_or_variable(void **state) {
   }
 }
 
-static void help_and_version_need_nothing(void **state) {
-  (void)state;
+TEST(help_and_version_need_nothing, clear_environment) {
   static const struct {
     const char *arguments[4];
     enum options_action action;
@@ -180,8 +164,7 @@ static void help_and_version_need_nothing(void **state) {
   }
 }
 
-static void help_names_every_flag_and_exit_code(void **state) {
-  (void)state;
+TEST(help_names_every_flag_and_exit_code, clear_environment) {
   static const char *const words[] = {"--redis-url URL",
                                       "--job-id ID",
                                       "--idle-cycles N",
@@ -212,8 +195,7 @@ static void help_names_every_flag_and_exit_code(void **state) {
       fail_msg("no word of %s", words[i]);
 }
 
-static void wrong_usage(void **state) {
-  (void)state;
+TEST(wrong_usage, clear_environment) {
   static const struct {
     const char *arguments[5];
     const char *message;
@@ -240,8 +222,7 @@ static void wrong_usage(void **state) {
     assert_refused(rows[i].arguments, rows[i].message);
 }
 
-static void numbers(void **state) {
-  (void)state;
+TEST(numbers, clear_environment) {
   static const struct {
     const char *flag;
     const char *name;
@@ -286,8 +267,7 @@ static void numbers(void **state) {
   }
 }
 
-static void no_message_shows_a_password(void **state) {
-  (void)state;
+TEST(no_message_shows_a_password, clear_environment) {
   char url[512];
   for (int length = 6; length < 300; length += 7) {
     (void)snprintf(url, sizeof url, "redis://u:%0*d%s@h", length, 0, "s3cret");
@@ -304,21 +284,4 @@ static void no_message_shows_a_password(void **state) {
                  "unknown option '--redis-uri=redis://u:******@h'");
   assert_refused((const char *[]){"h:1,password=s3cret", NULL},
                  "unexpected argument 'h:1,password=******'");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(defaults, clear_environment),
-      cmocka_unit_test_setup(every_flag, clear_environment),
-      cmocka_unit_test_setup(the_last_of_two_flags_counts, clear_environment),
-      cmocka_unit_test_setup(the_environment_stands_in, clear_environment),
-      cmocka_unit_test_setup(an_empty_variable_is_none, clear_environment),
-      cmocka_unit_test_setup(a_run_is_named_by_flag_or_variable, clear_environment),
-      cmocka_unit_test_setup(help_and_version_need_nothing, clear_environment),
-      cmocka_unit_test_setup(help_names_every_flag_and_exit_code, clear_environment),
-      cmocka_unit_test_setup(wrong_usage, clear_environment),
-      cmocka_unit_test_setup(numbers, clear_environment),
-      cmocka_unit_test_setup(no_message_shows_a_password, clear_environment),
-  };
-  return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/orphaned_pipes.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
+#include "tests/test.h"
 
 struct scene {
   struct loop loop;
@@ -57,13 +51,13 @@ static bool wrote_much(void *context) {
   return scene->written > 2000000;
 }
 
-static void what_is_written_is_thrown_away(void **state) {
+TEST(what_is_written_is_thrown_away, set_up, tear_down) {
   struct scene *scene = *state;
   adopt(scene);
   assert_true(loop_until(&scene->loop, wrote_much, scene));
 }
 
-static void a_pipe_is_closed_behind_its_last_writer(void **state) {
+TEST(a_pipe_is_closed_behind_its_last_writer, set_up, tear_down) {
   struct scene *scene = *state;
   adopt(scene);
   int first = scene->writer;
@@ -77,20 +71,11 @@ static void a_pipe_is_closed_behind_its_last_writer(void **state) {
   assert_true(loop_until(&scene->loop, wrote_much, scene)); /* the other one is not touched */
 }
 
-static void all_are_closed_at_the_end(void **state) {
+TEST(all_are_closed_at_the_end, set_up, tear_down) {
   struct scene *scene = *state;
   adopt(scene);
   orphaned_pipes_free(scene->orphaned_pipes);
   assert_int_equal(write(scene->writer, "x", 1), -1);
   assert_int_equal(errno, EPIPE);
   scene->orphaned_pipes = orphaned_pipes_new(scene->loop.base);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(what_is_written_is_thrown_away, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_pipe_is_closed_behind_its_last_writer, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(all_are_closed_at_the_end, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("leftovers", tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/client/outage.h"
+#include "tests/test.h"
 
-static void the_same_is_told_once_until_it_is_over(void **state) {
-  (void)state;
+TEST(the_same_is_told_once_until_it_is_over) {
   struct outage outage = {0};
   assert_true(outage_is_news(&outage, "closed", false, 1000));
   assert_false(outage_is_news(&outage, "closed", false, 2000));
@@ -20,8 +13,7 @@ static void the_same_is_told_once_until_it_is_over(void **state) {
   assert_int_equal(outage.since_ms, 3001);
 }
 
-static void a_refusal_that_comes_and_goes_is_told_once_in_its_time(void **state) {
-  (void)state;
+TEST(a_refusal_that_comes_and_goes_is_told_once_in_its_time) {
   struct outage outage = {0};
   assert_true(outage_is_news(&outage, "OOM one", true, 1));
   outage.there = false;
@@ -32,21 +24,11 @@ static void a_refusal_that_comes_and_goes_is_told_once_in_its_time(void **state)
   assert_true(outage.told);
 }
 
-static void one_that_lasts_is_told_once(void **state) {
-  (void)state;
+TEST(one_that_lasts_is_told_once) {
   struct outage outage = {0};
   assert_true(outage_is_news(&outage, "OOM one", true, 1));
   assert_false(outage_is_news(&outage, "OOM one", true, 10 * OUTAGE_TOLD_MS));
   assert_true(outage_is_news(&outage, "OOMPH", true, 10 * OUTAGE_TOLD_MS));
   assert_true(outage_is_news(&outage, "READONLY", true, 10 * OUTAGE_TOLD_MS));
   assert_int_equal(outage.since_ms, 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_same_is_told_once_until_it_is_over),
-      cmocka_unit_test(a_refusal_that_comes_and_goes_is_told_once_in_its_time),
-      cmocka_unit_test(one_that_lasts_is_told_once),
-  };
-  return cmocka_run_group_tests_name("trouble", tests, NULL, NULL);
 }

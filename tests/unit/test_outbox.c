@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/outbox_owner.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define CLAIM "SET " KEY "committed 1:"
@@ -21,7 +12,7 @@
   "EXPIRE " KEY "in " seconds "\nEXPIRE " KEY "events " seconds "\nEXPIRE " KEY "results " seconds \
   "\nEXPIRE " KEY "inflight " seconds "\nEXPIRE " KEY "started " seconds "\n"
 
-static void everything_leaves_in_order_when_it_is_flushed(void **state) {
+TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   struct taken step = {.payload = "{step}", .length = 6, .whole = true};
   outbox_owner_start(owner, 0, 1000000);
@@ -52,7 +43,7 @@ static void everything_leaves_in_order_when_it_is_flushed(void **state) {
   assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
-static void what_was_put_before_the_connection_is_sent_behind_it(void **state) {
+TEST(what_was_put_before_the_connection_is_sent_behind_it, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_make(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
@@ -64,7 +55,7 @@ static void what_was_put_before_the_connection_is_sent_behind_it(void **state) {
   assert_int_equal(owner->ready, 1);
 }
 
-static void keys_are_refreshed_from_the_beginning_on(void **state) {
+TEST(keys_are_refreshed_from_the_beginning_on, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 604800, 1000000);
   outbox_owner_delivers(owner);
@@ -76,7 +67,7 @@ static bool is_refreshed_twice(void *context) {
   return owner->redis.executed >= 4;
 }
 
-static void and_again_three_times_in_their_time(void **state) {
+TEST(and_again_three_times_in_their_time, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 1, 1000000);
   assert_true(loop_until(&owner->loop, is_refreshed_twice, owner));
@@ -89,7 +80,7 @@ static bool is_often_gone(void *context) {
   return owner->gone >= 5;
 }
 
-static void without_redis_refreshing_does_not_pile_up(void **state) {
+TEST(without_redis_refreshing_does_not_pile_up, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 1, 1000000);
   outbox_owner_delivers(owner);
@@ -99,7 +90,7 @@ static void without_redis_refreshing_does_not_pile_up(void **state) {
   assert_true(outbox_is_empty(owner->outbox));
 }
 
-static void it_says_when_there_is_room_again(void **state) {
+TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 400000);
   int events = 0;
@@ -123,7 +114,7 @@ static void it_says_when_there_is_room_again(void **state) {
   assert_int_equal(owner->room, 2);
 }
 
-static void one_record_may_be_larger_than_the_hold(void **state) {
+TEST(one_record_may_be_larger_than_the_hold, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000);
   outbox_owner_put_event(owner, 1, 5000);
@@ -139,7 +130,7 @@ static void one_record_may_be_larger_than_the_hold(void **state) {
   assert_int_equal(owner->room, 2);
 }
 
-static void it_is_gone_when_it_could_not_come_back(void **state) {
+TEST(it_is_gone_when_it_could_not_come_back, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   fake_redis_refuse(owner->server);
@@ -154,7 +145,7 @@ static void it_is_gone_when_it_could_not_come_back(void **state) {
   assert_false(outbox_is_gone(owner->outbox));
 }
 
-static void one_beat_is_held_at_most(void **state) {
+TEST(one_beat_is_held_at_most, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
@@ -175,7 +166,7 @@ static void one_beat_is_held_at_most(void **state) {
 }
 
 /* Nobody has to wait for it, nor is it missed. */
-static void a_beat_alone_is_nothing(void **state) {
+TEST(a_beat_alone_is_nothing, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
@@ -189,7 +180,7 @@ static void a_beat_alone_is_nothing(void **state) {
   assert_false(outbox_is_empty(owner->outbox));
 }
 
-static void what_does_not_pass_is_told(void **state) {
+TEST(what_does_not_pass_is_told, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   owner->redis.refused = "LPUSH";
@@ -203,7 +194,7 @@ static void what_does_not_pass_is_told(void **state) {
   assert_true(outbox_is_gone(owner->outbox));
 }
 
-static void a_redis_that_forgot_is_told(void **state) {
+TEST(a_redis_that_forgot_is_told, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
@@ -219,7 +210,7 @@ static void note_result(void *owner, const char *json, size_t length) {
   assert_true(length > 2 && json[0] == '{' && json[length - 1] == '}');
 }
 
-static void what_is_held_of_results_can_be_read(void **state) {
+TEST(what_is_held_of_results_can_be_read, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   int results = 0;
   outbox_owner_make(owner, 0, 1000000);
@@ -228,26 +219,4 @@ static void what_is_held_of_results_can_be_read(void **state) {
   outbox_owner_put_result(owner, "{step}");
   outbox_each_result(owner->outbox, note_result, &results);
   assert_int_equal(results, 2);
-}
-
-#define TEST(name)                                                                                 \
-  cmocka_unit_test_setup_teardown(name, outbox_owner_set_up, outbox_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(everything_leaves_in_order_when_it_is_flushed),
-      TEST(what_was_put_before_the_connection_is_sent_behind_it),
-      TEST(keys_are_refreshed_from_the_beginning_on),
-      TEST(and_again_three_times_in_their_time),
-      TEST(without_redis_refreshing_does_not_pile_up),
-      TEST(it_says_when_there_is_room_again),
-      TEST(one_record_may_be_larger_than_the_hold),
-      TEST(it_is_gone_when_it_could_not_come_back),
-      TEST(one_beat_is_held_at_most),
-      TEST(a_beat_alone_is_nothing),
-      TEST(what_does_not_pass_is_told),
-      TEST(a_redis_that_forgot_is_told),
-      TEST(what_is_held_of_results_can_be_read),
-  };
-  return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

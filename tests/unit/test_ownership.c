@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/out/ownership.h"
+#include "tests/test.h"
 
 #define NONCE 0xabcdef0123456789U
 #define OURS "0000000000000007"
@@ -34,8 +26,7 @@ static enum ownership_verdict judge(uint64_t delivered, const char *value) {
   return ownership_judge(&ownership, value, value != NULL ? strlen(value) : 0);
 }
 
-static void each_agent_raises_the_generation(void **state) {
-  (void)state;
+TEST(each_agent_raises_the_generation) {
   struct ownership ownership = heir_of(NULL, 0, NONCE);
   assert_int_equal(ownership.epoch, 1);
   assert_int_equal(ownership.delivered, 0);
@@ -49,8 +40,7 @@ static void each_agent_raises_the_generation(void **state) {
   }
 }
 
-static void its_text_names_all_three(void **state) {
-  (void)state;
+TEST(its_text_names_all_three) {
   struct ownership ownership = owner_at(4);
   char text[OWNERSHIP_TEXT_SIZE];
   assert_int_equal(ownership_text(&ownership, 5, text), 20);
@@ -60,8 +50,7 @@ static void its_text_names_all_three(void **state) {
   assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
 }
 
-static void its_own_number_tells_what_arrived(void **state) {
-  (void)state;
+TEST(its_own_number_tells_what_arrived) {
   assert_int_equal(judge(4, "3:" OURS ":5"), OWNERSHIP_DELIVERED);
   assert_int_equal(judge(4, "3:" OURS ":4"), OWNERSHIP_PENDING);
   assert_int_equal(judge(4, "3:" OURS ":3"), OWNERSHIP_FORGOTTEN);
@@ -70,22 +59,19 @@ static void its_own_number_tells_what_arrived(void **state) {
   assert_int_equal(judge(9, "3:" OURS ":10"), OWNERSHIP_DELIVERED); /* numbers, not texts */
 }
 
-static void before_the_first_window_an_earlier_owner_is_as_it_should_be(void **state) {
-  (void)state;
+TEST(before_the_first_window_an_earlier_owner_is_as_it_should_be) {
   assert_int_equal(judge(0, NULL), OWNERSHIP_PENDING);
   assert_int_equal(judge(0, "2:0000000000000001:9"), OWNERSHIP_PENDING);
   assert_int_equal(judge(0, "1:" OURS ":1"), OWNERSHIP_PENDING);
 }
 
-static void an_earlier_owner_later_on_means_that_redis_went_back(void **state) {
-  (void)state;
+TEST(an_earlier_owner_later_on_means_that_redis_went_back) {
   assert_int_equal(judge(1, NULL), OWNERSHIP_FORGOTTEN);
   assert_int_equal(judge(1, "2:0000000000000001:9"), OWNERSHIP_FORGOTTEN);
   assert_int_equal(judge(1, "2:" OURS ":2"), OWNERSHIP_FORGOTTEN);
 }
 
-static void a_later_owner_has_taken_over(void **state) {
-  (void)state;
+TEST(a_later_owner_has_taken_over) {
   for (uint64_t delivered = 0; delivered < 2; delivered++) {
     assert_int_equal(judge(delivered, "4:0000000000000001:1"), OWNERSHIP_TAKEN);
     assert_int_equal(judge(delivered, "10:" OURS ":1"), OWNERSHIP_TAKEN);
@@ -94,8 +80,7 @@ static void a_later_owner_has_taken_over(void **state) {
   }
 }
 
-static void what_no_agent_wrote_is_nobodys_claim(void **state) {
-  (void)state;
+TEST(what_no_agent_wrote_is_nobodys_claim) {
   static const char *const values[] = {
       "",
       "9",
@@ -145,8 +130,7 @@ static void expect_seen(struct ownership *ownership, bool executed, const char *
   assert_int_equal(ownership_is_made(ownership), delivered > 0);
 }
 
-static void what_is_seen_counts_what_arrived(void **state) {
-  (void)state;
+TEST(what_is_seen_counts_what_arrived) {
   static const struct ownership_news nothing = {0}, arrived = {.arrived = true};
   struct ownership ownership = owner_at(0);
   expect_seen(&ownership, false, "2:0000000000000001:9", &nothing, 0);
@@ -155,8 +139,7 @@ static void what_is_seen_counts_what_arrived(void **state) {
   expect_seen(&ownership, false, "3:" OURS ":2", &arrived, 2); /* though its answer was lost */
 }
 
-static void what_was_executed_has_arrived_whatever_came_since(void **state) {
-  (void)state;
+TEST(what_was_executed_has_arrived_whatever_came_since) {
   static const struct ownership_news lost = {.arrived = true, .forgotten = true},
                                      taken = {.arrived = true, .taken = true};
   struct ownership ownership = owner_at(4);
@@ -164,16 +147,14 @@ static void what_was_executed_has_arrived_whatever_came_since(void **state) {
   expect_seen(&ownership, true, "4:0000000000000001:1", &taken, 6);
 }
 
-static void what_was_not_executed_may_be_lost_or_taken(void **state) {
-  (void)state;
+TEST(what_was_not_executed_may_be_lost_or_taken) {
   static const struct ownership_news lost = {.forgotten = true}, taken = {.taken = true};
   struct ownership ownership = owner_at(4);
   expect_seen(&ownership, false, "3:" OURS ":3", &lost, 4);
   expect_seen(&ownership, false, "4:0000000000000001:1", &taken, 4);
 }
 
-static void what_is_unchanged_need_not_be_judged(void **state) {
-  (void)state;
+TEST(what_is_unchanged_need_not_be_judged) {
   struct ownership ownership = owner_at(0);
   assert_true(ownership_is_unchanged(&ownership, "3:" OURS ":0", 20));
   assert_false(ownership_is_unchanged(&ownership, "3:" OURS ":1", 20));
@@ -187,21 +168,4 @@ static void what_is_unchanged_need_not_be_judged(void **state) {
       assert_false(ownership_is_unchanged(&ownership, NULL, 0));
     }
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_agent_raises_the_generation),
-      cmocka_unit_test(its_text_names_all_three),
-      cmocka_unit_test(its_own_number_tells_what_arrived),
-      cmocka_unit_test(before_the_first_window_an_earlier_owner_is_as_it_should_be),
-      cmocka_unit_test(an_earlier_owner_later_on_means_that_redis_went_back),
-      cmocka_unit_test(a_later_owner_has_taken_over),
-      cmocka_unit_test(what_no_agent_wrote_is_nobodys_claim),
-      cmocka_unit_test(what_is_seen_counts_what_arrived),
-      cmocka_unit_test(what_was_executed_has_arrived_whatever_came_since),
-      cmocka_unit_test(what_was_not_executed_may_be_lost_or_taken),
-      cmocka_unit_test(what_is_unchanged_need_not_be_judged),
-  };
-  return cmocka_run_group_tests_name("claim", tests, NULL, NULL);
 }

@@ -1,19 +1,11 @@
 /* The search engine as it is compiled here: what patterns may say, and that a kernel which forbids
  * executable memory makes it slower, not wrong. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include "tests/support/no_jit.h"
+#include "tests/test.h"
 
 #define OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF)
 
@@ -82,8 +74,7 @@ static size_t jit_size(const pcre2_code *code) {
   return size;
 }
 
-static void it_is_what_was_asked_for(void **state) {
-  (void)state;
+TEST(it_is_what_was_asked_for) {
   uint32_t value = 0;
   assert_true(pcre2_config(PCRE2_CONFIG_UNICODE, &value) >= 0);
   assert_int_equal(value, 1);
@@ -97,8 +88,7 @@ static void it_is_what_was_asked_for(void **state) {
   assert_memory_equal(version, "10.", 3);
 }
 
-static void interpreted_it_finds(void **state) {
-  (void)state;
+TEST(interpreted_it_finds) {
   for (size_t i = 0; i < SAMPLE_COUNT; i++) {
     pcre2_code *code = compile(samples[i].pattern);
     assert_non_null(code);
@@ -109,8 +99,7 @@ static void interpreted_it_finds(void **state) {
   }
 }
 
-static void compiled_it_finds_the_same(void **state) {
-  (void)state;
+TEST(compiled_it_finds_the_same) {
   for (size_t i = 0; i < SAMPLE_COUNT; i++) {
     pcre2_code *code = compile(samples[i].pattern);
     assert_non_null(code);
@@ -122,8 +111,7 @@ static void compiled_it_finds_the_same(void **state) {
   }
 }
 
-static void a_refusal_says_what_and_where(void **state) {
-  (void)state;
+TEST(a_refusal_says_what_and_where) {
   int error = 0;
   size_t offset = 0;
   assert_null(
@@ -134,8 +122,7 @@ static void a_refusal_says_what_and_where(void **state) {
   assert_non_null(strstr((const char *)text, "parenthesis"));
 }
 
-static void backtracking_has_an_end(void **state) {
-  (void)state;
+TEST(backtracking_has_an_end) {
   for (int jit = 0; jit <= 1; jit++) {
     pcre2_code *code = compile("(a+)+$");
     assert_non_null(code);
@@ -168,19 +155,6 @@ static int search_without_executable_memory(void) {
   return 0;
 }
 
-static void without_executable_memory_it_interprets(void **state) {
-  (void)state;
+TEST(without_executable_memory_it_interprets) {
   no_jit_run(search_without_executable_memory);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_what_was_asked_for),
-      cmocka_unit_test(interpreted_it_finds),
-      cmocka_unit_test(compiled_it_finds_the_same),
-      cmocka_unit_test(a_refusal_says_what_and_where),
-      cmocka_unit_test(backtracking_has_an_end),
-      cmocka_unit_test(without_executable_memory_it_interprets),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/pipeline.h"
+#include "tests/test.h"
 
 #define COMMITTED "sandbox:j:committed"
 #define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
@@ -124,8 +115,7 @@ static void take_executed(void) {
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
 }
 
-static void a_window_is_one_transaction_and_a_look(void **state) {
-  (void)state;
+TEST(a_window_is_one_transaction_and_a_look, set_up, tear_down) {
   assert_false(pipeline_is_open(&trial.pipeline));
   open_window(1);
   assert_true(pipeline_is_open(&trial.pipeline));
@@ -142,8 +132,7 @@ static void a_window_is_one_transaction_and_a_look(void **state) {
   assert_false(trial.pipeline.is_busy);
 }
 
-static void what_it_leaves_behind_may_expire(void **state) {
-  (void)state;
+TEST(what_it_leaves_behind_may_expire, set_up, tear_down) {
   pipeline_release(&trial.pipeline);
   pipeline_init(&trial.pipeline, &trial.keys, 60);
   open_window(1);
@@ -151,8 +140,7 @@ static void what_it_leaves_behind_may_expire(void **state) {
   expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" LOOK);
 }
 
-static void a_look_takes_the_question_with_it(void **state) {
-  (void)state;
+TEST(a_look_takes_the_question_with_it, set_up, tear_down) {
   int answers = 0;
   ask(&answers);
   pipeline_probe(&trial.pipeline, NULL);
@@ -174,8 +162,7 @@ static void a_look_takes_the_question_with_it(void **state) {
   assert_int_equal(answers, 0); /* that is the owner's */
 }
 
-static void the_window_behind_waits_for_its_exec(void **state) {
-  (void)state;
+TEST(the_window_behind_waits_for_its_exec, set_up, tear_down) {
   assert_false(pipeline_has_room(&trial.pipeline)); /* behind nothing */
   open_window(1);
   pipeline_execute(&trial.pipeline, NULL);
@@ -196,8 +183,7 @@ static void the_window_behind_waits_for_its_exec(void **state) {
   assert_int_equal(take(REDIS_REPLY_STRING, "1:2:2", true), PIPELINE_COMMITTED);
 }
 
-static void behind_what_is_answered_there_is_no_room(void **state) {
-  (void)state;
+TEST(behind_what_is_answered_there_is_no_room, set_up, tear_down) {
   pipeline_probe(&trial.pipeline, NULL);
   expect_sent(LOOK);
   assert_false(pipeline_has_room(&trial.pipeline)); /* nor behind a look */
@@ -217,8 +203,7 @@ static void behind_what_is_answered_there_is_no_room(void **state) {
 }
 
 /* Nor does what is behind go first when there is room again. */
-static void what_is_not_taken_is_sent_later(void **state) {
-  (void)state;
+TEST(what_is_not_taken_is_sent_later, set_up, tear_down) {
   trial.stutters = true;
   open_window(1);
   pipeline_execute(&trial.pipeline, NULL);
@@ -232,8 +217,7 @@ static void what_is_not_taken_is_sent_later(void **state) {
               "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
 }
 
-static void a_refusal_is_told_at_the_end(void **state) {
-  (void)state;
+TEST(a_refusal_is_told_at_the_end, set_up, tear_down) {
   open_window(1);
   pipeline_execute(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
@@ -246,8 +230,7 @@ static void a_refusal_is_told_at_the_end(void **state) {
   assert_string_equal(trial.pipeline.now.refusal, "OOM");
 }
 
-static void what_is_not_due_is_of_no_use(void **state) {
-  (void)state;
+TEST(what_is_not_due_is_of_no_use, set_up, tear_down) {
   assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNASKED);
   trial.room = 10;
   pipeline_probe(&trial.pipeline, NULL);
@@ -256,8 +239,7 @@ static void what_is_not_due_is_of_no_use(void **state) {
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNASKED);
 }
 
-static void with_the_connection_all_of_it_is_gone(void **state) {
-  (void)state;
+TEST(with_the_connection_all_of_it_is_gone, set_up, tear_down) {
   open_window(1);
   pipeline_execute(&trial.pipeline, NULL);
   open_window(2);
@@ -272,21 +254,4 @@ static void with_the_connection_all_of_it_is_gone(void **state) {
   open_window(1); /* from its beginning again */
   pipeline_execute(&trial.pipeline, NULL);
   expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_window_is_one_transaction_and_a_look),
-      TEST(what_it_leaves_behind_may_expire),
-      TEST(a_look_takes_the_question_with_it),
-      TEST(the_window_behind_waits_for_its_exec),
-      TEST(behind_what_is_answered_there_is_no_room),
-      TEST(what_is_not_taken_is_sent_later),
-      TEST(a_refusal_is_told_at_the_end),
-      TEST(what_is_not_due_is_of_no_use),
-      TEST(with_the_connection_all_of_it_is_gone),
-  };
-  return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/files/grep/prefilter.h"
+#include "tests/test.h"
 
 /* The literals parted by spaces, those in either case in front of a "~"; "" when none is known. */
 static const char *literals_of(const char *pattern, char out[1024]) {
@@ -119,8 +111,7 @@ static const struct {
     {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq", ""},
 };
 
-static void literals_are_what_every_match_has(void **state) {
-  (void)state;
+TEST(literals_are_what_every_match_has) {
   char out[1024];
   for (size_t i = 0; i < sizeof in_every_match / sizeof *in_every_match; i++)
     if (strcmp(literals_of(in_every_match[i].pattern, out), in_every_match[i].literals) != 0)
@@ -128,8 +119,7 @@ static void literals_are_what_every_match_has(void **state) {
                in_every_match[i].literals);
 }
 
-static void a_long_literal_goes_on_in_another(void **state) {
-  (void)state;
+TEST(a_long_literal_goes_on_in_another) {
   char pattern[200] = "(?:x|";
   memset(pattern + 5, 'a', 100);
   char out[1024];
@@ -138,8 +128,7 @@ static void a_long_literal_goes_on_in_another(void **state) {
   assert_int_equal(strlen(literals_of(pattern, out)), MEMSCAN_LITERAL_MAX);
 }
 
-static void local_is_what_other_lines_do_not_hinder(void **state) {
-  (void)state;
+TEST(local_is_what_other_lines_do_not_hinder) {
   static const struct {
     const char *pattern;
     bool is_local;
@@ -191,8 +180,7 @@ static void local_is_what_other_lines_do_not_hinder(void **state) {
   }
 }
 
-static void groups_may_be_deep(void **state) {
-  (void)state;
+TEST(groups_may_be_deep) {
   char pattern[2000] = "";
   char out[1024];
   for (int depth = 0; depth < 40; depth++)
@@ -203,14 +191,4 @@ static void groups_may_be_deep(void **state) {
   assert_string_equal(literals_of(pattern, out), "abc");
   memset(pattern, '(', sizeof pattern - 1);
   assert_string_equal(literals_of(pattern, out), "");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(literals_are_what_every_match_has),
-      cmocka_unit_test(a_long_literal_goes_on_in_another),
-      cmocka_unit_test(local_is_what_other_lines_do_not_hinder),
-      cmocka_unit_test(groups_may_be_deep),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/preflight.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:{j}:"
 
@@ -58,8 +50,7 @@ static void read_command(const struct handshake_probe *probe, const char **at, c
     out += sprintf(out, "%s%.*s", k > 0 ? " " : "", (int)words[k].length, words[k].text);
 }
 
-static void every_command_and_every_key_is_asked_for(void **state) {
-  (void)state;
+TEST(every_command_and_every_key_is_asked_for) {
   struct preflight permissions;
   make(&permissions);
   struct handshake_probe probe = preflight_probe(&permissions);
@@ -76,8 +67,7 @@ static void every_command_and_every_key_is_asked_for(void **state) {
 
 /* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
  */
-static void nothing_is_done(void **state) {
-  (void)state;
+TEST(nothing_is_done) {
   struct preflight permissions;
   make(&permissions);
   struct handshake_probe probe = preflight_probe(&permissions);
@@ -96,12 +86,4 @@ static void nothing_is_done(void **state) {
   }
   assert_false(inside);
   preflight_release(&permissions);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_command_and_every_key_is_asked_for),
-      cmocka_unit_test(nothing_is_done),
-  };
-  return cmocka_run_group_tests_name("permissions", tests, NULL, NULL);
 }

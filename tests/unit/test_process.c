@@ -1,26 +1,18 @@
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Waits in a script for a file that the test makes. */
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
-static void bytes_and_an_outcome(void **state) {
+TEST(bytes_and_an_outcome, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo out; printf err >&2; exit 7");
   process_owner_wait(owner);
@@ -34,7 +26,7 @@ static void bytes_and_an_outcome(void **state) {
   assert_true(owner->outcome.duration_ms >= 0 && owner->outcome.duration_ms < WAIT_BOUND_MS);
 }
 
-static void a_signal_is_in_the_status(void **state) {
+TEST(a_signal_is_in_the_status, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "kill -ABRT $$");
   process_owner_wait(owner);
@@ -42,7 +34,7 @@ static void a_signal_is_in_the_status(void **state) {
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGABRT);
 }
 
-static void what_cannot_start_is_told(void **state) {
+TEST(what_cannot_start_is_told, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   static const struct {
     const char *command;
@@ -67,7 +59,7 @@ static void what_cannot_start_is_told(void **state) {
 }
 
 /* The code that a child leaves with which does not become its program. */
-static void a_command_may_exit_with_127(void **state) {
+TEST(a_command_may_exit_with_127, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "exit 127");
   process_owner_wait(owner);
@@ -76,7 +68,7 @@ static void a_command_may_exit_with_127(void **state) {
 }
 
 /* One more descriptor at a time, until it can start: on the way nothing is lost. */
-static void without_descriptors_it_says_so(void **state) {
+TEST(without_descriptors_it_says_so, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   char *argv[] = {"true", NULL};
   char *envp[] = {"PATH=/usr/bin:/bin", NULL};
@@ -104,7 +96,7 @@ static void without_descriptors_it_says_so(void **state) {
   assert_true(failures >= 4); /* two pipes */
 }
 
-static void much_output_arrives_whole(void **state) {
+TEST(much_output_arrives_whole, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "yes | head -c 400000 & yes | head -c 300000 >&2; wait");
   process_owner_wait(owner);
@@ -112,7 +104,7 @@ static void much_output_arrives_whole(void **state) {
   assert_int_equal(owner->length[PROCESS_STDERR], 300000);
 }
 
-static void it_may_be_read_in_small_pieces(void **state) {
+TEST(it_may_be_read_in_small_pieces, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->read_size = 1;
   process_owner_start(owner, "echo one; echo two");
@@ -121,7 +113,7 @@ static void it_may_be_read_in_small_pieces(void **state) {
   assert_true(owner->readable[PROCESS_STDOUT] >= 8);
 }
 
-static void reading_nothing_is_not_the_end(void **state) {
+TEST(reading_nothing_is_not_the_end, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   char byte;
   process_owner_start(owner, AWAIT("go"));
@@ -137,7 +129,7 @@ static bool both_streams_ended(void *context) {
   return owner->end_of_file[PROCESS_STDOUT] == 1 && owner->end_of_file[PROCESS_STDERR] == 1;
 }
 
-static void end_of_file_may_come_before_the_exit(void **state) {
+TEST(end_of_file_may_come_before_the_exit, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo out; exec >&- 2>&-; " AWAIT("go") "exit 4");
   assert_true(loop_until(&owner->loop, both_streams_ended, owner));
@@ -151,7 +143,7 @@ static void end_of_file_may_come_before_the_exit(void **state) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
 }
 
-static void the_exit_may_come_before_end_of_file(void **state) {
+TEST(the_exit_may_come_before_end_of_file, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "(" AWAIT("go") "echo late) & echo first; exit 5");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
@@ -164,7 +156,7 @@ static void the_exit_may_come_before_end_of_file(void **state) {
   assert_string_equal(owner->outcome.holder, "");
 }
 
-static void children_of_others_are_not_ours(void **state) {
+TEST(children_of_others_are_not_ours, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo $$; " AWAIT("go") "exit 6");
   assert_false(process_reaped(owner->process, getpid(), 0));
@@ -175,7 +167,7 @@ static void children_of_others_are_not_ours(void **state) {
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 6);
 }
 
-static void a_holder_delays_by_no_more_than_the_bound(void **state) {
+TEST(a_holder_delays_by_no_more_than_the_bound, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "(" AWAIT("go") "yes | head -c 300000 && touch $D/alive) & echo hi");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
@@ -192,7 +184,7 @@ static void a_holder_delays_by_no_more_than_the_bound(void **state) {
   process_owner_await(owner, "alive");
 }
 
-static void while_paused_nothing_is_readable(void **state) {
+TEST(while_paused_nothing_is_readable, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo out; echo err >&2; exit 3");
   process_pause(owner->process);
@@ -207,7 +199,7 @@ static void while_paused_nothing_is_readable(void **state) {
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-static void while_paused_the_command_waits(void **state) {
+TEST(while_paused_the_command_waits, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
   process_pause(owner->process);
@@ -228,7 +220,7 @@ static bool drain_is_over(void *since_ms) {
 
 /* The limit comes while the owner reads nothing: what is in the pipe counts, what follows does not.
  */
-static void what_is_in_a_held_pipe_at_the_limit_counts(void **state) {
+TEST(what_is_in_a_held_pipe_at_the_limit_counts, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner,
                       "(" AWAIT("go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
@@ -246,7 +238,7 @@ static void what_is_in_a_held_pipe_at_the_limit_counts(void **state) {
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
 }
 
-static void what_is_freed_while_it_runs_is_killed(void **state) {
+TEST(what_is_freed_while_it_runs_is_killed, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
   assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
@@ -255,42 +247,4 @@ static void what_is_freed_while_it_runs_is_killed(void **state) {
   owner->process = NULL;
   assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(bytes_and_an_outcome, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_signal_is_in_the_status, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_cannot_start_is_told, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_command_may_exit_with_127, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(without_descriptors_it_says_so, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(much_output_arrives_whole, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(it_may_be_read_in_small_pieces, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(reading_nothing_is_not_the_end, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(end_of_file_may_come_before_the_exit, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_exit_may_come_before_end_of_file, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(children_of_others_are_not_ours, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_holder_delays_by_no_more_than_the_bound,
-                                      process_owner_set_up, process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(while_paused_nothing_is_readable, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(while_paused_the_command_waits, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_in_a_held_pipe_at_the_limit_counts,
-                                      process_owner_set_up, process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_freed_while_it_runs_is_killed, process_owner_set_up,
-                                      process_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
 /* A command behind a mount that answers nothing: it waits, nobody else does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/process_tree.h"
 #include "tests/support/hanging_mount.h"
@@ -17,6 +8,7 @@
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* A child that is stuck when its process is freed keeps its memory. */
 const char *__lsan_default_suppressions(void);
@@ -130,21 +122,21 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   another_one_runs(owner);
 }
 
-static void a_directory_that_hangs(void **state) {
+TEST(a_directory_that_hangs, process_owner_set_up, process_owner_tear_down) {
   struct hang hang;
   hang_begin(&hang, state);
   char *argv[] = {TRUE_PATH, NULL};
   hangs(&hang, argv, hang.inside);
 }
 
-static void a_program_that_hangs(void **state) {
+TEST(a_program_that_hangs, process_owner_set_up, process_owner_tear_down) {
   struct hang hang;
   hang_begin(&hang, state);
   char *argv[] = {hang.inside, NULL};
   hangs(&hang, argv, NULL);
 }
 
-static void what_is_freed_while_it_hangs_waits_for_nobody(void **state) {
+TEST(what_is_freed_while_it_hangs_waits_for_nobody, process_owner_set_up, process_owner_tear_down) {
   struct hang hang;
   hang_begin(&hang, state);
   struct process_owner *owner = hang.owner;
@@ -162,7 +154,7 @@ static void what_is_freed_while_it_hangs_waits_for_nobody(void **state) {
 }
 
 /* The mount comes to an end, and the child with a reason. */
-static void an_error_that_comes_late_is_told(void **state) {
+TEST(an_error_that_comes_late_is_told, process_owner_set_up, process_owner_tear_down) {
   struct hang hang;
   hang_begin(&hang, state);
   struct process_owner *owner = hang.owner;
@@ -179,15 +171,4 @@ static void an_error_that_comes_late_is_told(void **state) {
   assert_non_null(strstr(owner->outcome.reason.text, "/mount/below: "));
 }
 
-#define TEST(function)                                                                             \
-  cmocka_unit_test_setup_teardown(function, process_owner_set_up, process_owner_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_directory_that_hangs),
-      TEST(a_program_that_hangs),
-      TEST(what_is_freed_while_it_hangs_waits_for_nobody),
-      TEST(an_error_that_comes_late_is_told),
-  };
-  return cmocka_run_group_tests_name("process_hanging", tests, injection_begin_group, NULL);
-}
+TEST_GROUP(injection_begin_group, NULL)

@@ -1,26 +1,19 @@
 /* How a process is ended: its deadline, process_stop, and who is ended with it. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
 
 #define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
 
-static void the_deadline_ends_it(void **state) {
+TEST(the_deadline_ends_it, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo begun; exec sleep 3101");
@@ -32,7 +25,7 @@ static void the_deadline_ends_it(void **state) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "begun\n");
 }
 
-static void the_deadline_runs_while_paused(void **state) {
+TEST(the_deadline_runs_while_paused, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
@@ -45,7 +38,7 @@ static void the_deadline_runs_while_paused(void **state) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");
 }
 
-static void an_exit_before_the_deadline_disarms_it(void **state) {
+TEST(an_exit_before_the_deadline_disarms_it, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->timeout_seconds = 1;
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
@@ -54,7 +47,7 @@ static void an_exit_before_the_deadline_disarms_it(void **state) {
   assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
 }
 
-static void a_stop_is_polite_first(void **state) {
+TEST(a_stop_is_polite_first, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "trap 'echo bye; exit 3' TERM; echo ready;"
                              "while :; do sleep 0.01; done 2>&-");
@@ -66,7 +59,7 @@ static void a_stop_is_polite_first(void **state) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
 
-static void a_stop_without_grace_kills(void **state) {
+TEST(a_stop_without_grace_kills, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\n");
@@ -78,7 +71,7 @@ static void a_stop_without_grace_kills(void **state) {
 }
 
 /* On its way to the program it has all signals blocked: they come when it opens for them. */
-static void a_stop_may_come_before_the_command_runs(void **state) {
+TEST(a_stop_may_come_before_the_command_runs, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   for (int i = 0; i < 40; i++) {
     process_owner_start(owner, "exec sleep 3114");
@@ -90,7 +83,7 @@ static void a_stop_may_come_before_the_command_runs(void **state) {
   }
 }
 
-static void a_second_stop_can_be_harder(void **state) {
+TEST(a_second_stop_can_be_harder, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\n");
@@ -104,7 +97,7 @@ static void a_second_stop_can_be_harder(void **state) {
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
 }
 
-static void a_stop_after_the_deadline_leaves_the_reason(void **state) {
+TEST(a_stop_after_the_deadline_leaves_the_reason, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->timeout_seconds = 1;
   process_owner_start(owner, STUBBORN);
@@ -114,7 +107,7 @@ static void a_stop_after_the_deadline_leaves_the_reason(void **state) {
   assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
 }
 
-static void the_command_may_be_reaped_before_its_tree_is_gone(void **state) {
+TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "(trap '' TERM; echo ready; while :; do sleep 0.01; done 2>&-) &"
                              "wait; exec sleep 3104");
@@ -129,7 +122,7 @@ static void the_command_may_be_reaped_before_its_tree_is_gone(void **state) {
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
 }
 
-static void a_stop_ends_the_whole_tree(void **state) {
+TEST(a_stop_ends_the_whole_tree, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
                              "(sleep 3108 &); echo ready; wait");
@@ -147,7 +140,7 @@ static void a_stop_ends_the_whole_tree(void **state) {
   assert_string_equal(owner->outcome.holder, "");
 }
 
-static void what_an_earlier_one_left_is_spared(void **state) {
+TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   owner->step = 1;
   process_owner_start(owner, "sleep 3109 & env -i sleep 3110 & :");
@@ -164,7 +157,7 @@ static void what_an_earlier_one_left_is_spared(void **state) {
   assert_int_equal(proc_find("sleep 3110"), cleared);
 }
 
-static void a_stop_while_a_holder_is_waited_for_ends_the_waiting(void **state) {
+TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
   process_owner_expect(owner, "hi\n");
@@ -180,7 +173,7 @@ static void a_stop_while_a_holder_is_waited_for_ends_the_waiting(void **state) {
   assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }
 
-static void a_stop_after_the_end_does_nothing(void **state) {
+TEST(a_stop_after_the_end_does_nothing, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "exit 1");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->ended));
@@ -189,7 +182,7 @@ static void a_stop_after_the_end_does_nothing(void **state) {
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
 }
 
-static void survivors_are_counted_and_not_waited_for(void **state) {
+TEST(survivors_are_counted_and_not_waited_for, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo ready; exec sleep 3113");
   process_owner_expect(owner, "ready\n");
@@ -199,38 +192,4 @@ static void survivors_are_counted_and_not_waited_for(void **state) {
   assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
   assert_true(owner->outcome.survivors > 0);
   assert_int_equal(owner->outcome.status, -1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_deadline_ends_it, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_deadline_runs_while_paused, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(an_exit_before_the_deadline_disarms_it, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_is_polite_first, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_without_grace_kills, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_may_come_before_the_command_runs, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_second_stop_can_be_harder, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_after_the_deadline_leaves_the_reason,
-                                      process_owner_set_up, process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_command_may_be_reaped_before_its_tree_is_gone,
-                                      process_owner_set_up, process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_ends_the_whole_tree, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_an_earlier_one_left_is_spared, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_while_a_holder_is_waited_for_ends_the_waiting,
-                                      process_owner_set_up, process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_after_the_end_does_nothing, process_owner_set_up,
-                                      process_owner_tear_down),
-      cmocka_unit_test_setup_teardown(survivors_are_counted_and_not_waited_for,
-                                      process_owner_set_up, process_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("process_stop", tests, NULL, NULL);
 }

@@ -1,16 +1,7 @@
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/process_tree.h"
 #include "agent/process/spawn.h"
@@ -18,6 +9,7 @@
 #include "tests/support/proc.h"
 #include "tests/support/spawned.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* The agent, with one step running in it. */
 struct scene {
@@ -102,46 +94,46 @@ static void kills_all(struct scene *self, size_t expected, const char *command_l
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-static void children_belong(void **state) {
+TEST(children_belong, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "sleep 1001 & wait");
   kills_all(scene, 2, "sleep 1001");
 }
 
-static void a_session_of_its_own_is_no_way_out(void **state) {
+TEST(a_session_of_its_own_is_no_way_out, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "setsid sleep 1002 & wait");
   kills_all(scene, 2, "sleep 1002");
 }
 
-static void a_cleared_environment_is_no_way_out(void **state) {
+TEST(a_cleared_environment_is_no_way_out, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "env -i sleep 1003 & wait");
   kills_all(scene, 2, "sleep 1003");
 }
 
-static void losing_the_parent_is_no_way_out(void **state) {
+TEST(losing_the_parent_is_no_way_out, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "(setsid sleep 1004 &)");
   assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
   kills_all(scene, 1, "sleep 1004");
 }
 
-static void all_of_them_together_are_no_way_out(void **state) {
+TEST(all_of_them_together_are_no_way_out, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "(setsid env -i sleep 1005 &)");
   assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
   kills_all(scene, 1, "sleep 1005");
 }
 
-static void the_tag_of_an_agent_run_inside_is_no_way_out(void **state) {
+TEST(the_tag_of_an_agent_run_inside_is_no_way_out, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)");
   assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
   kills_all(scene, 1, "sleep 1006");
 }
 
-static void what_an_earlier_step_left_does_not_belong(void **state) {
+TEST(what_an_earlier_step_left_does_not_belong, set_up, tear_down) {
   struct scene *scene = *state;
   pid_t tagged = leave_behind(scene, "sleep 1007 &", "sleep 1007");
   pid_t cleared = leave_behind(scene, "env -i sleep 1008 &", "sleep 1008");
@@ -151,7 +143,7 @@ static void what_an_earlier_step_left_does_not_belong(void **state) {
   assert_int_equal(proc_find("sleep 1008"), cleared);
 }
 
-static void without_a_tag_every_descendant_belongs(void **state) {
+TEST(without_a_tag_every_descendant_belongs, set_up, tear_down) {
   struct scene *scene = *state;
   leave_behind(scene, "sleep 1010 &", "sleep 1010");
   leave_behind(scene, "setsid env -i sleep 1011 &", "sleep 1011");
@@ -167,7 +159,7 @@ static bool is_zombie(void *context) {
   return zombies == 1;
 }
 
-static void a_zombie_is_not_living(void **state) {
+TEST(a_zombie_is_not_living, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, ":");
   assert_true(wait_until(is_zombie, NULL, WAIT_BOUND_MS));
@@ -184,7 +176,7 @@ static void read_exactly(struct scene *self, const char *expected) {
   assert_string_equal(text, expected);
 }
 
-static void a_signal_comes_once(void **state) {
+TEST(a_signal_comes_once, set_up, tear_down) {
   struct scene *scene = *state;
   start_step(scene, "trap 'echo usr1' USR1; trap 'echo end; exit' USR2; echo ready;"
                     "while :; do sleep 1 & wait; done 2>&-");
@@ -196,7 +188,7 @@ static void a_signal_comes_once(void **state) {
   read_exactly(scene, "end\n");
 }
 
-static void who_holds_a_pipe_is_named(void **state) {
+TEST(who_holds_a_pipe_is_named, set_up, tear_down) {
   struct scene *scene = *state;
   char name[64] = "?";
   start_step(scene, "exec sleep 1012");
@@ -211,22 +203,4 @@ static void who_holds_a_pipe_is_named(void **state) {
   assert_true(wait_until(is_empty, &scene->tree, WAIT_BOUND_MS));
   assert_int_equal(process_tree_pipe_holder(scene->output, name, sizeof name), 0);
   assert_string_equal(name, "");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(children_belong, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_session_of_its_own_is_no_way_out, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_cleared_environment_is_no_way_out, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(losing_the_parent_is_no_way_out, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(all_of_them_together_are_no_way_out, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_tag_of_an_agent_run_inside_is_no_way_out, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(what_an_earlier_step_left_does_not_belong, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_tag_every_descendant_belongs, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_zombie_is_not_living, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_signal_comes_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(who_holds_a_pipe_is_named, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("process_tree", tests, NULL, NULL);
 }

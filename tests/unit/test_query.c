@@ -1,15 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/query.h"
+#include "tests/test.h"
 
 struct trial {
   struct query query;
@@ -66,7 +57,7 @@ static void asks(struct trial *trial, const char *text, size_t commands) {
   assert_memory_equal(trial->request.pieces[0].iov_base, text, strlen(text));
 }
 
-static void every_command_is_answered_in_order(void **state) {
+TEST(every_command_is_answered_in_order, set_up, tear_down) {
   struct trial *trial = *state;
   char *all = two_commands();
   asks(trial, all, 2);
@@ -78,7 +69,7 @@ static void every_command_is_answered_in_order(void **state) {
   assert_string_equal(trial->said, "one- two ");
 }
 
-static void what_is_not_answered_is_asked_again(void **state) {
+TEST(what_is_not_answered_is_asked_again, set_up, tear_down) {
   struct trial *trial = *state;
   char *second = command_new((const char *[]){"GET", "key"}, 2);
   take(trial, "one", true);
@@ -90,7 +81,7 @@ static void what_is_not_answered_is_asked_again(void **state) {
   assert_string_equal(trial->said, "one two ");
 }
 
-static void the_next_one_may_be_put_in_the_last_answer(void **state) {
+TEST(the_next_one_may_be_put_in_the_last_answer, set_up, tear_down) {
   struct trial *trial = *state;
   char *next = command_new((const char *[]){"PING"}, 1);
   trial->next = command_new((const char *[]){"PING"}, 1);
@@ -104,7 +95,7 @@ static void the_next_one_may_be_put_in_the_last_answer(void **state) {
   assert_string_equal(trial->said, "one last three ");
 }
 
-static void one_that_is_put_replaces_what_was_there(void **state) {
+TEST(one_that_is_put_replaces_what_was_there, set_up, tear_down) {
   struct trial *trial = *state;
   char *next = command_new((const char *[]){"PING"}, 1);
   take(trial, "one", true);
@@ -113,15 +104,4 @@ static void one_that_is_put_replaces_what_was_there(void **state) {
   free(next);
   query_release(&trial->query);
   assert_null(trial->query.commands);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(every_command_is_answered_in_order, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_not_answered_is_asked_again, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_next_one_may_be_put_in_the_last_answer, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(one_that_is_put_replaces_what_was_there, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("question", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/in/recent_steps.h"
+#include "tests/test.h"
 
 static int set_up(void **state) {
   *state = calloc(1, sizeof(struct recent_steps));
@@ -19,7 +11,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void before_a_rollback_everything_is_new(void **state) {
+TEST(before_a_rollback_everything_is_new, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
   recent_steps_add(recent_steps, "a");
@@ -28,7 +20,7 @@ static void before_a_rollback_everything_is_new(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
 }
 
-static void what_was_started_before_a_rollback_is_answered_once(void **state) {
+TEST(what_was_started_before_a_rollback_is_answered_once, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "b");
@@ -39,7 +31,7 @@ static void what_was_started_before_a_rollback_is_answered_once(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "never"), RECENT_STEPS_NEW);
 }
 
-static void each_start_counts(void **state) {
+TEST(each_start_counts, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "a");
@@ -49,7 +41,7 @@ static void each_start_counts(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
 }
 
-static void what_starts_after_a_rollback_is_new(void **state) {
+TEST(what_starts_after_a_rollback_is_new, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "old");
   recent_steps_roll_back(recent_steps);
@@ -58,7 +50,7 @@ static void what_starts_after_a_rollback_is_new(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "old"), RECENT_STEPS_ANSWERED);
 }
 
-static void what_is_held_is_known_once(void **state) {
+TEST(what_is_held_is_known_once, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_roll_back(recent_steps);
   recent_steps_hold(recent_steps, "waits"); /* was never started */
@@ -67,7 +59,7 @@ static void what_is_held_is_known_once(void **state) {
 }
 
 /* The step that runs while Redis goes back: it was started, and its answer comes. */
-static void what_is_started_and_held_is_not_taken_for_answered(void **state) {
+TEST(what_is_started_and_held_is_not_taken_for_answered, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "runs");
   recent_steps_roll_back(recent_steps);
@@ -76,7 +68,7 @@ static void what_is_started_and_held_is_not_taken_for_answered(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_NEW);
 }
 
-static void a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered(void **state) {
+TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "answered");
   recent_steps_roll_back(recent_steps);
@@ -86,7 +78,7 @@ static void a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered(
   assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
 }
 
-static void the_newest_are_kept(void **state) {
+TEST(the_newest_are_kept, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   char id[24];
   for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
@@ -101,7 +93,7 @@ static void the_newest_are_kept(void **state) {
   }
 }
 
-static void what_is_held_twice_is_held_once(void **state) {
+TEST(what_is_held_twice_is_held_once, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_hold(recent_steps, "waits");
   recent_steps_hold(recent_steps, "waits");
@@ -110,7 +102,7 @@ static void what_is_held_twice_is_held_once(void **state) {
 }
 
 /* Redis has handed out all that it had: an id that comes now is pushed on purpose. */
-static void when_it_is_settled_everything_is_new(void **state) {
+TEST(when_it_is_settled_everything_is_new, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   recent_steps_add(recent_steps, "answered");
   recent_steps_roll_back(recent_steps);
@@ -123,7 +115,7 @@ static void when_it_is_settled_everything_is_new(void **state) {
   assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_ANSWERED);
 }
 
-static void starts_are_counted(void **state) {
+TEST(starts_are_counted, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   assert_int_equal(recent_steps_times(recent_steps, "a"), 0);
   recent_steps_add(recent_steps, "a");
@@ -131,24 +123,4 @@ static void starts_are_counted(void **state) {
   recent_steps_add(recent_steps, "a");
   assert_int_equal(recent_steps_times(recent_steps, "a"), 2);
   assert_int_equal(recent_steps_times(recent_steps, "b"), 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(before_a_rollback_everything_is_new, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_was_started_before_a_rollback_is_answered_once, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(each_start_counts, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_starts_after_a_rollback_is_new, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_held_is_known_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_started_and_held_is_not_taken_for_answered, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(
-          a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_held_twice_is_held_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(when_it_is_settled_everything_is_new, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(starts_are_counted, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_newest_are_kept, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("history", tests, NULL, NULL);
 }

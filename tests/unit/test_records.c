@@ -1,15 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/records.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 
@@ -79,8 +70,7 @@ static const struct step_event event = {.kind = STEP_EVENT_STDOUT,
 
 static const struct step_result result = {.step_id = "s", .exit_code = 3, .event_count = 2};
 
-static void an_event_is_one_entry_of_the_stream(void **state) {
-  (void)state;
+TEST(an_event_is_one_entry_of_the_stream) {
   static const char expected[] =
       "*8\r\n$4\r\nXADD\r\n$16\r\nsandbox:j:events\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n"
       "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
@@ -94,8 +84,7 @@ static void an_event_is_one_entry_of_the_stream(void **state) {
   scene_free(scene);
 }
 
-static void a_stream_that_is_not_trimmed(void **state) {
-  (void)state;
+TEST(a_stream_that_is_not_trimmed) {
   struct scene *scene = scene_new(0, 60);
   records_event(&scene->records, &event);
   records_event(&scene->records, &event);
@@ -104,8 +93,7 @@ static void a_stream_that_is_not_trimmed(void **state) {
   scene_free(scene);
 }
 
-static void a_step_is_started_until_it_is_not(void **state) {
-  (void)state;
+TEST(a_step_is_started_until_it_is_not) {
   struct scene *scene = scene_new(0, 60);
   records_started(&scene->records, "an id");
   holds(scene, "SET " KEY "started an id EX 60\n"
@@ -118,8 +106,7 @@ static void a_step_is_started_until_it_is_not(void **state) {
   scene_free(scene);
 }
 
-static void a_result_and_what_goes_with_it_are_one_piece(void **state) {
-  (void)state;
+TEST(a_result_and_what_goes_with_it_are_one_piece) {
   struct scene *scene = scene_new(0, 60);
   struct taken step = taken("{the step}");
   records_result(&scene->records, NULL, &result, &step, true);
@@ -149,8 +136,7 @@ static void a_result_and_what_goes_with_it_are_one_piece(void **state) {
 }
 
 /* Also where it does not fit into what is left of a chunk. */
-static void a_result_is_never_cut(void **state) {
-  (void)state;
+TEST(a_result_is_never_cut) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
   /* A window that is full but for room for the event alone. */
@@ -172,8 +158,7 @@ static void a_result_is_never_cut(void **state) {
   scene_free(scene);
 }
 
-static void of_a_step_that_is_not_whole_the_oldest_is_removed(void **state) {
-  (void)state;
+TEST(of_a_step_that_is_not_whole_the_oldest_is_removed) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = {.payload = "{begin", .length = 6, .whole = false};
   records_result(&scene->records, NULL, &result, &step, false);
@@ -184,8 +169,7 @@ static void of_a_step_that_is_not_whole_the_oldest_is_removed(void **state) {
   scene_free(scene);
 }
 
-static void a_step_is_removed_or_put_back(void **state) {
-  (void)state;
+TEST(a_step_is_removed_or_put_back) {
   struct scene *scene = scene_new(0, 60);
   struct taken step = taken("{the step}");
   records_removal(&scene->records, &step);
@@ -199,8 +183,7 @@ static void a_step_is_removed_or_put_back(void **state) {
   scene_free(scene);
 }
 
-static void keys_that_expire_are_refreshed(void **state) {
-  (void)state;
+TEST(keys_that_expire_are_refreshed) {
   struct scene *scene = scene_new(0, 604800);
   records_refresh(&scene->records);
   holds(scene, "EXPIRE " KEY "in 604800\n"
@@ -211,8 +194,7 @@ static void keys_that_expire_are_refreshed(void **state) {
   scene_free(scene);
 }
 
-static void keys_that_stay_lose_the_time_that_they_had(void **state) {
-  (void)state;
+TEST(keys_that_stay_lose_the_time_that_they_had) {
   struct scene *scene = scene_new(0, 0);
   records_refresh(&scene->records);
   holds(scene, "PERSIST " KEY "in\n"
@@ -223,8 +205,7 @@ static void keys_that_stay_lose_the_time_that_they_had(void **state) {
   scene_free(scene);
 }
 
-static void without_a_time_nothing_expires(void **state) {
-  (void)state;
+TEST(without_a_time_nothing_expires) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
   records_started(&scene->records, "id");
@@ -253,8 +234,7 @@ static void put_much(struct scene *scene) {
     records_event(&scene->records, &event);
 }
 
-static void removals_are_found_wherever_they_lie(void **state) {
-  (void)state;
+TEST(removals_are_found_wherever_they_lie) {
   struct scene *scene = scene_new(0, 60);
   static const char *const payloads[] = {"{first}", "{second}", "{third}"};
   assert_int_equal(removals(scene, "{first}"), 0);
@@ -276,8 +256,7 @@ static void removals_are_found_wherever_they_lie(void **state) {
   scene_free(scene);
 }
 
-static void what_is_alike_is_counted(void **state) {
-  (void)state;
+TEST(what_is_alike_is_counted) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{twice}"), cut = {.payload = "{", .length = 1, .whole = false};
   records_removal(&scene->records, &step);
@@ -302,8 +281,7 @@ static void note_result(void *owner, const char *json, size_t length) {
            (int)length, json);
 }
 
-static void each_result_that_is_held_is_told(void **state) {
-  (void)state;
+TEST(each_result_that_is_held_is_told) {
   struct scene *scene = scene_new(0, 60);
   struct taken step = taken("{the step}");
   records_each_result(&scene->records, note_result, scene);
@@ -323,23 +301,4 @@ static void each_result_that_is_held_is_told(void **state) {
   records_each_result(&scene->records, note_result, scene);
   assert_string_equal(scene->text, expected);
   scene_free(scene);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_event_is_one_entry_of_the_stream),
-      cmocka_unit_test(a_stream_that_is_not_trimmed),
-      cmocka_unit_test(a_step_is_started_until_it_is_not),
-      cmocka_unit_test(a_result_and_what_goes_with_it_are_one_piece),
-      cmocka_unit_test(a_result_is_never_cut),
-      cmocka_unit_test(of_a_step_that_is_not_whole_the_oldest_is_removed),
-      cmocka_unit_test(a_step_is_removed_or_put_back),
-      cmocka_unit_test(keys_that_expire_are_refreshed),
-      cmocka_unit_test(keys_that_stay_lose_the_time_that_they_had),
-      cmocka_unit_test(without_a_time_nothing_expires),
-      cmocka_unit_test(removals_are_found_wherever_they_lie),
-      cmocka_unit_test(what_is_alike_is_counted),
-      cmocka_unit_test(each_result_that_is_held_is_told),
-  };
-  return cmocka_run_group_tests_name("records", tests, NULL, NULL);
 }

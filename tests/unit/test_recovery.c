@@ -1,15 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/in/recovery.h"
 #include "tests/support/outbox_owner.h"
+#include "tests/test.h"
 
 #define KEY "sandbox:j:"
 
@@ -108,7 +99,7 @@ static void ends(struct scene *self, const char *said, const char *queries) {
 #define FIRST_QUESTIONS                                                                            \
   "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\nLINDEX " KEY "inflight -1\n"
 
-static void at_boot_what_was_started_is_asked_first(void **state) {
+TEST(at_boot_what_was_started_is_asked_first, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[2] = "$3\r\none\r\n";
   scene->answers[3] = "$3\r\ntwo\r\n";
@@ -129,7 +120,7 @@ static size_t first_command(const struct scene *self, const char *beginning) {
 }
 
 /* Then it goes with the claim. */
-static void it_may_begin_before_the_outbox_is_ready(void **state) {
+TEST(it_may_begin_before_the_outbox_is_ready, set_up, tear_down) {
   struct scene *scene = *state;
   void *owner = scene->owner;
   outbox_owner_tear_down(&owner);
@@ -149,7 +140,7 @@ static void it_may_begin_before_the_outbox_is_ready(void **state) {
                       "GET " KEY "started");
 }
 
-static void a_started_step_comes_with_its_last_event(void **state) {
+TEST(a_started_step_comes_with_its_last_event, set_up, tear_down) {
   struct scene *scene = *state;
   static const char event[] = "{\"schemaVersion\":1,\"stepId\":\"the id\",\"kind\":\"stdout\","
                               "\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
@@ -163,7 +154,7 @@ static void a_started_step_comes_with_its_last_event(void **state) {
   ends(scene, "interrupted:the id:17 done ", FIRST_QUESTIONS);
 }
 
-static void where_that_is_not_known_it_is_said(void **state) {
+TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
   static const char *const answers[] = {
       "*0\r\n",
       "$-1\r\n",
@@ -185,7 +176,7 @@ static void where_that_is_not_known_it_is_said(void **state) {
   }
 }
 
-static void later_only_the_list_is_looked_at(void **state) {
+TEST(later_only_the_list_is_looked_at, set_up, tear_down) {
   struct scene *scene = *state;
   scene->look_meanwhile = true; /* is the same, while it is running */
   for (int times = 0; times < 2; times++) {
@@ -197,7 +188,7 @@ static void later_only_the_list_is_looked_at(void **state) {
   }
 }
 
-static void it_ends_when_no_more_is_wanted(void **state) {
+TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
   struct scene *scene = *state;
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
@@ -206,7 +197,7 @@ static void it_ends_when_no_more_is_wanted(void **state) {
   ends(scene, "one one done ", "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n");
 }
 
-static void of_a_step_that_is_too_large_the_beginning_comes(void **state) {
+TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
   struct scene *scene = *state;
   static char bytes[32769];
   char head[64];
@@ -227,7 +218,7 @@ static void of_a_step_that_is_too_large_the_beginning_comes(void **state) {
 }
 
 /* It is answered, but that has not arrived: it is not a step that was forgotten. */
-static void what_is_being_removed_is_passed_over(void **state) {
+TEST(what_is_being_removed_is_passed_over, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
@@ -238,7 +229,7 @@ static void what_is_being_removed_is_passed_over(void **state) {
 }
 
 /* A removal is of one of them, the oldest. */
-static void of_those_that_are_alike_as_many_as_are_removed(void **state) {
+TEST(of_those_that_are_alike_as_many_as_are_removed, set_up, tear_down) {
   struct scene *scene = *state;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
@@ -256,7 +247,7 @@ static void of_those_that_are_alike_as_many_as_are_removed(void **state) {
 }
 
 /* An answer that is given meanwhile would move what is behind the step up by one. */
-static void nothing_is_removed_while_it_reads(void **state) {
+TEST(nothing_is_removed_while_it_reads, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
@@ -269,7 +260,7 @@ static void nothing_is_removed_while_it_reads(void **state) {
               first_command(scene, "LINDEX " KEY "inflight -3"));
 }
 
-static void a_lost_connection_does_not_make_it_begin_again(void **state) {
+TEST(a_lost_connection_does_not_make_it_begin_again, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "";
@@ -281,23 +272,4 @@ static void a_lost_connection_does_not_make_it_begin_again(void **state) {
   ends(scene, "one two done ",
        "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -2\n"
        "LINDEX " KEY "inflight -3\n");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(at_boot_what_was_started_is_asked_first),
-      TEST(it_may_begin_before_the_outbox_is_ready),
-      TEST(a_started_step_comes_with_its_last_event),
-      TEST(where_that_is_not_known_it_is_said),
-      TEST(later_only_the_list_is_looked_at),
-      TEST(it_ends_when_no_more_is_wanted),
-      TEST(of_a_step_that_is_too_large_the_beginning_comes),
-      TEST(what_is_being_removed_is_passed_over),
-      TEST(of_those_that_are_alike_as_many_as_are_removed),
-      TEST(nothing_is_removed_while_it_reads),
-      TEST(a_lost_connection_does_not_make_it_begin_again),
-  };
-  return cmocka_run_group_tests_name("recovery", tests, NULL, NULL);
 }

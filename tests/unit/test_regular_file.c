@@ -1,12 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,12 +8,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 static int open_file(const struct tree *tree, const char *name) {
   struct error error = {.text = ""};
@@ -57,7 +49,7 @@ static void expect_unread(int fd, const char *text) {
   buffer_release(&content);
 }
 
-static void a_file_is_read(void **state) {
+TEST(a_file_is_read, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   tree_write(tree, "text", "one\ntwo", 0644);
@@ -74,7 +66,7 @@ static void a_file_is_read(void **state) {
   close(fd);
 }
 
-static void links_are_followed(void **state) {
+TEST(links_are_followed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "text", "x", 0644);
   assert_int_equal(symlinkat("text", tree->fd, "link"), 0);
@@ -86,7 +78,7 @@ static void links_are_followed(void **state) {
 }
 
 /* What is opened stays what it is, whatever becomes of its name. */
-static void the_descriptor_is_the_files(void **state) {
+TEST(the_descriptor_is_the_files, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
@@ -96,7 +88,7 @@ static void the_descriptor_is_the_files(void **state) {
   close(fd);
 }
 
-static void descriptors_are_safe(void **state) {
+TEST(descriptors_are_safe, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "text", "x", 0644);
   int fd = open_file(tree, "text");
@@ -108,7 +100,7 @@ static void descriptors_are_safe(void **state) {
   close(fd);
 }
 
-static void what_is_missing_is_not_found(void **state) {
+TEST(what_is_missing_is_not_found, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "text", "x", 0644);
   assert_int_equal(symlinkat("nothing", tree->fd, "dangling"), 0);
@@ -119,7 +111,7 @@ static void what_is_missing_is_not_found(void **state) {
   expect_refused(tree, "", "file not found: ");
 }
 
-static void other_errors_have_a_reason(void **state) {
+TEST(other_errors_have_a_reason, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[302];
   memset(name, 'x', sizeof name - 1);
@@ -141,7 +133,7 @@ static int open_it(void *context, struct error *error) {
   return regular_file_open(self->tree->fd, self->name, error) >= 0 ? 0 : -1;
 }
 
-static void who_may_not_read_is_told(void **state) {
+TEST(who_may_not_read_is_told, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "secret", "x", 0600);
   tree_write(tree, "open", "x", 0644);
@@ -164,7 +156,7 @@ static void make_socket(const struct tree *tree, const char *name) {
   close(fd);
 }
 
-static void other_kinds_are_refused_by_name(void **state) {
+TEST(other_kinds_are_refused_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "directory", 0755);
   make_socket(tree, "socket");
@@ -180,8 +172,7 @@ static void other_kinds_are_refused_by_name(void **state) {
   expect_refused(tree, "/dev/tty", "is a character device, not a regular file: /dev/tty");
 }
 
-static void kinds_have_names(void **state) {
-  (void)state;
+TEST(kinds_have_names, tree_set_up, tree_tear_down) {
   assert_string_equal(regular_file_kind(S_IFREG | 0644), "a regular file");
   assert_string_equal(regular_file_kind(S_IFLNK | 0777), "a symbolic link");
   assert_string_equal(regular_file_kind(0), "of an unknown kind");
@@ -197,7 +188,7 @@ static int open_sized(const struct tree *tree, off_t size) {
   return open_file(tree, "sized");
 }
 
-static void the_limit_is_to_the_byte(void **state) {
+TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
@@ -213,7 +204,7 @@ static void the_limit_is_to_the_byte(void **state) {
   close(fd);
 }
 
-static void growth_counts(void **state) {
+TEST(growth_counts, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -225,7 +216,7 @@ static void growth_counts(void **state) {
 }
 
 /* Their size is said to be 0. */
-static void files_of_the_kernel_are_read(void **state) {
+TEST(files_of_the_kernel_are_read, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error;
   struct buffer content = {0};
@@ -238,7 +229,7 @@ static void files_of_the_kernel_are_read(void **state) {
 }
 
 /* A link of /proc leads to the open file, whether it has a name or not. */
-static void a_file_without_a_name_is_read(void **state) {
+TEST(a_file_without_a_name_is_read, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   tree_write(tree, "text", "x", 0644);
@@ -263,7 +254,7 @@ static void expect_cut(const char *path, const struct line_range *slice, const c
   buffer_release(&content);
 }
 
-static void lines_are_cut(void **state) {
+TEST(lines_are_cut, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   const struct line_range all = {0};
   char path[64];
@@ -279,7 +270,7 @@ static void lines_are_cut(void **state) {
   expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
-static void read_errors_have_a_reason(void **state) {
+TEST(read_errors_have_a_reason, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int ends[2];
   int fd = open(tree->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -293,7 +284,7 @@ static void read_errors_have_a_reason(void **state) {
 }
 
 /* A writer that waits for a reader must not take us for it, to be left alone at once. */
-static void a_fifo_is_not_opened(void **state) {
+TEST(a_fifo_is_not_opened, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   char events[512];
@@ -309,28 +300,4 @@ static void a_fifo_is_not_opened(void **state) {
   close(open_file(tree, "text"));
   assert_true(read(watch, events, sizeof events) > 0);
   close(watch);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_file_is_read),
-      TEST(links_are_followed),
-      TEST(the_descriptor_is_the_files),
-      TEST(descriptors_are_safe),
-      TEST(what_is_missing_is_not_found),
-      TEST(other_errors_have_a_reason),
-      TEST(who_may_not_read_is_told),
-      TEST(other_kinds_are_refused_by_name),
-      TEST(kinds_have_names),
-      TEST(a_fifo_is_not_opened),
-      TEST(the_limit_is_to_the_byte),
-      TEST(growth_counts),
-      TEST(files_of_the_kernel_are_read),
-      TEST(a_file_without_a_name_is_read),
-      TEST(lines_are_cut),
-      TEST(read_errors_have_a_reason),
-  };
-  return cmocka_run_group_tests_name("regular file", tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 #include <hiredis/sds.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/reply_parser.h"
+#include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */
 enum { LARGEST = 80000, TOO_LARGE_BY_ONE = LARGEST + 1 };
@@ -144,7 +136,7 @@ static void expect(struct trial *trial, const char *said) {
   }
 }
 
-static void nothing_is_no_reply(void **state) {
+TEST(nothing_is_no_reply, set_up, tear_down) {
   struct trial *trial = *state;
   take_all(trial);
   reply_parser_feed(&trial->reader, "", 0);
@@ -152,14 +144,14 @@ static void nothing_is_no_reply(void **state) {
   assert_string_equal(trial->said, "");
 }
 
-static void every_kind_comes_whole_however_it_is_cut(void **state) {
+TEST(every_kind_comes_whole_however_it_is_cut, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n");
   add_text(trial, "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n");
   expect(trial, "OK -ERR no :-42 abc  nil nil [][key [:1 in ]\r\n ]end ");
 }
 
-static void several_replies_come_one_by_one(void **state) {
+TEST(several_replies_come_one_by_one, set_up, tear_down) {
   struct trial *trial = *state;
   redisReply *reply;
   static const char text[] = "+one\r\n+two\r\n+th";
@@ -176,7 +168,7 @@ static void several_replies_come_one_by_one(void **state) {
   assert_string_equal(trial->said, "three ");
 }
 
-static void the_largest_string_is_a_reply(void **state) {
+TEST(the_largest_string_is_a_reply, set_up, tear_down) {
   struct trial *trial = *state;
   add_string(trial, LARGEST);
   add_text(trial, "*2\r\n+key\r\n");
@@ -184,7 +176,7 @@ static void the_largest_string_is_a_reply(void **state) {
   expect(trial, "<80000 bytes> [key <80000 bytes> ]");
 }
 
-static void one_byte_more_is_too_large(void **state) {
+TEST(one_byte_more_is_too_large, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "+before\r\n");
   add_string(trial, TOO_LARGE_BY_ONE);
@@ -192,7 +184,7 @@ static void one_byte_more_is_too_large(void **state) {
   expect(trial, "before too large: <4096 bytes> behind ");
 }
 
-static void inside_an_array_it_stands_for_all_of_it(void **state) {
+TEST(inside_an_array_it_stands_for_all_of_it, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "*2\r\n$3\r\nkey\r\n");
   add_string(trial, TOO_LARGE_BY_ONE);
@@ -203,7 +195,7 @@ static void inside_an_array_it_stands_for_all_of_it(void **state) {
 }
 
 /* Neither a piece that ends behind its length nor one that ends inside its end hides it. */
-static void its_beginning_is_kept_wherever_it_is_cut(void **state) {
+TEST(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down) {
   struct trial *trial = *state;
   add_string(trial, TOO_LARGE_BY_ONE);
   size_t head = strlen("$80001\r\n");
@@ -232,7 +224,7 @@ static size_t held(const struct trial *trial) {
   return sdsalloc(trial->reader.reader->buf);
 }
 
-static void what_is_too_large_is_not_collected(void **state) {
+TEST(what_is_too_large_is_not_collected, set_up, tear_down) {
   struct trial *trial = *state;
   static const char *const heads[] = {"$1000000000\r\n", "$9000000000000000000\r\n"};
   char *piece = long_string(65536);
@@ -250,7 +242,7 @@ static void what_is_too_large_is_not_collected(void **state) {
   free(piece);
 }
 
-static void the_memory_of_a_large_reply_is_given_back(void **state) {
+TEST(the_memory_of_a_large_reply_is_given_back, set_up, tear_down) {
   struct trial *trial = *state;
   reply_parser_release(&trial->reader);
   reply_parser_init(&trial->reader, SIZE_MAX);
@@ -268,7 +260,7 @@ static void the_memory_of_a_large_reply_is_given_back(void **state) {
   assert_string_equal(trial->said, "<4000000 bytes> on ");
 }
 
-static void what_is_not_the_protocol_breaks_it(void **state) {
+TEST(what_is_not_the_protocol_breaks_it, set_up, tear_down) {
   struct trial *trial = *state;
   static const char *const texts[] = {"HTTP/1.1 400 Bad Request\r\n", "$-2\r\n", "$1x\r\n",
                                       "*2\r\n+one\r\n?\r\n", "$99999999999999999999999\r\n"};
@@ -289,7 +281,7 @@ static void what_is_not_the_protocol_breaks_it(void **state) {
 }
 
 /* Errors, numbers, strings of their own and what lies deeper are as ever. */
-static void a_terse_one_leaves_out_what_only_says_that_all_is_well(void **state) {
+TEST(a_terse_one_leaves_out_what_only_says_that_all_is_well, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
                   "-OOM no\r\n$3\r\nabc\r\n"
@@ -298,7 +290,7 @@ static void a_terse_one_leaves_out_what_only_says_that_all_is_well(void **state)
   expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
 }
 
-static void a_terse_one_can_be_released_in_an_array(void **state) {
+TEST(a_terse_one_can_be_released_in_an_array, set_up, tear_down) {
   struct trial *trial = *state;
   static const char text[] = "*3\r\n$3\r\n1-1\r\n:1\r\n";
   reply_parser_discard_values(&trial->reader);
@@ -307,7 +299,7 @@ static void a_terse_one_can_be_released_in_an_array(void **state) {
   assert_string_equal(trial->said, "");
 }
 
-static void it_can_be_released_in_a_reply_and_twice(void **state) {
+TEST(it_can_be_released_in_a_reply_and_twice, set_up, tear_down) {
   struct trial *trial = *state;
   static const char *const texts[] = {"*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n"};
   for (size_t i = 0; i < 2; i++) {
@@ -317,24 +309,4 @@ static void it_can_be_released_in_a_reply_and_twice(void **state) {
     reply_parser_release(&trial->reader);
     reply_parser_init(&trial->reader, LARGEST);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(nothing_is_no_reply, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(every_kind_comes_whole_however_it_is_cut, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(several_replies_come_one_by_one, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_largest_string_is_a_reply, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(one_byte_more_is_too_large, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(inside_an_array_it_stands_for_all_of_it, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_too_large_is_not_collected, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_memory_of_a_large_reply_is_given_back, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_not_the_protocol_breaks_it, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_terse_one_leaves_out_what_only_says_that_all_is_well,
-                                      set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_terse_one_can_be_released_in_an_array, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_can_be_released_in_a_reply_and_twice, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("reply_reader", tests, NULL, NULL);
 }

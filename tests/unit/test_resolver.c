@@ -1,17 +1,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/net/resolver.h"
 #include "tests/support/loop.h"
+#include "tests/test.h"
 
 struct scene {
   struct loop loop;
@@ -52,7 +45,7 @@ static void look_up(struct scene *scene, const char *host) {
   assert_int_equal(scene->done, 1);
 }
 
-static void an_address_is_its_own_answer(void **state) {
+TEST(an_address_is_its_own_answer, set_up, tear_down) {
   struct scene *scene = *state;
   look_up(scene, "192.0.2.7");
   assert_non_null(scene->addresses);
@@ -63,7 +56,7 @@ static void an_address_is_its_own_answer(void **state) {
   assert_int_equal(ntohs(found->sin_port), 6380);
 }
 
-static void so_is_an_address_of_version_6(void **state) {
+TEST(so_is_an_address_of_version_6, set_up, tear_down) {
   struct scene *scene = *state;
   look_up(scene, "2001:db8::7");
   assert_non_null(scene->addresses);
@@ -74,7 +67,7 @@ static void so_is_an_address_of_version_6(void **state) {
   assert_int_equal(ntohs(found->sin6_port), 6380);
 }
 
-static void a_name_of_this_machine_needs_no_server(void **state) {
+TEST(a_name_of_this_machine_needs_no_server, set_up, tear_down) {
   struct scene *scene = *state;
   look_up(scene, "localhost");
   assert_non_null(scene->addresses);
@@ -82,7 +75,7 @@ static void a_name_of_this_machine_needs_no_server(void **state) {
 }
 
 /* A label of more than 63 bytes can not be asked for, so that no server is. */
-static void a_failure_has_a_reason(void **state) {
+TEST(a_failure_has_a_reason, set_up, tear_down) {
   struct scene *scene = *state;
   char host[101];
   memset(host, 'a', 100);
@@ -92,7 +85,7 @@ static void a_failure_has_a_reason(void **state) {
   assert_true(strlen(scene->why) > 0);
 }
 
-static void what_is_cancelled_is_not_reported(void **state) {
+TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
   const char *const hosts[] = {"192.0.2.7", "localhost", "no-such-host.invalid"};
   for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
@@ -106,15 +99,4 @@ static void what_is_cancelled_is_not_reported(void **state) {
     resolver_cancel(under_way);
   loop_settle(&scene->loop);
   assert_null(scene->addresses);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(an_address_is_its_own_answer, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(so_is_an_address_of_version_6, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_name_of_this_machine_needs_no_server, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_failure_has_a_reason, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_cancelled_is_not_reported, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("resolver", tests, NULL, NULL);
 }

@@ -1,13 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/engine/batcher.h"
 #include "agent/engine/lines.h"
@@ -15,6 +6,7 @@
 #include "tests/support/proc.h"
 #include "tests/support/step_owner.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Waits in a script for a file that the test makes. */
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
@@ -38,7 +30,7 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
   assert_int_equal(owner->flushed_events, owner->event_count);
 }
 
-static void events_come_in_order(void **state) {
+TEST(events_come_in_order, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one; echo two; printf last", TIMEOUT);
   assert_string_equal(owner->events, "started sh\n");
@@ -54,14 +46,14 @@ static void events_come_in_order(void **state) {
   assert_int_equal(owner->survivors, 0);
 }
 
-static void the_step_id_goes_into_json(void **state) {
+TEST(the_step_id_goes_into_json, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"a\\\"b\",\"command\":\"true\"}");
   step_owner_wait(owner);
   assert_non_null(strstr(owner->step_id, "a\\\"b"));
 }
 
-static void a_failure_tells_the_end_of_both_streams(void **state) {
+TEST(a_failure_tells_the_end_of_both_streams, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
@@ -72,14 +64,14 @@ static void a_failure_tells_the_end_of_both_streams(void **state) {
   ended_with(owner, 3, "out\nerr", "out\n");
 }
 
-static void a_silent_failure_tells_its_code(void **state) {
+TEST(a_silent_failure_tells_its_code, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "exit 3", TIMEOUT);
   step_owner_wait(owner);
   ended_with(owner, 3, "exited with code 3 and wrote nothing", NULL);
 }
 
-static void a_signal_is_128_and_its_number(void **state) {
+TEST(a_signal_is_128_and_its_number, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
   step_owner_wait(owner);
@@ -89,7 +81,7 @@ static void a_signal_is_128_and_its_number(void **state) {
   ended_with(owner, 137, "out", "out\n");
 }
 
-static void over_its_time_outranks_output(void **state) {
+TEST(over_its_time_outranks_output, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
   step_owner_wait(owner);
@@ -98,7 +90,7 @@ static void over_its_time_outranks_output(void **state) {
   assert_true(owner->result.timed_out);
 }
 
-static void what_cannot_start_is_reported_like_the_rest(void **state) {
+TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   owner->full = true;
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
@@ -114,7 +106,7 @@ static void what_cannot_start_is_reported_like_the_rest(void **state) {
   assert_false(owner->result.timed_out);
 }
 
-static void a_stop_says_the_first_reason(void **state) {
+TEST(a_stop_says_the_first_reason, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner,
                           "trap 'echo term' TERM; echo ready; "
@@ -135,7 +127,7 @@ static bool is_there(const struct step_owner *owner, const char *name) {
   return access(path, F_OK) == 0;
 }
 
-static void nothing_runs_before_the_start(void **state) {
+TEST(nothing_runs_before_the_start, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_make_script(owner, "touch $D/ran");
   assert_string_equal(owner->events, "started sh\n");
@@ -151,7 +143,7 @@ static void nothing_runs_before_the_start(void **state) {
   assert_string_equal(owner->events, "started sh\ncompleted exit=0 timedOut=False\n");
 }
 
-static void what_is_stopped_before_its_start_has_not_run(void **state) {
+TEST(what_is_stopped_before_its_start_has_not_run, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_make_script(owner, "touch $D/ran");
   run_stop(owner->run, FOREVER_MS, "first");
@@ -167,7 +159,7 @@ static void what_is_stopped_before_its_start_has_not_run(void **state) {
   assert_false(is_there(owner, "ran"));
 }
 
-static void a_stop_before_the_start_waits_for_room(void **state) {
+TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   owner->full = true;
   step_owner_make_script(owner, "true");
@@ -181,7 +173,7 @@ static void a_stop_before_the_start_waits_for_room(void **state) {
   ended_with(owner, -1, "stopped", NULL);
 }
 
-static void what_was_not_started_can_be_freed(void **state) {
+TEST(what_was_not_started_can_be_freed, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_make_script(owner, "touch $D/ran");
   run_resume(owner->run); /* nothing waits: nothing happens */
@@ -193,7 +185,7 @@ static void what_was_not_started_can_be_freed(void **state) {
   assert_false(is_there(owner, "ran"));
 }
 
-static void a_stop_that_comes_too_late_changes_nothing(void **state) {
+TEST(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout hi\n");
@@ -204,7 +196,7 @@ static void a_stop_that_comes_too_late_changes_nothing(void **state) {
   assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
 }
 
-static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
+TEST(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
   owner->full = true;
@@ -221,7 +213,7 @@ static void a_full_owner_gets_nothing_until_it_says_so(void **state) {
 }
 
 /* As far as it is taken apart: a read may be a thousand lines. */
-static void what_is_read_at_once_leaves_batch_by_batch(void **state) {
+TEST(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "seq 1 1000", TIMEOUT);
   step_owner_wait(owner);
@@ -230,7 +222,7 @@ static void what_is_read_at_once_leaves_batch_by_batch(void **state) {
 }
 
 /* It repeats the output: on top of what is held that would be a megabyte more. */
-static void a_result_waits_for_room_of_its_size(void **state) {
+TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   owner->room = 5;
   step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
@@ -244,7 +236,7 @@ static void a_result_waits_for_room_of_its_size(void **state) {
   ended_with(owner, 0, NULL, "12345\n");
 }
 
-static void everything_may_end_while_the_owner_is_full(void **state) {
+TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
   owner->full = true;
@@ -265,7 +257,7 @@ static void everything_may_end_while_the_owner_is_full(void **state) {
 }
 
 /* step_owner_wait looks at every number: here are the ways on which one could get lost. */
-static void events_are_counted_over_both_streams_and_pauses(void **state) {
+TEST(events_are_counted_over_both_streams_and_pauses, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner,
                           "echo one >&2; touch $D/first; " AWAIT(
@@ -290,7 +282,7 @@ static void events_are_counted_over_both_streams_and_pauses(void **state) {
   assert_int_equal(owner->out_of_sequence, 0);
 }
 
-static void each_step_counts_from_one(void **state) {
+TEST(each_step_counts_from_one, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
   step_owner_wait(owner);
@@ -311,7 +303,7 @@ static bool the_command_is_reaped(void *context) {
   return proc_child_count(getpid(), NULL) == 0;
 }
 
-static void the_last_lines_may_wait_for_room(void **state) {
+TEST(the_last_lines_may_wait_for_room, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one", TIMEOUT);
   owner->full = true;
@@ -327,7 +319,7 @@ static void the_last_lines_may_wait_for_room(void **state) {
   ended_with(owner, 0, NULL, "one\n");
 }
 
-static void a_line_after_silence_leaves_at_once_and_others_soon(void **state) {
+TEST(a_line_after_silence_leaves_at_once_and_others_soon, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
                           TIMEOUT);
@@ -340,7 +332,7 @@ static void a_line_after_silence_leaves_at_once_and_others_soon(void **state) {
   assert_int_equal(owner->event_count, 5);
 }
 
-static void many_lines_leave_in_batches(void **state) {
+TEST(many_lines_leave_in_batches, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "seq 1 20000", TIMEOUT);
   step_owner_wait(owner);
@@ -348,7 +340,7 @@ static void many_lines_leave_in_batches(void **state) {
   assert_true(owner->flushes < 500);
 }
 
-static void a_line_without_end_comes_in_pieces(void **state) {
+TEST(a_line_without_end_comes_in_pieces, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "yes | tr -d '[:space:]' | head -c 600000", TIMEOUT);
   step_owner_wait(owner);
@@ -367,7 +359,7 @@ static void a_line_without_end_comes_in_pieces(void **state) {
   assert_int_equal(owner->result.output_content_length, 600001);
 }
 
-static void what_is_freed_while_it_runs_is_killed(void **state) {
+TEST(what_is_freed_while_it_runs_is_killed, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
   assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
@@ -376,58 +368,4 @@ static void what_is_freed_while_it_runs_is_killed(void **state) {
   owner->run = NULL;
   assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(events_come_in_order, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_step_id_goes_into_json, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_failure_tells_the_end_of_both_streams, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_silent_failure_tells_its_code, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_signal_is_128_and_its_number, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(over_its_time_outranks_output, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_cannot_start_is_reported_like_the_rest,
-                                      step_owner_set_up, step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_says_the_first_reason, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(nothing_runs_before_the_start, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_stopped_before_its_start_has_not_run,
-                                      step_owner_set_up, step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_before_the_start_waits_for_room, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_was_not_started_can_be_freed, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_result_waits_for_room_of_its_size, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(everything_may_end_while_the_owner_is_full, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(events_are_counted_over_both_streams_and_pauses,
-                                      step_owner_set_up, step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(each_step_counts_from_one, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_last_lines_may_wait_for_room, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_line_after_silence_leaves_at_once_and_others_soon,
-                                      step_owner_set_up, step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(many_lines_leave_in_batches, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(a_line_without_end_comes_in_pieces, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_freed_while_it_runs_is_killed, step_owner_set_up,
-                                      step_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("step_run", tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
 /* The loop's time goes by TIMES as fast. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/doors/redis/run_guard.h"
 #include "tests/support/fake_redis.h"
@@ -18,6 +9,7 @@
 
 #define TIMES 20
 #include "tests/support/fast_loop.h"
+#include "tests/test.h"
 
 struct scene {
   struct loop loop;
@@ -94,7 +86,7 @@ static void expect(struct scene *scene, enum run_guard_answer expected, const ch
     fail_msg("`%s`, not `%s`", scene->why, why);
 }
 
-static void one_that_is_there_is_alive(void **state) {
+TEST(one_that_is_there_is_alive, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_question = ":1\r\n";
   expect(scene, RUN_GUARD_ALIVE, "");
@@ -102,27 +94,27 @@ static void one_that_is_there_is_alive(void **state) {
   assert_false(fake_redis_is_connected(scene->server));
 }
 
-static void one_that_is_not_there_is_over(void **state) {
+TEST(one_that_is_not_there_is_over, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_question = ":0\r\n";
   expect(scene, RUN_GUARD_OVER, "");
 }
 
-static void an_error_is_no_answer(void **state) {
+TEST(an_error_is_no_answer, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_question = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   expect(scene, RUN_GUARD_UNKNOWN, "WRONGTYPE");
 }
 
 /* Nobody waits for what passes either. */
-static void nor_is_one_that_passes(void **state) {
+TEST(nor_is_one_that_passes, set_up, tear_down) {
   struct scene *scene = *state;
   scene->to_question = "-LOADING Redis is loading the dataset in memory\r\n";
   expect(scene, RUN_GUARD_UNKNOWN, "LOADING");
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-static void another_node_is_asked(void **state) {
+TEST(another_node_is_asked, set_up, tear_down) {
   struct scene *scene = *state;
   char moved[64];
   struct redis_url other = fake_redis_url(scene->other);
@@ -132,14 +124,14 @@ static void another_node_is_asked(void **state) {
   assert_int_equal(fake_redis_connections(scene->other), 1);
 }
 
-static void who_says_nothing_is_not_waited_for(void **state) {
+TEST(who_says_nothing_is_not_waited_for, set_up, tear_down) {
   struct scene *scene = *state;
   int64_t start_ms = wait_now_ms();
   expect(scene, RUN_GUARD_UNKNOWN, "no answer within 10 s");
   assert_in_range((wait_now_ms() - start_ms) * TIMES, RUN_GUARD_MS - 500, RUN_GUARD_MS + 5000);
 }
 
-static void who_is_away_is_not_waited_for(void **state) {
+TEST(who_is_away_is_not_waited_for, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->server);
   int64_t start_ms = wait_now_ms();
@@ -152,7 +144,7 @@ static bool is_asked(void *context) {
   return fake_redis_commands(context) > 1;
 }
 
-static void a_lost_connection_is_made_again(void **state) {
+TEST(a_lost_connection_is_made_again, set_up, tear_down) {
   struct scene *scene = *state;
   ask(scene);
   assert_true(loop_until(&scene->loop, is_asked, scene->server));
@@ -162,7 +154,7 @@ static void a_lost_connection_is_made_again(void **state) {
   assert_int_equal(scene->output, RUN_GUARD_ALIVE);
 }
 
-static void who_cancels_hears_nothing(void **state) {
+TEST(who_cancels_hears_nothing, set_up, tear_down) {
   struct scene *scene = *state;
   ask(scene);
   assert_true(loop_until(&scene->loop, is_asked, scene->server));
@@ -171,17 +163,4 @@ static void who_cancels_hears_nothing(void **state) {
   scene->guard = NULL;
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(one_that_is_there_is_alive),    TEST(one_that_is_not_there_is_over),
-      TEST(an_error_is_no_answer),         TEST(nor_is_one_that_passes),
-      TEST(another_node_is_asked),         TEST(who_says_nothing_is_not_waited_for),
-      TEST(who_is_away_is_not_waited_for), TEST(a_lost_connection_is_made_again),
-      TEST(who_cancels_hears_nothing),
-  };
-  return cmocka_run_group_tests_name("run guard", tests, NULL, NULL);
 }

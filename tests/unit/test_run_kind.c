@@ -1,17 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/process/process_tree.h"
 #include "tests/support/step_owner.h"
+#include "tests/test.h"
 
 /* Runs a step with these fields behind its id; returns what it wrote. */
 static const char *run(struct step_owner *owner, const char *fields) {
@@ -39,7 +31,7 @@ static int lines_that_begin(const char *lines, const char *name) {
   return count;
 }
 
-static void arguments_are_passed_as_they_are(void **state) {
+TEST(arguments_are_passed_as_they_are, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   const char *out = run(owner, "\"command\":\"printf\",\"args\":[\"[%s]\",\"a b\",\"\",\"*\"]");
   assert_string_equal(out, "[a b][][*]\n");
@@ -47,14 +39,14 @@ static void arguments_are_passed_as_they_are(void **state) {
   assert_string_equal(run(owner, "\"command\":\"echo\",\"args\":null"), "\n");
 }
 
-static void agents_environment_is_inherited(void **state) {
+TEST(agents_environment_is_inherited, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   const char *lines = run(owner, "\"command\":\"env\"");
   has_line(lines, owner->variable, 1);
   has_line(lines, "PATH=/usr/bin:/bin", 1);
 }
 
-static void job_and_step_are_told(void **state) {
+TEST(job_and_step_are_told, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   owner->context.agent_tag = "1-99";
   const char *lines = run(owner, "\"command\":\"env\"");
@@ -65,7 +57,7 @@ static void job_and_step_are_told(void **state) {
   has_line(lines, PROCESS_TREE_TAG "=1-99-2", 1); /* each step has its own */
 }
 
-static void environment_of_the_step_wins(void **state) {
+TEST(environment_of_the_step_wins, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   static char was[] = "WHO=agent";
   static char longer[] = "WHOEVER=agent";
@@ -80,7 +72,7 @@ static void environment_of_the_step_wins(void **state) {
   assert_int_equal(lines_that_begin(lines, "WHO="), 1);
 }
 
-static void what_the_agent_sets_cannot_be_overruled(void **state) {
+TEST(what_the_agent_sets_cannot_be_overruled, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   owner->context.agent_tag = "1-99";
   static char inherited[] = PROCESS_TREE_TAG "=outer";
@@ -95,7 +87,7 @@ static void what_the_agent_sets_cannot_be_overruled(void **state) {
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
 }
 
-static void path_of_the_step_finds_the_command(void **state) {
+TEST(path_of_the_step_finds_the_command, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char path[64];
   snprintf(path, sizeof path, "%s/only-here", owner->directory.path);
@@ -111,7 +103,7 @@ static void path_of_the_step_finds_the_command(void **state) {
   assert_int_equal(owner->result.exit_code, -1);
 }
 
-static void the_step_names_its_directory(void **state) {
+TEST(the_step_names_its_directory, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char fields[128];
   char expected[64];
@@ -125,7 +117,7 @@ static void the_step_names_its_directory(void **state) {
 }
 
 /* /work where there is one, else where the agent is: what holds here is looked up here. */
-static void without_a_directory_there_is_a_default(void **state) {
+TEST(without_a_directory_there_is_a_default, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   struct stat work;
   char *own = getcwd(NULL, 0);
@@ -134,26 +126,4 @@ static void without_a_directory_there_is_a_default(void **state) {
   snprintf(expected, sizeof expected, "%s\n", there ? "/work" : own);
   assert_string_equal(run(owner, "\"command\":\"/bin/pwd\""), expected);
   free(own);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(arguments_are_passed_as_they_are, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(agents_environment_is_inherited, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(job_and_step_are_told, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(environment_of_the_step_wins, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(what_the_agent_sets_cannot_be_overruled, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(path_of_the_step_finds_the_command, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(the_step_names_its_directory, step_owner_set_up,
-                                      step_owner_tear_down),
-      cmocka_unit_test_setup_teardown(without_a_directory_there_is_a_default, step_owner_set_up,
-                                      step_owner_tear_down),
-  };
-  return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/engine/run_log.h"
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
+#include "tests/test.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
 
@@ -68,19 +61,19 @@ static void done(const struct trial *trial, struct run_report report) {
   run_log_done(&trial->log, &step, &report);
 }
 
-static void success_is_information(void **state) {
+TEST(success_is_information, set_up, tear_down) {
   struct trial *trial = *state;
   done(trial, report(0, NULL));
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `git status`\n");
 }
 
-static void a_commands_own_last_words_are_not_repeated(void **state) {
+TEST(a_commands_own_last_words_are_not_repeated, set_up, tear_down) {
   struct trial *trial = *state;
   done(trial, report(3, "fatal: not a git repository"));
   expect(trial, "WARN  job=j step=11111111 exit=3 in 12ms `git status`\n");
 }
 
-static void the_agents_own_word_is_told(void **state) {
+TEST(the_agents_own_word_is_told, set_up, tear_down) {
   struct trial *trial = *state;
   struct run_report told = report(-1, "timed out after 1sand no more");
   told.result.error_message_length = strlen("timed out after 1s"); /* no NUL is needed */
@@ -88,13 +81,13 @@ static void the_agents_own_word_is_told(void **state) {
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`: timed out after 1s\n");
 }
 
-static void without_a_word_there_is_none(void **state) {
+TEST(without_a_word_there_is_none, set_up, tear_down) {
   struct trial *trial = *state;
   done(trial, report(-1, NULL));
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`\n");
 }
 
-static void a_file_kind_has_its_kind_path_and_reason(void **state) {
+TEST(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down) {
   struct trial *trial = *state;
   char id[] = "11111111-2222-3333-4444-555555555555";
   char path[] = "src/a.c";
@@ -108,7 +101,7 @@ static void a_file_kind_has_its_kind_path_and_reason(void **state) {
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
 }
 
-static void what_a_step_leaves_behind_has_lines_of_its_own(void **state) {
+TEST(what_a_step_leaves_behind_has_lines_of_its_own, set_up, tear_down) {
   struct trial *trial = *state;
   struct run_report left = report(0, NULL);
   left.holder = "pid 42 (sleep)";
@@ -129,7 +122,7 @@ static void refused(const struct trial *trial, const char *payload) {
 
 #define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown, cancel; payload: "
 
-static void a_payload_is_shown(void **state) {
+TEST(a_payload_is_shown, set_up, tear_down) {
   struct trial *trial = *state;
   refused(trial, "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}");
   expect(trial, REFUSED "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}\n");
@@ -137,7 +130,7 @@ static void a_payload_is_shown(void **state) {
   expect(trial, REFUSED "\n");
 }
 
-static void of_a_long_one_the_beginning(void **state) {
+TEST(of_a_long_one_the_beginning, set_up, tear_down) {
   struct trial *trial = *state;
   char payload[202] = "";
   char expected[400];
@@ -151,7 +144,7 @@ static void of_a_long_one_the_beginning(void **state) {
   expect(trial, expected);
 }
 
-static void values_of_env_are_never_shown(void **state) {
+TEST(values_of_env_are_never_shown, set_up, tear_down) {
   struct trial *trial = *state;
   static const struct {
     const char *payload;
@@ -176,7 +169,7 @@ static void values_of_env_are_never_shown(void **state) {
   }
 }
 
-static void nor_where_the_beginning_ends_in_the_name(void **state) {
+TEST(nor_where_the_beginning_ends_in_the_name, set_up, tear_down) {
   struct trial *trial = *state;
   for (size_t before = 196; before <= 200; before++) {
     char payload[400] = "";
@@ -187,22 +180,4 @@ static void nor_where_the_beginning_ends_in_the_name(void **state) {
     refused(trial, payload);
     expect(trial, expected);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(success_is_information, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_commands_own_last_words_are_not_repeated, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(the_agents_own_word_is_told, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_word_there_is_none, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_a_step_leaves_behind_has_lines_of_its_own, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(a_payload_is_shown, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(of_a_long_one_the_beginning, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(values_of_env_are_never_shown, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(nor_where_the_beginning_ends_in_the_name, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("step_log", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/out/send_queue.h"
+#include "tests/test.h"
 
 #define CHUNK SEND_QUEUE_CHUNK_SIZE
 
@@ -90,8 +82,7 @@ static void drain(struct send_queue *send_queue, struct model *model) {
   assert_null(send_queue->last);
 }
 
-static void an_empty_one_has_nothing(void **state) {
-  (void)state;
+TEST(an_empty_one_has_nothing) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -105,8 +96,7 @@ static void an_empty_one_has_nothing(void **state) {
   send_queue_free(&send_queue); /* is empty again */
 }
 
-static void what_is_there_leaves_together(void **state) {
-  (void)state;
+TEST(what_is_there_leaves_together) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -121,8 +111,7 @@ static void what_is_there_leaves_together(void **state) {
   send_queue_free(&send_queue);
 }
 
-static void a_window_stays_what_it_is(void **state) {
-  (void)state;
+TEST(a_window_stays_what_it_is) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -145,8 +134,7 @@ static void a_window_stays_what_it_is(void **state) {
   send_queue_free(&send_queue);
 }
 
-static void a_window_is_so_many_chunks(void **state) {
-  (void)state;
+TEST(a_window_is_so_many_chunks) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -159,8 +147,7 @@ static void a_window_is_so_many_chunks(void **state) {
   send_queue_free(&send_queue);
 }
 
-static void behind_it_there_is_nothing_less_than_a_window(void **state) {
-  (void)state;
+TEST(behind_it_there_is_nothing_less_than_a_window) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -187,8 +174,7 @@ static void behind_it_there_is_nothing_less_than_a_window(void **state) {
 }
 
 /* A record is never cut: what does not fit lies in the next chunk. */
-static void lengths_around_a_chunk(void **state) {
-  (void)state;
+TEST(lengths_around_a_chunk) {
   for (size_t length = CHUNK - 3; length <= CHUNK + 3; length++) {
     struct send_queue send_queue;
     struct model model = {0};
@@ -226,8 +212,7 @@ static size_t random_length(uint32_t *seed) {
   return 1 + next_random(seed) % limit;
 }
 
-static void behaves_as_a_naive_queue(void **state) {
-  (void)state;
+TEST(behaves_as_a_naive_queue) {
   for (uint32_t round = 1; round <= 20; round++) {
     uint32_t seed = round;
     struct send_queue send_queue;
@@ -254,17 +239,4 @@ static void behaves_as_a_naive_queue(void **state) {
       drain(&send_queue, &model);
     send_queue_free(&send_queue); /* with or without something in it */
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_empty_one_has_nothing),
-      cmocka_unit_test(what_is_there_leaves_together),
-      cmocka_unit_test(a_window_stays_what_it_is),
-      cmocka_unit_test(a_window_is_so_many_chunks),
-      cmocka_unit_test(behind_it_there_is_nothing_less_than_a_window),
-      cmocka_unit_test(lengths_around_a_chunk),
-      cmocka_unit_test(behaves_as_a_naive_queue),
-  };
-  return cmocka_run_group_tests_name("hold", tests, NULL, NULL);
 }

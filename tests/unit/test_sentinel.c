@@ -1,17 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/sentinel.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define QUESTION "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
 #define KNOWS "*2\r\n$8\r\n10.0.0.7\r\n$4\r\n6380\r\n"
@@ -107,7 +98,7 @@ static void were_asked(const struct scene *scene, int first, int second, int thi
   assert_int_equal(fake_redis_connections(scene->sentinels[2].server), third);
 }
 
-static void the_first_is_asked(void **state) {
+TEST(the_first_is_asked, set_up, tear_down) {
   struct scene *scene = *state;
   finds_it(scene);
   were_asked(scene, 1, 0, 0);
@@ -116,7 +107,7 @@ static void the_first_is_asked(void **state) {
   assert_false(fake_redis_is_connected(scene->sentinels[0].server));
 }
 
-static void the_one_that_knew_is_asked_again(void **state) {
+TEST(the_one_that_knew_is_asked_again, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->sentinels[0].server);
   finds_it(scene);
@@ -129,7 +120,7 @@ static void the_one_that_knew_is_asked_again(void **state) {
   were_asked(scene, 1, 2, 0);
 }
 
-static void the_one_that_is_doubted_comes_last(void **state) {
+TEST(the_one_that_is_doubted_comes_last, set_up, tear_down) {
   struct scene *scene = *state;
   finds_it(scene);
   sentinel_doubt(scene->sentinel);
@@ -141,7 +132,7 @@ static void the_one_that_is_doubted_comes_last(void **state) {
   were_asked(scene, 2, 1, 0);
 }
 
-static void what_is_no_answer_leads_to_the_next(void **state) {
+TEST(what_is_no_answer_leads_to_the_next, set_up, tear_down) {
   struct scene *scene = *state;
   static char large[100100];
   static const char *const answers[] = {
@@ -173,7 +164,7 @@ static void what_is_no_answer_leads_to_the_next(void **state) {
   }
 }
 
-static void an_answer_may_come_in_pieces(void **state) {
+TEST(an_answer_may_come_in_pieces, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   sentinel_ask(scene->sentinel, on_done, scene);
@@ -184,7 +175,7 @@ static void an_answer_may_come_in_pieces(void **state) {
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
-static void one_that_is_silent_is_passed_over(void **state) {
+TEST(one_that_is_silent_is_passed_over, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   int64_t start_ms = wait_now_ms();
@@ -193,7 +184,7 @@ static void one_that_is_silent_is_passed_over(void **state) {
   were_asked(scene, 1, 1, 0);
 }
 
-static void one_that_hangs_up_is_passed_over(void **state) {
+TEST(one_that_hangs_up_is_passed_over, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   sentinel_ask(scene->sentinel, on_done, scene);
@@ -204,7 +195,7 @@ static void one_that_hangs_up_is_passed_over(void **state) {
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
-static void a_name_that_one_does_not_know_is_the_reason(void **state) {
+TEST(a_name_that_one_does_not_know_is_the_reason, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->sentinels[0].server);
   scene->sentinels[1].answers[0] = "*-1\r\n";
@@ -216,7 +207,7 @@ static void a_name_that_one_does_not_know_is_the_reason(void **state) {
   assert_string_equal(scene->why, expected);
 }
 
-static void nobody_is_there(void **state) {
+TEST(nobody_is_there, set_up, tear_down) {
   struct scene *scene = *state;
   for (size_t i = 0; i < SENTINELS; i++)
     fake_redis_refuse(scene->sentinels[i].server);
@@ -227,7 +218,7 @@ static void nobody_is_there(void **state) {
   assert_string_equal(scene->why, expected);
 }
 
-static void a_password_is_told_to_who_asks_for_it(void **state) {
+TEST(a_password_is_told_to_who_asks_for_it, set_up, tear_down) {
   struct scene *scene = *state;
   char user[] = "smith";
   char password[] = "s3cret";
@@ -247,7 +238,7 @@ static void a_password_is_told_to_who_asks_for_it(void **state) {
   assert_string_equal(fake_redis_command(told->server, 3), QUESTION);
 }
 
-static void a_wrong_password_leads_to_the_next(void **state) {
+TEST(a_wrong_password_leads_to_the_next, set_up, tear_down) {
   static const char *const answers[] = {
       "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
       "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n"};
@@ -267,14 +258,14 @@ static void a_wrong_password_leads_to_the_next(void **state) {
   }
 }
 
-static void without_a_password_there_is_none_to_tell(void **state) {
+TEST(without_a_password_there_is_none_to_tell, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
   finds_it(scene);
   were_asked(scene, 1, 1, 0);
 }
 
-static void nobody_is_told_after_it_was_cancelled(void **state) {
+TEST(nobody_is_told_after_it_was_cancelled, set_up, tear_down) {
   struct scene *scene = *state;
   sentinel_ask(scene->sentinel, on_done, scene);
   sentinel_cancel(scene->sentinel);
@@ -289,24 +280,4 @@ static void nobody_is_told_after_it_was_cancelled(void **state) {
   assert_int_equal(scene->done, 0);
   scene->sentinels[0].answers[0] = KNOWS;
   finds_it(scene);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_first_is_asked, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_one_that_knew_is_asked_again, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_one_that_is_doubted_comes_last, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_no_answer_leads_to_the_next, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(an_answer_may_come_in_pieces, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(one_that_is_silent_is_passed_over, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(one_that_hangs_up_is_passed_over, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_name_that_one_does_not_know_is_the_reason, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(nobody_is_there, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_password_is_told_to_who_asks_for_it, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_wrong_password_leads_to_the_next, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_password_there_is_none_to_tell, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(nobody_is_told_after_it_was_cancelled, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("sentinel", tests, NULL, NULL);
 }

@@ -1,24 +1,16 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/process/spawn.h"
 #include "tests/support/directory.h"
 #include "tests/support/proc.h"
 #include "tests/support/spawned.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { STARTS = 10000 };
 
@@ -113,7 +105,7 @@ static void refused(struct trial *self, const char *directory, char *command, ch
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void arguments_arrive_untouched(void **state) {
+TEST(arguments_arrive_untouched, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {
       "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
@@ -122,7 +114,7 @@ static void arguments_arrive_untouched(void **state) {
   assert_string_equal(trial->output, "[a b][][*][$HOME][\n\"']");
 }
 
-static void environment_is_what_was_given(void **state) {
+TEST(environment_is_what_was_given, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {"env", NULL};
   char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
@@ -130,19 +122,19 @@ static void environment_is_what_was_given(void **state) {
   assert_string_equal(trial->output, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
 }
 
-static void both_streams_are_where_they_were_sent(void **state) {
+TEST(both_streams_are_where_they_were_sent, set_up, tear_down) {
   struct trial *trial = *state;
   run_script(trial, "echo out; echo err >&2");
   assert_string_equal(trial->output, "out\nerr\n");
 }
 
-static void stdin_is_empty(void **state) {
+TEST(stdin_is_empty, set_up, tear_down) {
   struct trial *trial = *state;
   run_script(trial, "cat; echo end");
   assert_string_equal(trial->output, "end\n");
 }
 
-static void it_leads_a_session_of_its_own(void **state) {
+TEST(it_leads_a_session_of_its_own, set_up, tear_down) {
   struct trial *trial = *state;
   run_script(trial, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;
@@ -153,14 +145,14 @@ static void it_leads_a_session_of_its_own(void **state) {
   assert_int_equal(session, pid);
 }
 
-static void no_signal_is_blocked_or_handled(void **state) {
+TEST(no_signal_is_blocked_or_handled, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
   assert_true(run_in(trial, NULL, argv, environ) > 0);
   assert_string_equal(trial->output, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
 }
 
-static void no_other_descriptor_is_open(void **state) {
+TEST(no_other_descriptor_is_open, set_up, tear_down) {
   struct trial *trial = *state;
   int more[] = {fcntl(0, F_DUPFD_CLOEXEC, 40), fcntl(0, F_DUPFD_CLOEXEC, 400)};
   char *argv[] = {"ls", "/proc/self/fd", NULL};
@@ -170,14 +162,14 @@ static void no_other_descriptor_is_open(void **state) {
   close(more[1]);
 }
 
-static void limit_of_open_files_is_the_given_one(void **state) {
+TEST(limit_of_open_files_is_the_given_one, set_up, tear_down) {
   struct trial *trial = *state;
   trial->defaults.open_files.rlim_cur = 123;
   run_script(trial, "ulimit -n");
   assert_string_equal(trial->output, "123\n");
 }
 
-static void directory_is_the_given_one_or_our_own(void **state) {
+TEST(directory_is_the_given_one_or_our_own, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {"pwd", NULL};
   assert_true(run_in(trial, "/usr", argv, environ) > 0);
@@ -188,7 +180,7 @@ static void directory_is_the_given_one_or_our_own(void **state) {
   free(own);
 }
 
-static void path_is_that_of_the_child(void **state) {
+TEST(path_is_that_of_the_child, set_up, tear_down) {
   struct trial *trial = *state;
   make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
   char path[64];
@@ -200,7 +192,7 @@ static void path_is_that_of_the_child(void **state) {
   refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
 }
 
-static void search_goes_on_behind_what_may_not_run(void **state) {
+TEST(search_goes_on_behind_what_may_not_run, set_up, tear_down) {
   struct trial *trial = *state;
   make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
   char path[64];
@@ -213,7 +205,7 @@ static void search_goes_on_behind_what_may_not_run(void **state) {
   refused(trial, "/", "true", path, "not executable");
 }
 
-static void empty_path_entry_is_the_childs_directory(void **state) {
+TEST(empty_path_entry_is_the_childs_directory, set_up, tear_down) {
   struct trial *trial = *state;
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
@@ -225,7 +217,7 @@ static void empty_path_entry_is_the_childs_directory(void **state) {
   }
 }
 
-static void without_a_path_the_usual_places_are_searched(void **state) {
+TEST(without_a_path_the_usual_places_are_searched, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
@@ -233,7 +225,7 @@ static void without_a_path_the_usual_places_are_searched(void **state) {
   assert_string_equal(trial->output, "found\n");
 }
 
-static void slash_means_no_search(void **state) {
+TEST(slash_means_no_search, set_up, tear_down) {
   struct trial *trial = *state;
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *argv[] = {"./here", NULL};
@@ -242,7 +234,7 @@ static void slash_means_no_search(void **state) {
   refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
 }
 
-static void what_cannot_start_says_why(void **state) {
+TEST(what_cannot_start_says_why, set_up, tear_down) {
   struct trial *trial = *state;
   make_file(trial, "plain", "text", 0644);
   make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
@@ -263,7 +255,7 @@ static void what_cannot_start_says_why(void **state) {
   free(huge);
 }
 
-static void a_directory_that_may_be_missing_is_passed_over(void **state) {
+TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
   struct trial *trial = *state;
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
@@ -281,7 +273,7 @@ static void a_directory_that_may_be_missing_is_passed_over(void **state) {
 }
 
 /* The sanitizers look for what they left in memory. */
-static void many_leave_nothing_behind(void **state) {
+TEST(many_leave_nothing_behind, set_up, tear_down) {
   struct trial *trial = *state;
   int descriptors = proc_fd_count(getpid());
   char *argv[] = {"/bin/true", NULL};
@@ -300,7 +292,7 @@ static void many_leave_nothing_behind(void **state) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void without_a_process_it_says_so(void **state) {
+TEST(without_a_process_it_says_so, set_up, tear_down) {
   struct trial *trial = *state;
   pid_t user = fork();
   if (user == 0) {
@@ -319,7 +311,7 @@ static void without_a_process_it_says_so(void **state) {
   assert_int_equal(status, 0);
 }
 
-static void it_dies_with_the_agent(void **state) {
+TEST(it_dies_with_the_agent, set_up, tear_down) {
   struct trial *trial = *state;
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -338,31 +330,4 @@ static void it_dies_with_the_agent(void **state) {
   assert_int_equal(waitpid(agent, NULL, 0), agent);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   close(ends[0]);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(arguments_arrive_untouched, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(environment_is_what_was_given, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(both_streams_are_where_they_were_sent, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(stdin_is_empty, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_leads_a_session_of_its_own, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(no_signal_is_blocked_or_handled, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(no_other_descriptor_is_open, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(limit_of_open_files_is_the_given_one, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(directory_is_the_given_one_or_our_own, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(path_is_that_of_the_child, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(search_goes_on_behind_what_may_not_run, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(empty_path_entry_is_the_childs_directory, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_path_the_usual_places_are_searched, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(slash_means_no_search, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_cannot_start_says_why, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_directory_that_may_be_missing_is_passed_over, set_up,
-                                      tear_down),
-      cmocka_unit_test_setup_teardown(many_leave_nothing_behind, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(without_a_process_it_says_so, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(it_dies_with_the_agent, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("spawn", tests, NULL, NULL);
 }

@@ -1,20 +1,14 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "inject/staged_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 static void begin(struct staged_file *place, const struct tree *tree, const char *name,
                   bool is_directory) {
@@ -49,7 +43,7 @@ static void put_directory(const struct tree *tree, const char *name, const char 
   staged_file_release(&place);
 }
 
-static void a_file_appears_by_its_commit(void **state) {
+TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int descriptors = proc_fd_count(getpid());
   struct staged_file place;
@@ -66,7 +60,7 @@ static void a_file_appears_by_its_commit(void **state) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void without_a_commit_nothing_stays(void **state) {
+TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int descriptors = proc_fd_count(getpid());
   tree_write(tree, "agent", "old", 0600);
@@ -86,7 +80,7 @@ static void without_a_commit_nothing_stays(void **state) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void a_file_is_replaced(void **state) {
+TEST(a_file_is_replaced, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "agent", "an old one", 0600);
   put_file(tree, "agent", "new");
@@ -94,7 +88,7 @@ static void a_file_is_replaced(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void the_mode_is_as_given(void **state) {
+TEST(the_mode_is_as_given, tree_set_up, tree_tear_down) {
   mode_t before = umask(0777);
   put_file(*state, "agent", "x");
   umask(before);
@@ -102,7 +96,7 @@ static void the_mode_is_as_given(void **state) {
 }
 
 /* No one who may write has it open: or it could not be executed. */
-static void a_sealed_file_may_be_executed(void **state) {
+TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct staged_file place;
   begin(&place, tree, "agent", false);
@@ -125,14 +119,14 @@ static void a_sealed_file_may_be_executed(void **state) {
   staged_file_release(&place);
 }
 
-static void a_directory_appears_by_its_commit(void **state) {
+TEST(a_directory_appears_by_its_commit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   put_directory(tree, "python", "one");
   assert_true(tree_has(tree, "python/one"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void a_directory_is_replaced_whole(void **state) {
+TEST(a_directory_is_replaced_whole, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "python", 0700); /* an empty one */
   put_directory(tree, "python", "one");
@@ -143,7 +137,7 @@ static void a_directory_is_replaced_whole(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void kinds_do_not_replace_each_other(void **state) {
+TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct staged_file place;
   tree_make_directory(tree, "agent", 0755);
@@ -162,7 +156,7 @@ static void kinds_do_not_replace_each_other(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void what_the_dead_left_is_removed(void **state) {
+TEST(what_the_dead_left_is_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, ".agent.inject-0000000000000001", "half", 0700);
   tree_make_directory(tree, ".agent.inject-0000000000000002", 0700);
@@ -173,7 +167,7 @@ static void what_the_dead_left_is_removed(void **state) {
   assert_int_equal(tree_count(tree, "."), 3);
 }
 
-static void what_the_living_make_stays(void **state) {
+TEST(what_the_living_make_stays, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct staged_file first;
   struct staged_file second;
@@ -194,7 +188,7 @@ static void what_the_living_make_stays(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void a_parent_has_to_be_there(void **state) {
+TEST(a_parent_has_to_be_there, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int descriptors = proc_fd_count(getpid());
   struct staged_file place;
@@ -214,7 +208,7 @@ static void a_parent_has_to_be_there(void **state) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void anything_can_be_removed(void **state) {
+TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   put_directory(tree, "a", "file");
   tree_write(tree, "b", "x", 0);
@@ -228,7 +222,7 @@ static void anything_can_be_removed(void **state) {
 }
 
 /* As a user whom a mode can stop; the tests run as root or as one. */
-static void modes_do_not_keep_from_removing(void **state) {
+TEST(modes_do_not_keep_from_removing, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   pid_t pid = fork();
@@ -243,25 +237,4 @@ static void modes_do_not_keep_from_removing(void **state) {
   int status;
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_file_appears_by_its_commit),
-      TEST(without_a_commit_nothing_stays),
-      TEST(a_file_is_replaced),
-      TEST(the_mode_is_as_given),
-      TEST(a_sealed_file_may_be_executed),
-      TEST(a_directory_appears_by_its_commit),
-      TEST(a_directory_is_replaced_whole),
-      TEST(kinds_do_not_replace_each_other),
-      TEST(what_the_dead_left_is_removed),
-      TEST(what_the_living_make_stays),
-      TEST(a_parent_has_to_be_there),
-      TEST(anything_can_be_removed),
-      TEST(modes_do_not_keep_from_removing),
-  };
-  return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

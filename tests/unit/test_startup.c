@@ -2,24 +2,15 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/startup.h"
+#include "tests/test.h"
 
 /*
  * What startup_init does cannot be taken back, so that each test does it in a child. The child says
@@ -88,8 +79,7 @@ static void check_own_descriptors(const struct check *check) {
   expect(check, !is_open(self.signal_fd) && !is_open(self.spawn.stdin_fd), "not released");
 }
 
-static void its_descriptors_are_its_own(void **state) {
-  (void)state;
+TEST(its_descriptors_are_its_own) {
   in_a_child(check_own_descriptors);
 }
 
@@ -107,8 +97,7 @@ static void check_standard_descriptors(const struct check *check) {
   }
 }
 
-static void descriptors_0_to_2_are_open(void **state) {
-  (void)state;
+TEST(descriptors_0_to_2_are_open) {
   in_a_child(check_standard_descriptors);
 }
 
@@ -122,8 +111,7 @@ static void check_inherited_descriptors(const struct check *check) {
   startup_release(&self);
 }
 
-static void inherited_descriptors_close_on_exec(void **state) {
-  (void)state;
+TEST(inherited_descriptors_close_on_exec) {
   in_a_child(check_inherited_descriptors);
 }
 
@@ -148,8 +136,7 @@ static void check_orders(const struct check *check) {
   startup_release(&self);
 }
 
-static void signals_are_read_from_a_descriptor(void **state) {
-  (void)state;
+TEST(signals_are_read_from_a_descriptor) {
   in_a_child(check_orders);
 }
 
@@ -180,8 +167,7 @@ static void check_dispositions(const struct check *check) {
   startup_release(&self);
 }
 
-static void dispositions_are_the_default_ones(void **state) {
-  (void)state;
+TEST(dispositions_are_the_default_ones) {
   in_a_child(check_dispositions);
 }
 
@@ -207,8 +193,7 @@ static void check_orphans(const struct check *check) {
   startup_release(&self);
 }
 
-static void orphans_come_to_it(void **state) {
-  (void)state;
+TEST(orphans_come_to_it) {
   in_a_child(check_orphans);
 }
 
@@ -230,8 +215,7 @@ static void check_no_subreaper(const struct check *check) {
   startup_release(&self);
 }
 
-static void it_can_do_without_orphans(void **state) {
-  (void)state;
+TEST(it_can_do_without_orphans) {
   in_a_child(check_no_subreaper);
 }
 
@@ -241,8 +225,7 @@ static void check_secrecy(const struct check *check) {
   startup_release(&self);
 }
 
-static void its_memory_is_its_own(void **state) {
-  (void)state;
+TEST(its_memory_is_its_own) {
   in_a_child(check_secrecy);
 }
 
@@ -259,13 +242,11 @@ static void check_limits(const struct check *check) {
   startup_release(&self);
 }
 
-static void open_files_are_raised_for_itself_only(void **state) {
-  (void)state;
+TEST(open_files_are_raised_for_itself_only) {
   in_a_child(check_limits);
 }
 
-static void passwords_leave_arguments_and_environment(void **state) {
-  (void)state;
+TEST(passwords_leave_arguments_and_environment) {
   char arguments[][64] = {"redis://u:agent@h", "--redis-url", "redis://u:s3cret@h",
                           "--redis-url=h,password=s3cret", "--job-id=redis"};
   char variables[][64] = {"REDIS_URL=redis://u:s3cret@h", "REDIS_URL_OTHER=kept", "A=b",
@@ -293,8 +274,7 @@ static void passwords_leave_arguments_and_environment(void **state) {
   assert_string_equal(arguments[4], "--job-id=redis");
 }
 
-static void there_may_be_nothing_to_hide(void **state) {
-  (void)state;
+TEST(there_may_be_nothing_to_hide) {
   char *nothing[] = {NULL};
   char **was = environ;
   environ = nothing;
@@ -303,21 +283,4 @@ static void there_may_be_nothing_to_hide(void **state) {
   startup_hide_credentials(0, nothing);
   environ = was;
   assert_null(nothing[0]);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(its_descriptors_are_its_own),
-      cmocka_unit_test(descriptors_0_to_2_are_open),
-      cmocka_unit_test(inherited_descriptors_close_on_exec),
-      cmocka_unit_test(signals_are_read_from_a_descriptor),
-      cmocka_unit_test(dispositions_are_the_default_ones),
-      cmocka_unit_test(orphans_come_to_it),
-      cmocka_unit_test(it_can_do_without_orphans),
-      cmocka_unit_test(its_memory_is_its_own),
-      cmocka_unit_test(open_files_are_raised_for_itself_only),
-      cmocka_unit_test(passwords_leave_arguments_and_environment),
-      cmocka_unit_test(there_may_be_nothing_to_hide),
-  };
-  return cmocka_run_group_tests_name("self", tests, NULL, NULL);
 }

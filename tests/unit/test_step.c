@@ -1,16 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
 #include "wire/step.h"
+#include "tests/test.h"
 
 /* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
 static int parse_bytes(struct step *step, const char *text, size_t length, struct error *error) {
@@ -51,8 +42,7 @@ static void read_golden(const char *path, char *out, size_t size) {
   assert_int_equal(fclose(file), 0);
 }
 
-static void a_run_step_as_in_the_contract(void **state) {
-  (void)state;
+TEST(a_run_step_as_in_the_contract) {
   char golden[1024];
   read_golden("tests/unit/golden/step_run.json", golden, sizeof golden);
   struct step step;
@@ -74,8 +64,7 @@ static void a_run_step_as_in_the_contract(void **state) {
   assert_null(step.fields);
 }
 
-static void a_shutdown_step_as_in_the_contract(void **state) {
-  (void)state;
+TEST(a_shutdown_step_as_in_the_contract) {
   char golden[1024];
   read_golden("tests/unit/golden/step_shutdown.json", golden, sizeof golden);
   struct step step;
@@ -87,8 +76,7 @@ static void a_shutdown_step_as_in_the_contract(void **state) {
   step_release(&step);
 }
 
-static void a_cancel_step_as_in_the_contract(void **state) {
-  (void)state;
+TEST(a_cancel_step_as_in_the_contract) {
   char golden[1024];
   read_golden("tests/unit/golden/step_cancel.json", golden, sizeof golden);
   struct step step;
@@ -101,8 +89,7 @@ static void a_cancel_step_as_in_the_contract(void **state) {
   step_release(&step);
 }
 
-static void what_is_absent_or_null_has_its_default(void **state) {
-  (void)state;
+TEST(what_is_absent_or_null_has_its_default) {
   static const char *const rows[] = {
       "{\"stepId\":\"s\",\"command\":\"ls\"}",
       ("{\"stepId\":\"s\",\"command\":\"ls\",\"schemaVersion\":null,\"kind\":null,\"args\":null,"
@@ -126,8 +113,7 @@ static void what_is_absent_or_null_has_its_default(void **state) {
   }
 }
 
-static void kinds_are_read_in_any_case(void **state) {
-  (void)state;
+TEST(kinds_are_read_in_any_case) {
   static const struct {
     const char *kind;
     const struct step_kind *expected;
@@ -147,8 +133,7 @@ static void kinds_are_read_in_any_case(void **state) {
   }
 }
 
-static void arguments_and_environment_are_untouched(void **state) {
-  (void)state;
+TEST(arguments_and_environment_are_untouched) {
   struct step step;
   struct error error;
   assert_int_equal(parse(&step,
@@ -170,8 +155,7 @@ static void arguments_and_environment_are_untouched(void **state) {
   step_release(&step);
 }
 
-static void a_step_may_have_more_than_it_needs(void **state) {
-  (void)state;
+TEST(a_step_may_have_more_than_it_needs) {
   static const char *const rows[] = {
       /* Unknown fields, whatever they hold; names are told apart by case. */
       "{\"stepId\":\"s\",\"command\":\"x\",\"x\":[1,{\"a\":1,\"a\":2}],\"Command\":5,\"\":null}",
@@ -198,8 +182,7 @@ static void a_step_may_have_more_than_it_needs(void **state) {
   }
 }
 
-static void timeouts(void **state) {
-  (void)state;
+TEST(timeouts) {
   static const unsigned good[] = {1, 10, 600, 31536000};
   static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -223,8 +206,7 @@ static void timeouts(void **state) {
   }
 }
 
-static void payloads_that_are_no_step(void **state) {
-  (void)state;
+TEST(payloads_that_are_no_step) {
   static const struct {
     const char *payload;
     const char *message;
@@ -277,8 +259,7 @@ static void payloads_that_are_no_step(void **state) {
     assert_refused(rows[i].payload, strlen(rows[i].payload), rows[i].message, rows[i].id);
 }
 
-static void fields_that_are_wrong(void **state) {
-  (void)state;
+TEST(fields_that_are_wrong) {
   static const struct {
     const char *fields; /* behind a good stepId, kind run and command */
     const char *message;
@@ -328,8 +309,7 @@ static void fields_that_are_wrong(void **state) {
   }
 }
 
-static void a_run_needs_a_command(void **state) {
-  (void)state;
+TEST(a_run_needs_a_command) {
   static const struct {
     const char *field;
     const char *message;
@@ -348,8 +328,7 @@ static void a_run_needs_a_command(void **state) {
   }
 }
 
-static void every_step_needs_an_id(void **state) {
-  (void)state;
+TEST(every_step_needs_an_id) {
   static const struct {
     const char *field;
     const char *message;
@@ -372,8 +351,7 @@ static void every_step_needs_an_id(void **state) {
   }
 }
 
-static void a_refused_cancel_is_not_taken_for_the_step_that_it_names(void **state) {
-  (void)state;
+TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
   static const struct {
     const char *json;
     const char *message;
@@ -388,8 +366,7 @@ static void a_refused_cancel_is_not_taken_for_the_step_that_it_names(void **stat
     assert_refused(rows[i].json, strlen(rows[i].json), rows[i].message, STEP_NIL_ID);
 }
 
-static void an_id_may_be_long_but_not_too_long(void **state) {
-  (void)state;
+TEST(an_id_may_be_long_but_not_too_long) {
   char json[8 * STEP_ID_MAX];
   char id[STEP_ID_MAX + 2];
   struct step step;
@@ -418,8 +395,7 @@ static void an_id_may_be_long_but_not_too_long(void **state) {
 }
 
 /* What is shown of a hostile name or kind is short, and so the message is whole. */
-static void messages_are_short(void **state) {
-  (void)state;
+TEST(messages_are_short) {
   static const char *const around[][3] = {
       {"{\"stepId\":\"s\",\"kind\":\"", "\"}", ""},
       {"{\"stepId\":\"s\",\"command\":\"x\",\"env\":{\"", "\":1}}", ""},
@@ -455,8 +431,7 @@ static char *fill(size_t length, const char *head, const char *part, const char 
   return text;
 }
 
-static void nested_ten_thousand_deep(void **state) {
-  (void)state;
+TEST(nested_ten_thousand_deep) {
   char *open = fill(10000, "", "[", "");
   size_t size = 20100;
   char *json = malloc(size);
@@ -473,8 +448,7 @@ static void nested_ten_thousand_deep(void **state) {
   free(open);
 }
 
-static void sixty_four_mebibytes_are_taken_and_no_more(void **state) {
-  (void)state;
+TEST(sixty_four_mebibytes_are_taken_and_no_more) {
   char *json =
       fill(STEP_PAYLOAD_MAX, "{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"", "0123456", "\"]}");
   struct step step;
@@ -494,8 +468,7 @@ static void sixty_four_mebibytes_are_taken_and_no_more(void **state) {
   free(json);
 }
 
-static void a_sea_of_values_is_refused(void **state) {
-  (void)state;
+TEST(a_sea_of_values_is_refused) {
   char *json = fill(STEP_PAYLOAD_MAX, "{\"args\":[", "1,", "1],\"stepId\":\"s\"}");
   struct step step;
   struct error error;
@@ -507,8 +480,7 @@ static void a_sea_of_values_is_refused(void **state) {
 }
 
 /* Wherever a payload breaks off, it is refused, and its id is known once it was complete. */
-static void every_truncation_is_refused(void **state) {
-  (void)state;
+TEST(every_truncation_is_refused) {
   static const char json[] =
       "{\"schemaVersion\":1,\"stepId\":\"abc\",\"command\":\"x\",\"args\":[\"a\","
       "\"\\u00e9\\u0000\"],\"env\":{\"A\":\"\xE2\x82\xAC\"},"
@@ -524,35 +496,8 @@ static void every_truncation_is_refused(void **state) {
   }
 }
 
-static void a_step_of_zeros_may_be_released(void **state) {
-  (void)state;
+TEST(a_step_of_zeros_may_be_released) {
   struct step step = {0};
   step_release(&step);
   assert_null(step.step_id);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_run_step_as_in_the_contract),
-      cmocka_unit_test(a_shutdown_step_as_in_the_contract),
-      cmocka_unit_test(a_cancel_step_as_in_the_contract),
-      cmocka_unit_test(what_is_absent_or_null_has_its_default),
-      cmocka_unit_test(kinds_are_read_in_any_case),
-      cmocka_unit_test(arguments_and_environment_are_untouched),
-      cmocka_unit_test(a_step_may_have_more_than_it_needs),
-      cmocka_unit_test(timeouts),
-      cmocka_unit_test(payloads_that_are_no_step),
-      cmocka_unit_test(fields_that_are_wrong),
-      cmocka_unit_test(a_run_needs_a_command),
-      cmocka_unit_test(every_step_needs_an_id),
-      cmocka_unit_test(a_refused_cancel_is_not_taken_for_the_step_that_it_names),
-      cmocka_unit_test(an_id_may_be_long_but_not_too_long),
-      cmocka_unit_test(messages_are_short),
-      cmocka_unit_test(nested_ten_thousand_deep),
-      cmocka_unit_test(sixty_four_mebibytes_are_taken_and_no_more),
-      cmocka_unit_test(a_sea_of_values_is_refused),
-      cmocka_unit_test(every_truncation_is_refused),
-      cmocka_unit_test(a_step_of_zeros_may_be_released),
-  };
-  return cmocka_run_group_tests_name("step", tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "wire/step_event.h"
+#include "tests/test.h"
 
 #define ID "11111111-1111-1111-1111-111111111111"
 
@@ -39,8 +30,7 @@ static void assert_writes(const struct step_event *self, const char *json) {
   free(out);
 }
 
-static void it_is_the_contract_s_example(void **state) {
-  (void)state;
+TEST(it_is_the_contract_s_example) {
   char golden[512] = "";
   FILE *file = fopen("tests/unit/golden/step_event.json", "r");
   assert_non_null(file);
@@ -53,8 +43,7 @@ static void it_is_the_contract_s_example(void **state) {
   assert_writes(&self, golden);
 }
 
-static void each_kind_has_its_name(void **state) {
-  (void)state;
+TEST(each_kind_has_its_name) {
   static const struct {
     enum step_event_kind kind;
     const char *name;
@@ -77,8 +66,7 @@ static void each_kind_has_its_name(void **state) {
   }
 }
 
-static void a_piece_says_that_it_is_partial(void **state) {
-  (void)state;
+TEST(a_piece_says_that_it_is_partial) {
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   step_event_timestamp(timestamp, 0);
   struct step_event self = event(STEP_EVENT_STDERR, "50%", 3, timestamp);
@@ -88,8 +76,7 @@ static void a_piece_says_that_it_is_partial(void **state) {
                        "\"seq\":2,\"partial\":true}");
 }
 
-static void a_line_may_be_any_bytes(void **state) {
-  (void)state;
+TEST(a_line_may_be_any_bytes) {
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   step_event_timestamp(timestamp, 0);
   struct step_event self = event(STEP_EVENT_STDOUT, "a\0\"\xFF\t\x1B", 6, timestamp);
@@ -98,8 +85,7 @@ static void a_line_may_be_any_bytes(void **state) {
                        "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
 }
 
-static void the_step_id_is_written_as_it_is(void **state) {
-  (void)state;
+TEST(the_step_id_is_written_as_it_is) {
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   step_event_timestamp(timestamp, 0);
   struct step_event self = event(STEP_EVENT_STDOUT, "x", 1, timestamp);
@@ -109,8 +95,7 @@ static void the_step_id_is_written_as_it_is(void **state) {
                        "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
 }
 
-static void numbers_have_the_digits_they_need(void **state) {
-  (void)state;
+TEST(numbers_have_the_digits_they_need) {
   static const struct {
     uint64_t seq;
     const char *text;
@@ -156,8 +141,7 @@ static int64_t read_seq(const char *json, const char *step_id) {
   return seq;
 }
 
-static void what_is_written_can_be_read_back(void **state) {
-  (void)state;
+TEST(what_is_written_can_be_read_back) {
   static const uint64_t seqs[] = {1, 2, 10000, UINT64_C(1) << 52};
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   step_event_timestamp(timestamp, CONTRACT_MS);
@@ -176,8 +160,7 @@ static void what_is_written_can_be_read_back(void **state) {
   }
 }
 
-static void what_is_no_event_of_the_step_has_no_number(void **state) {
-  (void)state;
+TEST(what_is_no_event_of_the_step_has_no_number) {
   static const char *const others[] = {
       "",
       "x",
@@ -204,8 +187,7 @@ static void what_is_no_event_of_the_step_has_no_number(void **state) {
   assert_int_equal(read_seq("{\"stepId\":\"s\",\"seq\":3}", "s"), 3);
 }
 
-static void timestamps(void **state) {
-  (void)state;
+TEST(timestamps) {
   static const struct {
     int64_t unix_ms;
     const char *text;
@@ -229,19 +211,4 @@ static void timestamps(void **state) {
     step_event_timestamp(timestamp, rows[i].unix_ms);
     assert_string_equal(timestamp, rows[i].text);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_the_contract_s_example),
-      cmocka_unit_test(each_kind_has_its_name),
-      cmocka_unit_test(a_piece_says_that_it_is_partial),
-      cmocka_unit_test(a_line_may_be_any_bytes),
-      cmocka_unit_test(the_step_id_is_written_as_it_is),
-      cmocka_unit_test(numbers_have_the_digits_they_need),
-      cmocka_unit_test(what_is_written_can_be_read_back),
-      cmocka_unit_test(what_is_no_event_of_the_step_has_no_number),
-      cmocka_unit_test(timestamps),
-  };
-  return cmocka_run_group_tests_name("step_event", tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "wire/step_field.h"
+#include "tests/test.h"
 
 static int read_number(const char *json, unsigned *number, struct error *error) {
   const struct step_field field = {
@@ -19,8 +10,7 @@ static int read_number(const char *json, unsigned *number, struct error *error) 
   return result;
 }
 
-static void integers(void **state) {
-  (void)state;
+TEST(integers) {
   static const struct {
     const char *json;
     unsigned number;
@@ -46,11 +36,4 @@ static void integers(void **state) {
   const struct step_field field = {.name = "n", .fallback = 7};
   assert_int_equal(step_field_integer.read(&field, NULL, &number, &error), 0);
   assert_int_equal(number, 7);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(integers),
-  };
-  return cmocka_run_group_tests_name("step_field", tests, NULL, NULL);
 }

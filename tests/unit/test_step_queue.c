@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/in/step_queue.h"
+#include "tests/test.h"
 
 static int set_up(void **state) {
   *state = calloc(1, sizeof(struct step_queue));
@@ -45,8 +36,7 @@ static void pop_is(struct step_queue *queue, const char *step_id) {
   queued_free(queued);
 }
 
-static void a_step_is_parsed_and_its_payload_copied(void **state) {
-  (void)state;
+TEST(a_step_is_parsed_and_its_payload_copied) {
   char payload[] = "{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}";
   struct queued *queued = made(payload);
   memset(payload, 'x', sizeof payload - 1);
@@ -59,8 +49,7 @@ static void a_step_is_parsed_and_its_payload_copied(void **state) {
   queued_free(queued);
 }
 
-static void what_is_refused_says_why_and_keeps_its_payload(void **state) {
-  (void)state;
+TEST(what_is_refused_says_why_and_keeps_its_payload) {
   struct queued *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
   assert_true(queued->refused);
   assert_non_null(strstr(queued->error.text, "schemaVersion"));
@@ -73,8 +62,7 @@ static void what_is_refused_says_why_and_keeps_its_payload(void **state) {
   queued_free(queued);
 }
 
-static void the_beginning_of_a_payload_is_refused_for_its_size(void **state) {
-  (void)state;
+TEST(the_beginning_of_a_payload_is_refused_for_its_size) {
   struct taken taken = whole("{\"schemaVersion\":1,\"stepId\":\"large\",\"command\":\"tr");
   taken.whole = false;
   struct queued *queued = queued_new(&taken);
@@ -88,7 +76,7 @@ static void push(struct step_queue *queue, struct queued *queued) {
   assert_null(step_queue_insert(queue, queued, queue->count));
 }
 
-static void the_oldest_comes_first(void **state) {
+TEST(the_oldest_comes_first, set_up, tear_down) {
   struct step_queue *queue = *state;
   assert_null(step_queue_pop(queue));
   push(queue, step("run", "a"));
@@ -103,7 +91,7 @@ static void the_oldest_comes_first(void **state) {
   assert_int_equal(queue->bytes, 0);
 }
 
-static void so_many_are_taken(void **state) {
+TEST(so_many_are_taken, set_up, tear_down) {
   struct step_queue *queue = *state;
   char id[24];
   for (int i = 0; i < STEP_QUEUE_MAX; i++) {
@@ -117,7 +105,7 @@ static void so_many_are_taken(void **state) {
 }
 
 /* The last one may be as large as it likes. */
-static void so_many_bytes_are_taken(void **state) {
+TEST(so_many_bytes_are_taken, set_up, tear_down) {
   struct step_queue *queue = *state;
   char *payload = malloc(STEP_QUEUE_BYTES);
   assert_non_null(payload);
@@ -135,7 +123,7 @@ static void so_many_bytes_are_taken(void **state) {
   free(payload);
 }
 
-static void a_run_is_taken_out_by_its_id(void **state) {
+TEST(a_run_is_taken_out_by_its_id, set_up, tear_down) {
   struct step_queue *queue = *state;
   push(queue, step("shutdown", "b"));
   push(queue, step("run", "a"));
@@ -160,7 +148,7 @@ static void a_run_is_taken_out_by_its_id(void **state) {
 }
 
 /* A payload that was pushed twice is there twice. */
-static void each_is_seen_once(void **state) {
+TEST(each_is_seen_once, set_up, tear_down) {
   struct step_queue *queue = *state;
   struct taken twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
   struct taken once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
@@ -180,7 +168,7 @@ static void each_is_seen_once(void **state) {
 }
 
 /* What was found stands behind what was seen before it; what is known keeps its order. */
-static void what_is_found_gets_its_place(void **state) {
+TEST(what_is_found_gets_its_place, set_up, tear_down) {
   struct step_queue *queue = *state;
   push(queue, step("run", "a"));
   push(queue, step("run", "b"));
@@ -202,7 +190,7 @@ static void what_is_found_gets_its_place(void **state) {
   assert_int_equal(queue->bytes, 0);
 }
 
-static void the_newest_makes_room_for_an_older_one(void **state) {
+TEST(the_newest_makes_room_for_an_older_one, set_up, tear_down) {
   struct step_queue *queue = *state;
   char id[24];
   for (int i = 0; i < STEP_QUEUE_MAX; i++) {
@@ -223,7 +211,7 @@ static bool is_a_shutdown(void *owner, const struct queued *queued) {
   return queued->step.kind == &step_shutdown;
 }
 
-static void some_are_dropped(void **state) {
+TEST(some_are_dropped, set_up, tear_down) {
   struct step_queue *queue = *state;
   int asked = 0;
   push(queue, step("shutdown", "a"));
@@ -237,8 +225,7 @@ static void some_are_dropped(void **state) {
   assert_int_equal(queue->bytes, 0);
 }
 
-static void the_same_is_the_same_bytes(void **state) {
-  (void)state;
+TEST(the_same_is_the_same_bytes) {
   struct queued *queued = made("{\"a\":1}");
   struct taken other = whole("{\"a\":1}");
   assert_true(queued_is(queued, &other));
@@ -249,22 +236,4 @@ static void the_same_is_the_same_bytes(void **state) {
   other = whole("{\"a\":1} ");
   assert_false(queued_is(queued, &other));
   queued_free(queued);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_step_is_parsed_and_its_payload_copied),
-      cmocka_unit_test(what_is_refused_says_why_and_keeps_its_payload),
-      cmocka_unit_test(the_beginning_of_a_payload_is_refused_for_its_size),
-      cmocka_unit_test_setup_teardown(the_oldest_comes_first, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(so_many_are_taken, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(so_many_bytes_are_taken, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_run_is_taken_out_by_its_id, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(each_is_seen_once, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_found_gets_its_place, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_newest_makes_room_for_an_older_one, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(some_are_dropped, set_up, tear_down),
-      cmocka_unit_test(the_same_is_the_same_bytes),
-  };
-  return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
 }

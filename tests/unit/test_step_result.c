@@ -1,15 +1,7 @@
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "wire/step_result.h"
+#include "tests/test.h"
 
 #define ID "11111111-1111-1111-1111-111111111111"
 
@@ -24,8 +16,7 @@ static void assert_writes(const struct step_result *self, const char *json) {
   free(out);
 }
 
-static void it_is_the_contract_s_example(void **state) {
-  (void)state;
+TEST(it_is_the_contract_s_example) {
   char golden[512] = "";
   FILE *file = fopen("tests/unit/golden/step_result.json", "r");
   assert_non_null(file);
@@ -39,8 +30,7 @@ static void it_is_the_contract_s_example(void **state) {
   assert_writes(&self, golden);
 }
 
-static void a_failure_has_its_message(void **state) {
-  (void)state;
+TEST(a_failure_has_its_message) {
   const struct step_result self = {.step_id = ID,
                                    .exit_code = -1,
                                    .timed_out = true,
@@ -54,16 +44,14 @@ static void a_failure_has_its_message(void **state) {
                        "\"eventCount\":2}");
 }
 
-static void empty_is_not_null(void **state) {
-  (void)state;
+TEST(empty_is_not_null) {
   const struct step_result self = {.step_id = ID, .error_message = "", .output_content = ""};
   assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":0,"
                        "\"timedOut\":false,\"durationSeconds\":0,"
                        "\"errorMessage\":\"\",\"outputContent\":\"\",\"eventCount\":0}");
 }
 
-static void texts_may_be_any_bytes(void **state) {
-  (void)state;
+TEST(texts_may_be_any_bytes) {
   const struct step_result self = {.step_id = "\"\n",
                                    .exit_code = 137,
                                    .error_message = "\0\xFF",
@@ -77,8 +65,7 @@ static void texts_may_be_any_bytes(void **state) {
                        "\"outputContent\":\"\\\\ \xE2\x82\xAC\xEF\xBF\xBD\",\"eventCount\":null}");
 }
 
-static void seconds_have_up_to_three_decimals(void **state) {
-  (void)state;
+TEST(seconds_have_up_to_three_decimals) {
   static const struct {
     int64_t ms;
     const char *seconds;
@@ -101,8 +88,7 @@ static void seconds_have_up_to_three_decimals(void **state) {
   }
 }
 
-static void a_count_that_is_not_known_is_null(void **state) {
-  (void)state;
+TEST(a_count_that_is_not_known_is_null) {
   static const struct {
     int64_t count;
     const char *text;
@@ -127,8 +113,7 @@ static void a_count_that_is_not_known_is_null(void **state) {
   }
 }
 
-static void its_id_is_read_back(void **state) {
-  (void)state;
+TEST(its_id_is_read_back) {
   static const char *const ids[] = {"s", "with \"quotes\" and \n", "\xc3\xa4"};
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     struct step_result result = {.step_id = ids[i]};
@@ -140,17 +125,4 @@ static void its_id_is_read_back(void **state) {
     assert_null(step_result_read_id(out, length - 1));
   }
   assert_null(step_result_read_id("{\"stepId\":1}", 12));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(it_is_the_contract_s_example),
-      cmocka_unit_test(a_failure_has_its_message),
-      cmocka_unit_test(empty_is_not_null),
-      cmocka_unit_test(texts_may_be_any_bytes),
-      cmocka_unit_test(seconds_have_up_to_three_decimals),
-      cmocka_unit_test(a_count_that_is_not_known_is_null),
-      cmocka_unit_test(its_id_is_read_back),
-  };
-  return cmocka_run_group_tests_name("step_result", tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/swar.h"
+#include "tests/test.h"
 
 /* Index of the first byte that is `wanted` or below `limit`, or SWAR_SIZE. */
 static size_t slow_first(const char *text, unsigned char wanted, unsigned char limit) {
@@ -21,8 +14,7 @@ static size_t first(uint64_t hits) {
 }
 
 /* Borrows run from byte to byte, so neighbours matter: every pair, at every place. */
-static void every_pair_of_bytes_at_every_place(void **state) {
-  (void)state;
+TEST(every_pair_of_bytes_at_every_place) {
   for (size_t at = 0; at + 1 < SWAR_SIZE; at++) {
     for (unsigned pair = 0; pair < 0x10000; pair++) {
       char text[SWAR_SIZE];
@@ -40,8 +32,7 @@ static void every_pair_of_bytes_at_every_place(void **state) {
   }
 }
 
-static void high_bytes_are_those_that_are_not_ascii(void **state) {
-  (void)state;
+TEST(high_bytes_are_those_that_are_not_ascii) {
   for (unsigned byte = 0; byte < 256; byte++) {
     char text[SWAR_SIZE + 1] = "abcdefgh";
     text[5] = (char)byte;
@@ -49,15 +40,13 @@ static void high_bytes_are_those_that_are_not_ascii(void **state) {
   }
 }
 
-static void a_word_may_lie_anywhere(void **state) {
-  (void)state;
+TEST(a_word_may_lie_anywhere) {
   const char text[] = "0123456789abcdef\n";
   for (size_t at = 1; at <= 9; at++)
     assert_int_equal(first(swar_equal(swar_load(text + at), '\n')), at == 9 ? 7 : SWAR_SIZE);
 }
 
-static void a_copy_is_the_text_and_nothing_else(void **state) {
-  (void)state;
+TEST(a_copy_is_the_text_and_nothing_else) {
   enum { MOST = SWAR_COPY_MAX + 40, GUARD = 2 * SWAR_SIZE };
   char text[MOST + SWAR_SIZE], out[MOST + 2 * GUARD], expected[sizeof out];
   for (size_t i = 0; i < sizeof text; i++)
@@ -70,14 +59,4 @@ static void a_copy_is_the_text_and_nothing_else(void **state) {
       assert_ptr_equal(swar_copy(out + GUARD, text + shift, length), out + GUARD + length);
       assert_memory_equal(out, expected, sizeof out);
     }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_pair_of_bytes_at_every_place),
-      cmocka_unit_test(high_bytes_are_those_that_are_not_ascii),
-      cmocka_unit_test(a_word_may_lie_anywhere),
-      cmocka_unit_test(a_copy_is_the_text_and_nothing_else),
-  };
-  return cmocka_run_group_tests_name("word", tests, NULL, NULL);
 }

@@ -1,23 +1,14 @@
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/files/tree/tree_render.h"
 #include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 static const char *const no_globs[] = {NULL};
 
@@ -70,7 +61,7 @@ static const char *const project[] = {
     "README.md",  ".gitignore", NULL,
 };
 
-static void it_is_drawn_as_deep_as_asked_for(void **state) {
+TEST(it_is_drawn_as_deep_as_asked_for, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     unsigned max_depth;
@@ -125,7 +116,7 @@ static void it_is_drawn_as_deep_as_asked_for(void **state) {
   expect(tree, 1, no_globs, rows[0].expected);
 }
 
-static void the_last_directory_has_no_line_beside_it(void **state) {
+TEST(the_last_directory_has_no_line_beside_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"a/", "a/b/", "a/b/c/", "a/b/c/d", NULL};
   make(tree, names);
@@ -136,7 +127,7 @@ static void the_last_directory_has_no_line_beside_it(void **state) {
          "            └── d\n");
 }
 
-static void each_group_is_in_the_order_of_bytes(void **state) {
+TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"b",  "a-b",       "a.b",       "a/", "a/x", "ab",
                                       "B/", "\xC3\xA9/", "\xC3\xA9t", "_",  NULL};
@@ -154,7 +145,7 @@ static void each_group_is_in_the_order_of_bytes(void **state) {
          "└── \xC3\xA9t\n");
 }
 
-static void a_link_to_a_directory_is_one_without_content(void **state) {
+TEST(a_link_to_a_directory_is_one_without_content, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"m/", "m/x", "f", NULL};
   make(tree, names);
@@ -178,7 +169,7 @@ static void a_link_to_a_directory_is_one_without_content(void **state) {
 }
 
 /* As directories, wherever they are; not as files. */
-static void what_tools_made_is_left_out(void **state) {
+TEST(what_tools_made_is_left_out, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {
       ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
@@ -229,7 +220,7 @@ static void what_tools_made_is_left_out(void **state) {
   free(text);
 }
 
-static void globs_are_of_mere_names(void **state) {
+TEST(globs_are_of_mere_names, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *globs[4];
@@ -251,7 +242,7 @@ static void globs_are_of_mere_names(void **state) {
     expect(tree, 4, rows[i].globs, rows[i].expected);
 }
 
-static void names_do_no_harm(void **state) {
+TEST(names_do_no_harm, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -297,7 +288,7 @@ static void names_do_no_harm(void **state) {
   free(text);
 }
 
-static void the_root_has_the_name_of_its_full_path(void **state) {
+TEST(the_root_has_the_name_of_its_full_path, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *path;
@@ -323,7 +314,7 @@ static void the_root_has_the_name_of_its_full_path(void **state) {
   free(current);
 }
 
-static void what_may_not_be_read_is_shown_without_content(void **state) {
+TEST(what_may_not_be_read_is_shown_without_content, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
@@ -359,7 +350,7 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   buffer_release(&content);
 }
 
-static void what_is_no_directory_is_refused(void **state) {
+TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -386,7 +377,7 @@ static void what_is_no_directory_is_refused(void **state) {
   assert_int_equal(seteuid(0), 0);
 }
 
-static void a_glob_that_is_wrong_is_refused_by_name(void **state) {
+TEST(a_glob_that_is_wrong_is_refused_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
   expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
@@ -424,7 +415,7 @@ static size_t root_length(const struct tree *tree) {
   return strlen(strrchr(tree->path, '/') + 1) + 2;
 }
 
-static void it_ends_at_the_limit_with_a_line(void **state) {
+TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 200 };
   size_t room = TREE_RENDER_MAX - root_length(tree);
@@ -455,7 +446,7 @@ static void it_ends_at_the_limit_with_a_line(void **state) {
 }
 
 /* The first ones are shown whatever the order is in which they are read. */
-static void the_first_of_too_many_are_shown(void **state) {
+TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 200, COUNT = 12000 };
   make_lines(tree, ".", COUNT, LENGTH);
@@ -482,7 +473,7 @@ static void the_first_of_too_many_are_shown(void **state) {
 
 /* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
    the rest as fits; and what was dropped still has its line beside the others. */
-static void what_waits_gives_way(void **state) {
+TEST(what_waits_gives_way, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 200, COUNT = 3000 };
   tree_make_directory(tree, "a", 0700);
@@ -516,7 +507,7 @@ static void what_waits_gives_way(void **state) {
   free(text);
 }
 
-static void it_ends_where_a_walk_does(void **state) {
+TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -535,7 +526,7 @@ static void it_ends_where_a_walk_does(void **state) {
   free(text);
 }
 
-static void what_vanishes_meanwhile_is_no_error(void **state) {
+TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "stays", "", 0600);
@@ -549,35 +540,4 @@ static void what_vanishes_meanwhile_is_no_error(void **state) {
     free(text);
   }
   changes_stop(changes);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(it_is_drawn_as_deep_as_asked_for, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(the_last_directory_has_no_line_beside_it, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(each_group_is_in_the_order_of_bytes, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_link_to_a_directory_is_one_without_content, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_tools_made_is_left_out, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(globs_are_of_mere_names, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(names_do_no_harm, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(the_root_has_the_name_of_its_full_path, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_shown_without_content, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_no_directory_is_refused, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_glob_that_is_wrong_is_refused_by_name, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(it_ends_at_the_limit_with_a_line, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_waits_gives_way, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_vanishes_meanwhile_is_no_error, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(it_ends_where_a_walk_does, tree_set_up, tree_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/url.h"
+#include "tests/test.h"
 
 /* Either both are NULL or they are the same text. */
 static void assert_text(const char *url, const char *is, const char *expected) {
@@ -49,8 +40,7 @@ static void assert_good(const struct good *rows, size_t count) {
   }
 }
 
-static void redis_urls(void **state) {
-  (void)state;
+TEST(redis_urls) {
   static const struct good rows[] = {
       {"redis://h", {"h", 6379, NULL, NULL, NULL, 0}},
       {"REDIS://h", {"h", 6379, NULL, NULL, NULL, 0}},
@@ -74,8 +64,7 @@ static void redis_urls(void **state) {
   assert_good(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void sockets(void **state) {
-  (void)state;
+TEST(sockets) {
   static const struct good rows[] = {
       {"unix:///s", {NULL, 0, "/s", NULL, NULL, 0}},
       {"UNIX:///run/redis.sock?db=3", {NULL, 0, "/run/redis.sock", NULL, NULL, 3}},
@@ -88,8 +77,7 @@ static void sockets(void **state) {
   assert_good(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void the_references_form(void **state) {
-  (void)state;
+TEST(the_references_form) {
   static const struct good rows[] = {
       {"h", {"h", 6379, NULL, NULL, NULL, 0}},
       {"h:1", {"h", 1, NULL, NULL, NULL, 0}},
@@ -109,8 +97,7 @@ static void the_references_form(void **state) {
   assert_good(rows, sizeof rows / sizeof rows[0]);
 }
 
-static void sentinels(void **state) {
-  (void)state;
+TEST(sentinels) {
   static const struct {
     const char *text;
     const char *name; /* for people: the master, the sentinels */
@@ -221,8 +208,7 @@ static const struct {
      "redis url: the password is not percent-encoded as it should be"},
 };
 
-static void what_is_refused(void **state) {
-  (void)state;
+TEST(what_is_refused) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
     struct redis_url url;
     struct error error;
@@ -239,8 +225,7 @@ static void what_is_refused(void **state) {
   }
 }
 
-static void a_name_for_people(void **state) {
-  (void)state;
+TEST(a_name_for_people) {
   static const struct {
     const char *text;
     const char *name;
@@ -262,8 +247,7 @@ static void a_name_for_people(void **state) {
   }
 }
 
-static void passwords_are_covered(void **state) {
-  (void)state;
+TEST(passwords_are_covered) {
   static const struct {
     const char *text;
     const char *redacted;
@@ -315,8 +299,7 @@ static bool sentinels_hold(const struct redis_url *url, const char *text) {
 }
 
 /* Whatever is parsed as a password is no longer there after the redaction. */
-static void no_password_stays(void **state) {
-  (void)state;
+TEST(no_password_stays) {
   static const char *const pieces[] = {
       "redis://", "unix://", "@", "/",   ":", ",", "password", "=",    "user=u",           "h",
       "S3CRET",   "%41",     " ", "://", "[", "]", "S3CRET@",  "6379", "redis+sentinel://"};
@@ -344,18 +327,4 @@ static void no_password_stays(void **state) {
     redis_url_release(&url);
   }
   assert_true(parsed > 100);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(redis_urls),
-      cmocka_unit_test(sockets),
-      cmocka_unit_test(sentinels),
-      cmocka_unit_test(the_references_form),
-      cmocka_unit_test(what_is_refused),
-      cmocka_unit_test(a_name_for_people),
-      cmocka_unit_test(passwords_are_covered),
-      cmocka_unit_test(no_password_stays),
-  };
-  return cmocka_run_group_tests_name("url", tests, NULL, NULL);
 }

@@ -1,23 +1,13 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/url_text.h"
+#include "tests/test.h"
 
-static void a_beginning_has_no_case(void **state) {
-  (void)state;
+TEST(a_beginning_has_no_case) {
   assert_true(url_text_begins("Redis://h", "redis://"));
   assert_true(url_text_begins("h", ""));
   assert_false(url_text_begins("redis:/", "redis://"));
 }
 
-static void a_number_is_digits_and_no_more(void **state) {
-  (void)state;
+TEST(a_number_is_digits_and_no_more) {
   static const struct {
     const char *text;
     unsigned most;
@@ -45,8 +35,7 @@ static void a_number_is_digits_and_no_more(void **state) {
   assert_int_equal(number, 12);
 }
 
-static void what_is_encoded_is_decoded(void **state) {
-  (void)state;
+TEST(what_is_encoded_is_decoded) {
   static const struct {
     const char *text;
     const char *decoded; /* NULL: malformed */
@@ -62,21 +51,10 @@ static void what_is_encoded_is_decoded(void **state) {
   assert_null(url_text_decode("%41", 2));
 }
 
-static void a_value_stands_behind_its_whole_name(void **state) {
-  (void)state;
+TEST(a_value_stands_behind_its_whole_name) {
   assert_int_equal(url_text_value("user=u", "user"), 5);
   assert_int_equal(url_text_value("User  = u", "user"), 7);
   assert_int_equal(url_text_value("users=u", "user"), 0);
   assert_int_equal(url_text_value("use=u", "user"), 0);
   assert_int_equal(url_text_value("user", "user"), 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_beginning_has_no_case),
-      cmocka_unit_test(a_number_is_digits_and_no_more),
-      cmocka_unit_test(what_is_encoded_is_decoded),
-      cmocka_unit_test(a_value_stands_behind_its_whole_name),
-  };
-  return cmocka_run_group_tests_name("url_text", tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/utf8.h"
+#include "tests/test.h"
 
 /*
  * The reference: every code point, encoded by the book. `whole` and `starts` say of up to three
@@ -76,7 +67,7 @@ static size_t slow_sequence(const struct reference *reference, const unsigned ch
   return 0;
 }
 
-static void every_one_two_and_three_bytes(void **state) {
+TEST(every_one_two_and_three_bytes) {
   const struct reference *reference = *state;
   for (unsigned value = 0; value < 1 << 24; value++) {
     unsigned char bytes[3] = {(unsigned char)(value >> 16), (unsigned char)(value >> 8),
@@ -95,8 +86,7 @@ static void every_one_two_and_three_bytes(void **state) {
   }
 }
 
-static void every_code_point(void **state) {
-  (void)state;
+TEST(every_code_point) {
   for (unsigned code = 0; code <= 0x110000; code++) {
     unsigned char bytes[4];
     size_t n = encode(bytes, code);
@@ -114,8 +104,7 @@ static void every_code_point(void **state) {
   }
 }
 
-static void four_bytes_that_break_off(void **state) {
-  (void)state;
+TEST(four_bytes_that_break_off) {
   static const struct {
     const char *text;
     size_t length;
@@ -136,8 +125,7 @@ static void four_bytes_that_break_off(void **state) {
   }
 }
 
-static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
-  (void)state;
+TEST(the_valid_prefix_ends_at_the_first_bad_byte) {
   static const char *const bad[] = {"\x80", "\xC0\x80", "\xE2\x82", "\xED\xA0\x80", "\xFF"};
   static const char *const good[] = {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
   for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
@@ -159,8 +147,7 @@ static void the_valid_prefix_ends_at_the_first_bad_byte(void **state) {
   assert_int_equal(utf8_valid_prefix(NULL, 0), 0);
 }
 
-static void a_cut_leaves_sequences_whole(void **state) {
-  (void)state;
+TEST(a_cut_leaves_sequences_whole) {
   static const struct {
     const char *text;
     size_t cut;
@@ -188,13 +175,4 @@ static void a_cut_leaves_sequences_whole(void **state) {
     assert_int_equal(utf8_cut(rows[i].text, strlen(rows[i].text)), rows[i].cut);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_one_two_and_three_bytes),
-      cmocka_unit_test(every_code_point),
-      cmocka_unit_test(four_bytes_that_break_off),
-      cmocka_unit_test(the_valid_prefix_ends_at_the_first_bad_byte),
-      cmocka_unit_test(a_cut_leaves_sequences_whole),
-  };
-  return cmocka_run_group_tests_name("utf8", tests, build_reference, free_reference);
-}
+TEST_GROUP(build_reference, free_reference)

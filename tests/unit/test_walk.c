@@ -1,21 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/tree/walk.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 /* All entries, each with its kind as one letter, parted by spaces. */
 struct listing {
@@ -59,7 +50,7 @@ static struct listing list(const struct tree *tree, const char *const *default_e
   return listing;
 }
 
-static void a_directory_comes_before_what_is_in_it(void **state) {
+TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "b", 0700);
   tree_make_directory(tree, "b/d", 0700);
@@ -72,11 +63,11 @@ static void a_directory_comes_before_what_is_in_it(void **state) {
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-static void an_empty_one_has_nothing(void **state) {
+TEST(an_empty_one_has_nothing, tree_set_up, tree_tear_down) {
   assert_string_equal(list(*state, NULL).text, "");
 }
 
-static void names_are_in_the_order_of_bytes(void **state) {
+TEST(names_are_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"a", "\xFF", "B", "\xC3\xA9", ".x", "a-b", "a.b", "ab", "_"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -84,7 +75,7 @@ static void names_are_in_the_order_of_bytes(void **state) {
   assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
 }
 
-static void no_link_is_followed(void **state) {
+TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
@@ -94,7 +85,7 @@ static void no_link_is_followed(void **state) {
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
-static void directories_are_left_out_by_name(void **state) {
+TEST(directories_are_left_out_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const default_excludes[] = {".git", "bin", NULL};
   tree_make_directory(tree, ".git", 0700);
@@ -107,7 +98,7 @@ static void directories_are_left_out_by_name(void **state) {
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
-static void who_asks_may_stay_out(void **state) {
+TEST(who_asks_may_stay_out, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
@@ -126,7 +117,7 @@ static void who_asks_may_stay_out(void **state) {
 }
 
 /* The entry is known, and is another thing when the walk would go in. */
-static void what_changes_meanwhile_is_no_error(void **state) {
+TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "gone", 0700);
   tree_make_directory(tree, "linked", 0700);
@@ -151,7 +142,7 @@ static void what_changes_meanwhile_is_no_error(void **state) {
   walk_free(walk);
 }
 
-static void what_is_too_deep_is_counted(void **state) {
+TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
   int fd = openat(tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -184,7 +175,7 @@ static void what_is_too_deep_is_counted(void **state) {
   }
 }
 
-static void many_names_come_once_each(void **state) {
+TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { COUNT = 3000 };
   for (int i = 0; i < COUNT; i++) {
@@ -211,7 +202,7 @@ static void many_names_come_once_each(void **state) {
 }
 
 /* More than WALK_NAMES_MAX of them, just. */
-static void names_that_are_too_many_are_sorted_in_portions(void **state) {
+TEST(names_that_are_too_many_are_sorted_in_portions, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
@@ -248,7 +239,7 @@ static void names_that_are_too_many_are_sorted_in_portions(void **state) {
 }
 
 /* As one who may not read all of it. */
-static void what_may_not_be_read_is_counted(void **state) {
+TEST(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   static const struct {
@@ -275,7 +266,7 @@ static void what_may_not_be_read_is_counted(void **state) {
 }
 
 /* Each level has one open: the deepest are missed where there are too few. */
-static void without_descriptors_it_is_counted(void **state) {
+TEST(without_descriptors_it_is_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_make_directory(tree, "a/b", 0700);
@@ -296,7 +287,7 @@ static void without_descriptors_it_is_counted(void **state) {
   walk_free(walk);
 }
 
-static void a_root_that_is_none_is_refused(void **state) {
+TEST(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "", 0600);
   int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
@@ -306,7 +297,7 @@ static void a_root_that_is_none_is_refused(void **state) {
   walk_free(NULL);
 }
 
-static void it_may_end_in_the_middle(void **state) {
+TEST(it_may_end_in_the_middle, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
@@ -318,29 +309,4 @@ static void it_may_end_in_the_middle(void **state) {
   int parent = entry.parent;
   walk_free(walk);
   assert_int_equal(fcntl(parent, F_GETFD), -1); /* none is left open */
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_directory_comes_before_what_is_in_it, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(names_are_in_the_order_of_bytes, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(no_link_is_followed, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(directories_are_left_out_by_name, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(who_asks_may_stay_out, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_changes_meanwhile_is_no_error, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_is_too_deep_is_counted, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(many_names_come_once_each, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(names_that_are_too_many_are_sorted_in_portions, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(without_descriptors_it_is_counted, tree_set_up,
-                                      tree_tear_down),
-      cmocka_unit_test_setup_teardown(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down),
-      cmocka_unit_test_setup_teardown(it_may_end_in_the_middle, tree_set_up, tree_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/*
+ * What every test program begins with. A test registers itself, and main() is in
+ * tests/support/test_main.c:
+ *
+ *   TEST(an_empty_one_has_nothing) { … }
+ *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
+ *   TEST_GROUP(begin_once, end_once)        before the first test, after the last; either may be NULL
+ *
+ * TEST_FILTER=<pattern> in the environment runs the tests of these names only ('*' and '?').
+ */
+struct test {
+  const char *name;
+  CMUnitTestFunction run;
+  CMFixtureFunction fixture[2]; /* set up, tear down */
+};
+
+void test_register(const struct test *test);
+void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+
+#define TEST(NAME, ...)                                                                            \
+  static void NAME(void **state);                                                                  \
+  __attribute__((constructor)) static void test_register_##NAME(void) {                            \
+    test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                     \
+  }                                                                                                \
+  static void NAME(__attribute__((unused)) void **state)
+
+#define TEST_GROUP(SET_UP, TEAR_DOWN)                                                              \
+  __attribute__((constructor)) static void test_register_the_group(void) {                         \
+    test_register_group(SET_UP, TEAR_DOWN);                                                        \
+  }
+
+#endif
