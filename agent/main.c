@@ -8,17 +8,26 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/doors/redis/door.h"
 #include "agent/doors/redis/net/version.h"
+#include "agent/doors/stdio/door.h"
+#include "agent/engine/engine.h"
+#include "agent/exit_code.h"
 #include "agent/options.h"
 #include "agent/startup.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "inject/inject.h"
 
 #define AGENT_VERSION "0.1.0"
 
 /* Where the carrier image keeps tools that steps may need. */
 #define CARRIER_TOOLS "/python"
+
+/* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
+#ifndef IDLE_CYCLE_MS
+#define IDLE_CYCLE_MS 60000
+#endif
 
 static int inject(const char *target) {
   char text[2 * PATH_MAX];
@@ -27,25 +36,62 @@ static int inject(const char *target) {
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }
 
+/* Serves the door that the options name, until its end. */
+static int serve(const struct options *options, const struct startup *startup,
+                 const struct log *log) {
+  bool once = options->action == OPTIONS_ONCE;
+  struct event_base *base = loop_event_base_new();
+  struct engine_options engine_options = {
+      .base = base,
+      .log = log,
+      .spawn = startup->spawn,
+      .signal_fd = startup->signal_fd,
+      .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_MS,
+      .job_id = options->job_id,
+      .environment = environ};
+  struct redis_door_options redis_options = {.url = &options->redis,
+                                             .job_id = options->job_id,
+                                             .run_id = options->run_id,
+                                             .events_maxlen = options->events_maxlen,
+                                             .key_ttl_seconds = options->key_ttl_seconds,
+                                             .hold_bytes = options->hold_bytes};
+  struct engine *engine = engine_new(&engine_options);
+  struct door *door = once ? stdio_door_new(base, log) : redis_door_new(base, log, &redis_options);
+  engine_set_door(engine, door);
+  int exit_code = engine_run(engine);
+  engine_free(engine);
+  if (once)
+    stdio_door_free(door);
+  else
+    redis_door_free(door);
+  (void)event_base_loop(base, EVLOOP_NONBLOCK); /* what resolvers left behind */
+  event_base_free(base);
+  return exit_code;
+}
+
 static int run(const struct options *options) {
   unsigned long dropped = 0;
+  bool once = options->action == OPTIONS_ONCE;
   struct log log = {.dropped = &dropped,
-                    .least = options->verbose ? LOG_DEBUG : LOG_INFO,
+                    .least = options->verbose ? LOG_DEBUG
+                             : once           ? LOG_WARN
+                                              : LOG_INFO,
                     .job = options->job_id,
                     .fd = STDERR_FILENO};
   struct error error;
-  struct startup self;
-  if (startup_init(&self, &error) != 0) {
+  struct startup startup;
+  if (startup_init(&startup, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }
-  if (!self.keeps_orphans)
+  if (!startup.keeps_orphans)
     log_line(&log, LOG_WARN, NULL,
-             "this kernel knows no child subreaper: a process that leaves its step is not ended "
-             "with it");
+             "this kernel has no child subreaper: a process that leaves its step is not ended with "
+             "it");
   startup_offer_tools();
-  int exit_code = agent_run(options, &self, &log);
-  startup_release(&self);
+  int exit_code = serve(options, &startup, &log);
+  log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
+  startup_release(&startup);
   return exit_code;
 }
 

@@ -11,6 +11,7 @@
 
 const char options_help[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
+    "       agent --once [--job-id ID] [--verbose] <STEP\n"
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until it is told to shut down.\n"
@@ -31,6 +32,9 @@ const char options_help[] =
     "                        command wait; default 4194304\n"
     "  --key-ttl SECONDS     seconds after which the job's keys expire when no agent is left to\n"
     "                        refresh them, default 604800; 0 keeps them\n"
+    "  --once                run the one Step on standard input, without Redis; write its events "
+    "and\n"
+    "                        its result to standard output, a line each, and exit with its code\n"
     "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
     "  --verbose             log at debug level, every line of output included\n"
     "  --help                show this and exit\n"
@@ -39,7 +43,8 @@ const char options_help[] =
     "A flag wins over the environment variable in [brackets].\n"
     "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered "
     "from;\n"
-    "64 wrong usage; 128+N stopped by signal N.\n";
+    "64 wrong usage; 128+N stopped by signal N. With --once: the step's exit code; 124 timed out;\n"
+    "125 refused or not started.\n";
 
 enum flag {
   REDIS_URL = 256,
@@ -49,6 +54,7 @@ enum flag {
   EVENTS_MAXLEN,
   SEND_QUEUE_BYTES,
   KEY_TTL,
+  ONCE,
   INJECT,
   VERBOSE,
   HELP,
@@ -62,6 +68,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
+                                      {"once", no_argument, NULL, ONCE},
                                       {"inject", required_argument, NULL, INJECT},
                                       {"verbose", no_argument, NULL, VERBOSE},
                                       {"help", no_argument, NULL, HELP},
@@ -143,6 +150,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case KEY_TTL:
       raw->key_ttl = optarg;
       break;
+    case ONCE:
+      self->action = OPTIONS_ONCE;
+      break;
     case INJECT:
       raw->inject = optarg;
       self->action = OPTIONS_INJECT;
@@ -207,6 +217,22 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   return 0;
 }
 
+/* What is about Redis has no meaning with --once; its variables are ignored. */
+static int convert_once(struct options *self, const struct raw *raw, struct error *error) {
+  const struct {
+    const char *name, *value;
+  } flags_of_redis[] = {{"--redis-url", raw->redis_url},         {"--run-id", raw->run_id},
+                        {"--idle-cycles", raw->idle_cycles},     {"--hold-bytes", raw->hold_bytes},
+                        {"--events-maxlen", raw->events_maxlen}, {"--key-ttl", raw->key_ttl}};
+  for (size_t i = 0; i < sizeof flags_of_redis / sizeof *flags_of_redis; i++)
+    if (flags_of_redis[i].value != NULL)
+      return error_set(error, "%s: not with --once, which needs no Redis", flags_of_redis[i].name);
+  const char *job_id = flag_or_variable(raw->job_id, "JOB_ID");
+  if (job_id != NULL && job_id[0] != '\0')
+    self->job_id = memory_copy(job_id, strlen(job_id));
+  return 0;
+}
+
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
   struct raw raw = {0};
   *self = (struct options){.action = OPTIONS_RUN};
@@ -217,6 +243,8 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
       return error_set(error, "--inject: expected a file or a directory, got nothing");
     self->inject_target = memory_copy(raw.inject, strlen(raw.inject));
   }
+  if (self->action == OPTIONS_ONCE)
+    return convert_once(self, &raw, error);
   if (self->action != OPTIONS_RUN)
     return 0;
   read_environment(&raw);

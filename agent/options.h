@@ -7,13 +7,13 @@
 #include "agent/doors/redis/net/url.h"
 #include "base/error.h"
 
-enum options_action { OPTIONS_RUN, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };
+enum options_action { OPTIONS_RUN, OPTIONS_ONCE, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
   enum options_action action;
   char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
-  char *job_id;
+  char *job_id; /* NULL: none; only with OPTIONS_ONCE */
   char *run_id; /* NULL: none, and no guard at the idle limit */
   bool verbose;
   unsigned idle_cycles;

@@ -10,33 +10,34 @@
 #include "agent/engine/outcome.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "wire/json_string.h"
 
 struct run {
   const struct run_context *context;
-  const struct run_handler *handler;
-  void *owner;
+  struct door *door;
+  void *ticket;
   struct step step;
   char tag[128];
-  bool started;
-  struct process *process; /* NULL: it was not, or could not be started */
+  enum run_state state;
+  struct process *process; /* NULL: there is none, or none could be made */
   struct process_outcome outcome;
   struct line_splitter splitters[2];
   struct batcher batcher;
   uint64_t events; /* so far: the last one's seq */
   struct event *flush_timer;
-  struct event *finishing; /* calls maybe_finish from the loop */
+  struct event *finishing; /* calls finish_or_wait from the loop */
   struct capture capture;
   char *step_id_json;
   size_t step_id_json_length;
-  int64_t now_ms; /* UTC; read once per turn of the loop */
+  int64_t made_ms; /* monotonic */
+  int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
-  bool paused;
-  bool remains;       /* the command is over, its pipes are not */
-  bool ended;         /* the process is over; lines may still wait in the splitters */
-  struct error error; /* why it was not started, stopped or ended by a signal */
+  bool paused;        /* the pipes are not read: the door has no room */
+  bool ignores_room;  /* see run_ignore_room */
+  struct error error; /* why it was not started, was stopped or was ended by a signal */
 };
 
 static void read_clock(struct run *self) {
@@ -59,16 +60,28 @@ static struct step_event make_event(struct run *self, enum step_event_kind kind,
                              .seq = ++self->events};
 }
 
+static void log_event(const struct run *self, const struct step_event *event) {
+  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
+  if (self->context->log->least <= LOG_DEBUG)
+    log_line(self->context->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
+             (int)event->line_length, event->line);
+}
+
 static void emit(struct run *self, enum step_event_kind kind, const struct line *line) {
   struct step_event event = make_event(self, kind, line);
-  self->handler->event(self->owner, &event);
+  self->door->type->event(self->door, self, &event);
+  log_event(self, &event);
   batcher_add(&self->batcher, self->now_ms);
 }
 
+static bool has_room(const struct run *self, size_t bytes) {
+  return self->ignores_room || self->door->type->room(self->door) > bytes;
+}
+
 static void flush(struct run *self) {
-  batcher_flushed(&self->batcher);
+  batcher_flushed(&self->batcher, self->now_ms);
   (void)evtimer_del(self->flush_timer);
-  self->handler->flush(self->owner);
+  self->door->type->flush(self->door);
 }
 
 static void flush_when_due(struct run *self) {
@@ -83,25 +96,26 @@ static void flush_when_due(struct run *self) {
 static void on_flush_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
+  read_clock(context);
   flush(context);
 }
 
-/* Hands on the lines that are there; false when the owner is full. */
+/* Hands on the lines that are there; false when the door has no room. */
 static bool take_lines(struct run *self, enum process_stream stream) {
   struct line line;
-  while (!self->handler->full(self->owner, 0)) {
+  while (has_room(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
     emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
-    /* What was read with it leaves with it; but the owner need not wait for that. */
+    /* What was read with it leaves with it; but the door need not wait for that. */
     if (self->batcher.lines % BATCHER_LINES == 0)
-      self->handler->flush(self->owner);
+      self->door->type->flush(self->door);
   }
   return false;
 }
 
-/* What the kind made is not lines but the step's outputContent. */
+/* The standard output of a file kind is the step's outputContent, not lines. */
 static bool is_content(const struct run *self, enum process_stream stream) {
   return stream == PROCESS_STDOUT && kind_of(&self->step)->work != NULL;
 }
@@ -112,6 +126,10 @@ static void read_content(struct run *self) {
   ssize_t length = process_read(self->process, PROCESS_STDOUT, space, size);
   if (length > 0)
     capture_content_filled(&self->capture, (size_t)length);
+}
+
+static void stall(struct run *self) {
+  engine_run_stalled(self->door->engine, self);
 }
 
 static void on_readable(void *owner, enum process_stream stream) {
@@ -133,16 +151,16 @@ static void on_readable(void *owner, enum process_stream stream) {
   }
   self->paused = true;
   process_pause(self->process);
-  flush(self); /* room only comes from what has left */
-  if (self->remains)
-    self->handler->waits(self->owner);
+  flush(self); /* only what has left makes room */
+  if (self->state == RUN_DRAINING)
+    stall(self);
 }
 
 static void on_remains(void *owner) {
   struct run *self = owner;
-  self->remains = true;
+  self->state = RUN_DRAINING;
   if (self->paused)
-    self->handler->waits(self->owner);
+    stall(self);
 }
 
 static void finish(struct run *self) {
@@ -156,14 +174,15 @@ static void finish(struct run *self) {
   struct line line = {.text = text, .length = (size_t)length};
   report.completed = make_event(self, STEP_EVENT_COMPLETED, &line);
   report.result.event_count = (int64_t)self->events;
-  self->handler->done(self->owner, &report);
+  self->state = RUN_DONE;
+  engine_run_done(self->door->engine, self, &report);
 }
 
-/* The result repeats what is kept of the output; it is not to come on top of a full owner. */
-static bool has_room_for_result(struct run *self) {
+/* The result repeats what is kept of the output; it must not come on top of a full door. */
+static bool has_room_for_result(const struct run *self) {
   size_t length;
   (void)capture_head(&self->capture, &length);
-  return !self->handler->full(self->owner, length);
+  return has_room(self, length);
 }
 
 /* The process is over: what is left is in the splitters. */
@@ -173,13 +192,13 @@ static void finish_or_wait(struct run *self) {
     finish(self);
   } else {
     flush(self);
-    self->handler->waits(self->owner);
+    stall(self);
   }
 }
 
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
-  self->ended = true;
+  self->state = RUN_ENDED;
   self->outcome = *outcome;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
   line_splitter_end(&self->splitters[PROCESS_STDERR]);
@@ -195,53 +214,61 @@ static void on_finishing(evutil_socket_t fd, short what, void *context) {
   finish_or_wait(self);
 }
 
-static void prepare_step_id(struct run *self) {
+static void make_step_id_json(struct run *self) {
   size_t length = strlen(self->step.step_id);
   self->step_id_json_length = json_string_length(self->step.step_id, length);
   self->step_id_json = memory_allocate(self->step_id_json_length);
   (void)json_string_write(self->step_id_json, self->step.step_id, length);
 }
 
-struct run *run_new(const struct run_context *context, struct step *step, uint64_t number,
-                    const struct run_handler *handler, void *owner) {
+struct run *run_new(const struct run_context *context, struct door *door, struct request *request,
+                    uint64_t number) {
   struct run *self = memory_allocate(sizeof *self);
-  *self = (struct run){.context = context, .handler = handler, .owner = owner, .step = *step};
-  *step = (struct step){0};
+  *self = (struct run){.context = context,
+                       .door = door,
+                       .ticket = request->ticket,
+                       .step = request->step,
+                       .made_ms = clock_monotonic_ms()};
+  request->step = (struct step){0};
   self->outcome.status = -1;
   self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
   line_splitter_init(&self->splitters[PROCESS_STDOUT]);
   line_splitter_init(&self->splitters[PROCESS_STDERR]);
   capture_init(&self->capture);
-  prepare_step_id(self);
+  make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   char *title = kind_title(&self->step);
   emit(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
-  flush(self);
+  batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
   free(title);
   return self;
 }
 
-/* It will have no process: it is over, from the loop. */
+/* There will be no process: the run ends, from the loop. */
 static void end_without_process(struct run *self) {
-  self->ended = true;
+  self->state = RUN_ENDED;
   loop_timer_start_now(self->finishing);
 }
 
 void run_start(struct run *self) {
   static const struct process_handler process_handler = {
       .readable = on_readable, .remains = on_remains, .ended = on_ended};
-  if (self->started || self->ended)
+  if (self->state != RUN_NEW)
     return;
-  self->started = true;
+  self->state = RUN_RUNNING;
   const struct kind *kind = kind_of(&self->step);
   self->process =
       kind->start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
   if (self->process == NULL)
     end_without_process(self);
+}
+
+void run_prepare(struct run *self) {
+  (void)self;
 }
 
 void run_free(struct run *self) {
@@ -261,17 +288,33 @@ const struct step *run_step(const struct run *self) {
   return &self->step;
 }
 
+void *run_ticket(const struct run *self) {
+  return self->ticket;
+}
+
+struct door *run_door(const struct run *self) {
+  return self->door;
+}
+
+enum run_state run_state(const struct run *self) {
+  return self->state;
+}
+
+bool run_is_busy(const struct run *self) {
+  return self->state == RUN_RUNNING || (self->state == RUN_DRAINING && !self->paused);
+}
+
 bool run_reaped(struct run *self, pid_t pid, int status) {
   return self->process != NULL && process_reaped(self->process, pid, status);
 }
 
 void run_resume(struct run *self) {
-  if (!self->paused && !self->ended)
-    return;
-  if (self->ended) {
+  if (self->state == RUN_ENDED) {
     loop_timer_start_now(self->finishing);
     return;
   }
+  if (!self->paused)
+    return;
   read_clock(self);
   if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
     self->paused = false;
@@ -282,8 +325,13 @@ void run_resume(struct run *self) {
   }
 }
 
+void run_ignore_room(struct run *self) {
+  self->ignores_room = true;
+  run_resume(self);
+}
+
 void run_stop(struct run *self, int64_t grace_ms, const char *reason) {
-  if (self->ended)
+  if (self->state == RUN_ENDED || self->state == RUN_DONE)
     return;
   if (self->error.text[0] == '\0')
     (void)error_set(&self->error, "%s", reason);
@@ -291,4 +339,19 @@ void run_stop(struct run *self, int64_t grace_ms, const char *reason) {
     process_stop(self->process, grace_ms);
   else
     end_without_process(self);
+}
+
+void run_describe(const struct run *self, char *out, size_t size) {
+  static const char *const waits[] = {
+      [RUN_NEW] = "waits until its start is acknowledged",
+      [RUN_RUNNING] = "waits for its process",
+      [RUN_DRAINING] = "waits for the end of its pipes",
+      [RUN_ENDED] = "waits for room for its last output",
+      [RUN_DONE] = "is over",
+  };
+  const char *what = self->paused ? "waits for room for its output" : waits[self->state];
+  pid_t pid = self->process != NULL ? process_pid(self->process) : 0;
+  (void)snprintf(out, size, "%s, pid %d, age %.1f s, %llu events: %s", self->step.kind->name,
+                 (int)pid, (double)(clock_monotonic_ms() - self->made_ms) / 1000,
+                 (unsigned long long)self->events, what);
 }

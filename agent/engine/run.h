@@ -5,25 +5,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/engine/door.h"
 #include "agent/process/process.h"
-#include "wire/step.h"
-#include "wire/step_event.h"
-#include "wire/step_result.h"
 
 /*
  * One step in flight: a process, a line splitter for each of its streams, a batcher, and what the
- * result will tell. Knows nothing of Redis: its owner takes the events and says when it is full.
+ * result will say. The engine's own; doors see what door.h shows of it.
  *
- *   run = run_new(…)               event(started), flush()
- *   run_start(run)                 from here on the command runs
- *     run_reaped(…)                for every child that was reaped
- *     event(…) …, flush()               while the command prints
- *     run_resume(…)                when the owner is no longer full
- *   waits()                           the command is over, its lines are not: the owner is full
- *   done(completed, result)           once, never inside another call of the owner
- *   run_free(run)                  from done(), or to give up
+ *   run = run_new(…)               event(started)
+ *   run_prepare(run)               its process is made, and waits
+ *   run_start(run)                 the process executes
+ *     event(…) …, flush()          while it prints
+ *     engine_run_stalled()         the command is over, its output is not: the door has no room
+ *     engine_run_done()            once, from the event loop
+ *   run_free(run)                  from there, or to give up
+ *
+ * States; each arrow is the only way from one to the next:
+ *
+ *   NEW ---start---> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED -->
+ * DONE |                  `------------command over, pipes drained----------------------^
+ *    `--stop, or no process could be made---------------------------------------------^
+ *
+ * In ENDED lines may still wait for room in the door.
  */
-struct run;
+enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
 
 struct run_report {
   struct step_event completed; /* the last event, which belongs to the result */
@@ -32,44 +37,55 @@ struct run_report {
   size_t survivors;   /* processes that SIGKILL did not end */
 };
 
-struct run_handler {
-  void (*event)(void *owner, const struct step_event *event);
-  void (*flush)(void *owner);
-  bool (*full)(void *owner, size_t more); /* there is no room for so many bytes more */
-  void (*waits)(void *owner);
-  void (*done)(void *owner, const struct run_report *report);
-};
-
-/* What all steps of one agent share. Nothing is owned. */
+/* What all runs of an engine share. Nothing is owned. */
 struct run_context {
   struct process_context process;
-  const char *job_id;
+  const struct log *log;
+  const char *job_id;       /* NULL: none */
   char *const *environment; /* what commands inherit */
-  const char *agent_tag;    /* unique to this agent process, begins every step's tag */
+  const char *agent_tag;    /* unique to this agent process; every run's tag begins with it */
 };
 
-/* Takes the step over: `*step` is empty afterwards. `number` is unique in this agent. The context
-   must outlive the run. */
-struct run *run_new(const struct run_context *context, struct step *step, uint64_t number,
-                    const struct run_handler *handler, void *owner);
+/* What a run tells its engine, from the event loop only. */
+void engine_run_stalled(struct engine *engine, struct run *run);
+void engine_run_done(struct engine *engine, struct run *run, const struct run_report *report);
+
+/* Takes the request over: its step is empty afterwards. `number` is unique in this engine. The
+   context and the door must outlive the run. */
+struct run *run_new(const struct run_context *context, struct door *door, struct request *request,
+                    uint64_t number);
+
+/* Kills what may still run. */
+void run_free(struct run *self);
+
+/* Makes the process ahead of run_start; not needed. */
+void run_prepare(struct run *self);
 
 /* A command that cannot be started is reported through done(), like everything else. Nothing
    happens when the run was stopped before. */
 void run_start(struct run *self);
 
-/* Kills what may still run. */
-void run_free(struct run *self);
-
-const struct step *run_step(const struct run *self);
-
-/* See process_reaped. */
+/* A child was reaped: true when it was this run's command. */
 bool run_reaped(struct run *self, pid_t pid, int status);
 
-/* The owner has room again. */
+/* The door has room again. */
 void run_resume(struct run *self);
 
-/* Ends the step: SIGTERM, `grace_ms`, SIGKILL; the result says `reason`. Once is enough; again, it
-   can only shorten the grace. One that was not started is done without having run. */
+/* From now on the door counts as having room: what is over is little, and its result is worth it.
+ */
+void run_ignore_room(struct run *self);
+
+/* Ends the step: SIGTERM, `grace_ms`, SIGKILL; the result says `reason`. A second call can only
+   shorten the grace. A run that was not started is done without having executed. */
 void run_stop(struct run *self, int64_t grace_ms, const char *reason);
+
+struct door *run_door(const struct run *self);
+enum run_state run_state(const struct run *self);
+
+/* It executes, and what it waits for is not the door. */
+bool run_is_busy(const struct run *self);
+
+/* One line for the log: its pid, its age, and what it waits for. */
+void run_describe(const struct run *self, char *out, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
  * container it is everybody's last parent.
  */
 struct signals_handler {
-  void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP or SIGQUIT */
+  void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
   void (*reaped)(void *owner, pid_t pid, int status);
 };
 

@@ -35,4 +35,5 @@ const struct kind directory_tree_kind = {.wire = {.name = "directoryTree",
                                                   .size = sizeof(struct directory_tree)},
                                          .start = kind_fork,
                                          .work = work,
-                                         .has_content = true};
+                                         .has_content = true,
+                                         .read_only = true};

@@ -69,4 +69,5 @@ const struct kind grep_kind = {.wire = {.name = "grep",
                                         .size = sizeof(struct grep)},
                                .start = kind_fork,
                                .work = work,
-                               .has_content = true};
+                               .has_content = true,
+                               .read_only = true};

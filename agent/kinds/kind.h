@@ -40,6 +40,7 @@ struct kind {
      which is all that is answered then. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
   bool has_content; /* of `work`: outputContent is there also when it is empty */
+  bool read_only;   /* it changes nothing: to execute it twice is to execute it once */
 };
 
 /* Adds to the note, behind "; " when there is something in it already. */

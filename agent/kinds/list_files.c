@@ -44,4 +44,5 @@ const struct kind list_files_kind = {.wire = {.name = "listFiles",
                                               .size = sizeof(struct list_files)},
                                      .start = kind_fork,
                                      .work = work,
-                                     .has_content = true};
+                                     .has_content = true,
+                                     .read_only = true};

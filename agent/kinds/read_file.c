@@ -24,4 +24,5 @@ const struct kind read_file_kind = {.wire = {.name = "readFile",
                                              .size = sizeof(struct line_range)},
                                     .start = kind_fork,
                                     .work = work,
-                                    .has_content = true};
+                                    .has_content = true,
+                                    .read_only = true};

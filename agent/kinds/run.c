@@ -46,18 +46,21 @@ static char *put_variable(char *out, const char *name, const char *value) {
 }
 
 static void put_own(struct command *self, char *text, const char *const values[OWN_VARIABLES]) {
+  size_t count = 0;
   for (size_t i = 0; i < OWN_VARIABLES; i++) {
-    self->own[i] = text;
+    if (values[i] == NULL)
+      continue;
+    self->own[count++] = text;
     text = put_variable(text, own_names[i], values[i]);
   }
-  self->own[OWN_VARIABLES] = NULL;
+  self->own[count] = NULL;
 }
 
 /* A step's variable wins over an inherited one, and the agent's own ones over both. */
 static void put_environment(struct command *self, char *const *env, char *const *inherited) {
   char **next = self->envp;
-  for (size_t i = 0; i < OWN_VARIABLES; i++)
-    *next++ = self->own[i];
+  for (char *const *entry = self->own; *entry != NULL; entry++)
+    *next++ = *entry;
   for (char *const *entry = env; *entry != NULL; entry++)
     if (!has_name(self->own, *entry))
       *next++ = *entry;
@@ -73,7 +76,8 @@ static struct command *command_new(const struct run_context *context, const stru
   const char *const values[OWN_VARIABLES] = {tag, context->job_id, step->step_id};
   size_t texts = 0;
   for (size_t i = 0; i < OWN_VARIABLES; i++)
-    texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
+    if (values[i] != NULL)
+      texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
   size_t arguments = count(run->args) + 2;
   size_t variables = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
   struct command *self =

@@ -296,6 +296,10 @@ void process_stop(struct process *self, int64_t grace_ms) {
   end_tree(self, PROCESS_STOPPED, grace_ms);
 }
 
+pid_t process_pid(const struct process *self) {
+  return self->tree.leader;
+}
+
 bool process_reaped(struct process *self, pid_t pid, int status) {
   if (pid != self->tree.leader || was_reaped(self)) {
     kill_sequence_orphan_reaped(&self->kill);

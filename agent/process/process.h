@@ -103,6 +103,9 @@ void process_resume(struct process *self);
    the wait for its streams is cut short, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
+/* The pid of its child, which may be reaped already. */
+pid_t process_pid(const struct process *self);
+
 /* A child was reaped. True when it was this process's command. */
 bool process_reaped(struct process *self, pid_t pid, int status);
 

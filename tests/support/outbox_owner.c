@@ -12,28 +12,28 @@
 
 #include <cmocka.h>
 
-static void on_reached(void *owner) {
-  ((struct outbox_owner *)owner)->reached++;
+static void on_connected(void *owner) {
+  ((struct outbox_owner *)owner)->connected++;
 }
 
-static void on_ready(void *owner) {
-  ((struct outbox_owner *)owner)->ready++;
+static void on_claimed(void *owner) {
+  struct outbox_owner *self = owner;
+  outbox_refresh(self->outbox);
+  self->ready++;
 }
 
-static void on_room(void *owner) {
-  ((struct outbox_owner *)owner)->room++;
-}
-
-static void on_empty(void *owner) {
-  ((struct outbox_owner *)owner)->empty++;
+static void on_delivered(void *owner) {
+  struct outbox_owner *self = owner;
+  self->room += outbox_has_room_again(self->outbox);
+  self->empty += outbox_is_empty(self->outbox);
 }
 
 static void on_forgotten(void *owner) {
   ((struct outbox_owner *)owner)->forgotten++;
 }
 
-static void on_gone(void *owner) {
-  ((struct outbox_owner *)owner)->gone++;
+static void on_unreachable(void *owner) {
+  ((struct outbox_owner *)owner)->unreachable++;
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -44,13 +44,12 @@ static void on_failed(void *owner, const struct error *error) {
 
 void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_seconds,
                        size_t hold_bytes) {
-  static const struct outbox_handler handler = {.connected = on_reached,
-                                                .ready = on_ready,
-                                                .room = on_room,
-                                                .empty = on_empty,
-                                                .forgotten = on_forgotten,
-                                                .gone = on_gone,
-                                                .failed = on_failed};
+  static const struct delivery_handler handler = {.connected = on_connected,
+                                                  .claimed = on_claimed,
+                                                  .delivered = on_delivered,
+                                                  .forgotten = on_forgotten,
+                                                  .unreachable = on_unreachable,
+                                                  .failed = on_failed};
   struct outbox_options options = {.url = &self->url,
                                    .keys = &self->keys,
                                    .name = "its-name",

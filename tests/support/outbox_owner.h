@@ -15,12 +15,12 @@ struct outbox_owner {
   struct redis_url url;
   struct keys keys;
   struct outbox *outbox;
-  int reached;
+  int connected;
   int ready;
-  int room;
-  int empty;
+  int room;  /* deliveries after which it takes more again */
+  int empty; /* deliveries that left nothing */
   int forgotten;
-  int gone;
+  int unreachable;
   int failed;
   char error[256];
 };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,9 +15,14 @@
 #include "agent/kinds/kinds.h"
 #include "base/memory.h"
 
-static void on_event(void *owner, const struct step_event *event) {
+static struct step_owner *self_of(struct door *door) {
+  return (struct step_owner *)door;
+}
+
+static void keep_event(struct door *door, const struct run *run, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  struct step_owner *self = owner;
+  struct step_owner *self = self_of(door);
+  (void)run;
   size_t room = sizeof self->events - self->length;
   int n = snprintf(self->events + self->length, room, "%s%c%.*s\n", names[event->kind],
                    event->partial ? '+' : ' ', (int)event->line_length, event->line);
@@ -29,43 +35,79 @@ static void on_event(void *owner, const struct step_event *event) {
   strcpy(self->timestamp, event->timestamp);
 }
 
-static void on_flush(void *owner) {
-  struct step_owner *self = owner;
+static void flush(struct door *door) {
+  struct step_owner *self = self_of(door);
   self->flushes++;
   self->flushed_events = self->event_count;
 }
 
-static bool on_full(void *owner, size_t more) {
-  const struct step_owner *self = owner;
-  return self->full || (self->room > 0 && more > self->room);
+static size_t room(const struct door *door) {
+  const struct step_owner *self = (const struct step_owner *)door;
+  return self->full ? 0 : self->room > 0 ? self->room + 1 : SIZE_MAX;
 }
 
-static void on_waits(void *owner) {
-  ((struct step_owner *)owner)->waits++;
+static void begin(struct door *door, struct run *run) {
+  self_of(door)->run = run;
+  flush(door);
 }
 
-static void on_done(void *owner, const struct run_report *report) {
-  struct step_owner *self = owner;
-  on_event(self, &report->completed);
-  on_flush(self); /* as the answer does */
+static void want(struct door *door, unsigned requests) {
+  self_of(door)->wanted += requests;
+}
+
+static void result(struct door *door, const struct run *run, const struct step_event *completed,
+                   const struct step_result *result) {
+  struct step_owner *self = self_of(door);
+  keep_event(door, run, completed);
   self->done++;
-  self->result = report->result;
-  if (report->result.output_content != NULL)
-    self->output_content =
-        memory_copy(report->result.output_content, report->result.output_content_length);
-  if (report->result.error_message != NULL)
-    self->error_message =
-        strndup(report->result.error_message, report->result.error_message_length);
-  snprintf(self->holder, sizeof self->holder, "%s", report->holder);
-  self->survivors = report->survivors;
-  run_free(self->run);
+  self->result = *result;
+  if (result->output_content != NULL)
+    self->output_content = memory_copy(result->output_content, result->output_content_length);
+  if (result->error_message != NULL)
+    self->error_message = strndup(result->error_message, result->error_message_length);
   self->run = NULL;
 }
 
+static void idle(struct door *door) {
+  self_of(door)->idle++;
+}
+
+static void close_door(struct door *door, enum door_close how) {
+  struct step_owner *self = self_of(door);
+  self->close = how;
+  self->closes++;
+}
+
+static void dump(const struct door *door) {
+  (void)door;
+}
+
+static const struct door_type door_type = {.name = "test",
+                                           .want = want,
+                                           .begin = begin,
+                                           .room = room,
+                                           .event = keep_event,
+                                           .flush = flush,
+                                           .result = result,
+                                           .idle = idle,
+                                           .close = close_door,
+                                           .dump = dump};
+
 static void on_reaped(void *owner, pid_t pid, int status) {
   struct step_owner *self = owner;
-  if (self->run != NULL)
-    (void)run_reaped(self->run, pid, status);
+  engine_reaped(self->engine, pid, status);
+}
+
+static void make_engine(struct step_owner *self) {
+  struct engine_options options = {.base = self->loop.base,
+                                   .log = &self->log,
+                                   .spawn = self->spawn,
+                                   .signal_fd = -1,
+                                   .idle_limit_ms = self->idle_limit_ms,
+                                   .job_id = "pipe-42",
+                                   .environment = self->environment};
+  self->engine = engine_new(&options);
+  engine_set_door(self->engine, &self->door);
 }
 
 int step_owner_set_up(void **state) {
@@ -74,30 +116,25 @@ int step_owner_set_up(void **state) {
   loop_init(&self->loop);
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
-  self->context.process.base = self->loop.base;
-  self->context.process.orphaned_pipes = orphaned_pipes_new(self->loop.base);
-  self->context.process.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  getrlimit(RLIMIT_NOFILE, &self->context.process.spawn.open_files);
+  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &self->spawn.open_files);
   directory_init(&self->directory);
   snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
   self->environment[0] = self->variable;
   static char path[] = "PATH=/usr/bin:/bin";
   self->environment[1] = path;
-  self->context.environment = self->environment;
-  self->context.job_id = "pipe-42";
-  snprintf(self->tag, sizeof self->tag, "%d-99", (int)getpid());
-  self->context.agent_tag = self->tag;
+  self->door.type = &door_type;
+  make_engine(self);
   *state = self;
   return 0;
 }
 
 int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
-  if (self->run != NULL)
-    run_free(self->run);
-  self->run = NULL;
-  orphaned_pipes_free(self->context.process.orphaned_pipes);
-  close(self->context.process.spawn.stdin_fd);
+  engine_free(self->engine);
+  close(self->spawn.stdin_fd);
+  close(self->log.fd);
   loop_release(&self->loop);
   directory_release(&self->directory);
   free(self->output_content);
@@ -106,17 +143,41 @@ int step_owner_tear_down(void **state) {
   return 0;
 }
 
+void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
+  engine_free(self->engine);
+  self->idle_limit_ms = milliseconds;
+  make_engine(self);
+}
+
+void step_owner_free_run(struct step_owner *self) {
+  engine_free(self->engine);
+  self->run = NULL;
+  make_engine(self);
+}
+
+int step_owner_logged(const struct step_owner *self, const char *text) {
+  char log[65536] = "";
+  int found = 0;
+  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
+  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+    found++;
+  return found;
+}
+
+bool step_owner_is_stalled(void *owner) {
+  const struct step_owner *self = owner;
+  return self->run != NULL && run_state(self->run) != RUN_NEW && !run_is_busy(self->run);
+}
+
 void step_owner_make(struct step_owner *self, const char *json) {
   step_owner_make_of(self, kinds, json);
 }
 
 void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
                         const char *json) {
-  static const struct run_handler handler = {
-      .event = on_event, .flush = on_flush, .full = on_full, .waits = on_waits, .done = on_done};
-  struct step step;
+  struct request request = {.ticket = self};
   struct error error;
-  if (step_parse(&step, known, json, strlen(json), &error) != 0)
+  if (step_parse(&request.step, known, json, strlen(json), &error) != 0)
     fail_msg("%s", error.text);
   free(self->output_content);
   free(self->error_message);
@@ -125,15 +186,16 @@ void step_owner_make_of(struct step_owner *self, const struct step_kind *const *
   self->length = 0;
   self->event_count = self->flushes = self->flushed_events = self->done = 0;
   self->out_of_sequence = 0;
-  self->run = run_new(&self->context, &step, ++self->number, &handler, self);
+  engine_submit(&self->door, &request);
   assert_non_null(self->run);
-  assert_null(step.target); /* the step was taken over */
+  assert_ptr_equal(run_ticket(self->run), self);
+  assert_null(request.step.target); /* the step was taken over */
   assert_int_equal(self->done, 0);
 }
 
 void step_owner_start(struct step_owner *self, const char *json) {
   step_owner_make(self, json);
-  run_start(self->run);
+  engine_start(self->run);
   assert_int_equal(self->done, 0);
 }
 

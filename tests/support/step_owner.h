@@ -4,23 +4,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/engine/engine.h"
 #include "agent/engine/run.h"
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
 
 /*
- * Who owns a step in flight in a test: keeps its events, and what its report said. The command
- * finds a directory of its own in $D, which is also its working directory where the step names it.
+ * An engine with a door that keeps what it is given: a step's events, and what its result said. The
+ * command finds a directory of its own in $D, which is also its working directory where the step
+ * names it.
  */
 struct step_owner {
+  struct door door; /* first */
   struct loop loop;
-  struct run_context context;
+  struct log log;
+  struct engine *engine;
   struct run *run; /* NULL when there is none */
   struct directory directory;
-  char tag[32];      /* of the agent; nobody else on this machine has it */
   char variable[40]; /* D=directory */
   char *environment[16];
-  uint64_t number;
+  struct spawn_defaults spawn;
+  int64_t idle_limit_ms; /* 0: no limit */
+  unsigned wanted;
+  int idle;              /* calls */
+  int closes;
+  enum door_close close; /* of the last call */
   bool full;
   size_t room;          /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
@@ -33,12 +41,9 @@ struct step_owner {
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   int timestamps_back; /* events that were older than the one before */
   int done;
-  int waits; /* calls */
   struct step_result result;
   char *output_content; /* NULL when there was none */
   char *error_message;  /* NULL when there was none */
-  char holder[64];
-  size_t survivors;
 };
 
 /* For cmocka: the state is a step_owner without a step. */
@@ -51,6 +56,18 @@ void step_owner_make(struct step_owner *self, const char *json);
 /* The same of these kinds, ended by NULL. */
 void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
                         const char *json);
+
+/* A new engine, which has this idle limit. */
+void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
+
+/* How often the log has this text. */
+int step_owner_logged(const struct step_owner *self, const char *text);
+
+/* The command is over, and the door has no room for what is left; for loop_until. */
+bool step_owner_is_stalled(void *owner);
+
+/* Frees the engine with the run, and makes a new one. */
+void step_owner_free_run(struct step_owner *self);
 
 /* Makes and starts it. */
 void step_owner_start(struct step_owner *self, const char *json);

@@ -42,8 +42,7 @@ TEST(events_come_in_order, step_owner_set_up, step_owner_tear_down) {
   assert_false(owner->result.timed_out);
   assert_true(owner->result.duration_ms >= 0);
   assert_int_equal(owner->timestamps_back, 0);
-  assert_string_equal(owner->holder, "");
-  assert_int_equal(owner->survivors, 0);
+  assert_int_equal(step_owner_logged(owner, "holds its output"), 0);
 }
 
 TEST(the_step_id_goes_into_json, step_owner_set_up, step_owner_tear_down) {
@@ -94,7 +93,7 @@ TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_
   struct step_owner *owner = *state;
   owner->full = true;
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->waits));
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   run_stop(owner->run, 0, "too late");
   owner->full = false;
   run_resume(owner->run);
@@ -166,7 +165,7 @@ TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_
   run_stop(owner->run, 0, "stopped");
   loop_settle(&owner->loop);
   assert_int_equal(owner->done, 0);
-  assert_true(owner->waits > 0);
+  assert_true(step_owner_is_stalled(owner));
   owner->full = false;
   run_resume(owner->run);
   step_owner_wait(owner);
@@ -178,8 +177,7 @@ TEST(what_was_not_started_can_be_freed, step_owner_set_up, step_owner_tear_down)
   step_owner_make_script(owner, "touch $D/ran");
   run_resume(owner->run); /* nothing waits: nothing happens */
   assert_false(run_reaped(owner->run, 1, 0));
-  run_free(owner->run);
-  owner->run = NULL;
+  step_owner_free_run(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->done, 0);
   assert_false(is_there(owner, "ran"));
@@ -192,7 +190,7 @@ TEST(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up, step_owner_t
   /* The shell is gone or about to go; only the sleep holds the step. */
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
   ended_with(owner, 0, NULL, "hi\n");
-  assert_int_equal(strncmp(owner->holder, "pid ", 4), 0);
+  assert_int_equal(step_owner_logged(owner, "holds its output"), 1);
   assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
 }
 
@@ -227,7 +225,7 @@ TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_dow
   owner->room = 5;
   step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
   step_owner_await(owner, "over");
-  while (owner->waits == 0)
+  while (!step_owner_is_stalled(owner))
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   assert_string_equal(owner->events, "started sh\nstdout 12345\n");
   owner->room = 6; /* and the line's end */
@@ -364,8 +362,7 @@ TEST(what_is_freed_while_it_runs_is_killed, step_owner_set_up, step_owner_tear_d
   step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
   assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);
-  run_free(owner->run);
-  owner->run = NULL;
+  step_owner_free_run(owner);
   assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
 }

@@ -1,7 +1,7 @@
 /*
- * A beat is two commands, SET heartbeat and GET committed. The second tells of a job that another
- * agent has taken over, and of a Redis that has gone back to a time before, so that the outbox need
- * not ask for it while it has nothing to say.
+ * Each time two commands are sent, SET heartbeat and GET committed (a probe). The second shows that
+ * another agent has taken the job over, or that Redis lost data, so that the outbox need not probe
+ * while it has nothing to send.
  */
 #include "agent/doors/redis/heartbeat.h"
 
@@ -13,7 +13,6 @@
 
 #include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/visibility.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -24,13 +23,13 @@
 
 #define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
 
-/* For the answers to a beat as a claim is. */
+/* For the two answers: "+OK" and the value of `committed`. */
 #define KNOWN_SIZE 128
 
-/* After the claim: what the start still has to do goes first. */
+/* Waits so long after the job was taken over: what the start still has to do comes first. */
 #define CONNECT_MS 100
 
-enum state { STOPPED, CLAIMED, BEATING, ENDING };
+enum state { STOPPED, STARTED, BEATING, ENDING };
 
 struct heartbeat {
   const struct heartbeat_handler *handler;
@@ -39,54 +38,77 @@ struct heartbeat {
   const struct keys *keys;
   struct client *client;
   struct event *tick;
-  char *look;      /* GET committed */
-  char *beat;      /* SET heartbeat and the look; NULL: to be encoded */
-  char *value;     /* in there */
-  char *full_beat; /* EXPIRE heartbeat and the look, when Redis has no room */
-  bool in_flight;  /* what `beat` says */
+  char *probe;         /* GET committed */
+  char *beat;          /* SET heartbeat and the probe; NULL: to be encoded */
+  char *value;         /* inside of `beat` */
+  char *full_beat;     /* EXPIRE heartbeat and the probe, for a Redis without room */
+  bool step_in_flight; /* what `beat` says */
   enum state state;
-  char known[KNOWN_SIZE]; /* the answers to a beat while nothing happens; empty: none was taken */
-  const char *committed;  /* in there */
-  unsigned unanswered;    /* commands; of a beat, both or the second */
+  char known[KNOWN_SIZE]; /* the answers while nothing happens; empty: not known */
+  const char *committed;  /* inside of `known` */
+  unsigned unanswered;    /* commands */
   bool full;              /* Redis had no room for what was sent last */
   bool no_room;           /* it had none for the last SET */
-  struct visibility visibility;
+  int64_t visible_ms;     /* monotonic: when the key was there last */
+  bool reported;          /* the log says that it is not there */
 };
 
-static void make_value(const struct heartbeat *self, char out[HEARTBEAT_JSON_SIZE]) {
-  (void)heartbeat_json(clock_unix_ms(), (int)getpid(), self->handler->step_in_flight(self->owner),
-                       out);
+/* Redis has answered that the key is there. */
+static void confirm_visible(struct heartbeat *self) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (self->reported)
+    log_line(self->log, LOG_INFO, NULL, "redis heartbeat: visible again after %.1f s",
+             (double)(now_ms - self->visible_ms) / 1000);
+  self->reported = false;
+  self->visible_ms = now_ms;
 }
 
-static char *encode(const struct heartbeat *self, bool with_look) {
+static void check_visible(struct heartbeat *self) {
+  if (self->reported || clock_monotonic_ms() - self->visible_ms < HEARTBEAT_SECONDS * 1000)
+    return;
+  self->reported = true;
+  log_line(self->log, LOG_WARN, NULL, "redis heartbeat: not visible for %d s%s", HEARTBEAT_SECONDS,
+           self->no_room ? ": redis has no room for the key" : "");
+}
+
+static void make_value(const struct heartbeat *self, char out[HEARTBEAT_JSON_SIZE]) {
+  (void)heartbeat_json(clock_unix_ms(), (int)getpid(), self->step_in_flight, out);
+}
+
+static char *encode(const struct heartbeat *self, bool with_probe) {
   char value[HEARTBEAT_JSON_SIZE];
   make_value(self, value);
   const char *const commands[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
       {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
-  return command_list_new(commands, with_look ? BEAT_COMMANDS : 1);
+  return command_list_new(commands, with_probe ? BEAT_COMMANDS : 1);
 }
 
 char *heartbeat_command(const struct heartbeat *self) {
   return encode(self, false);
 }
 
-/* From beat to beat little but the time changes, which is written into the old one: thousands of
+/* Little but the time changes from one to the next; it is written into the old one: thousands of
    idle agents do nothing else. */
 static const char *next_beat(struct heartbeat *self) {
-  bool in_flight = self->handler->step_in_flight(self->owner);
-  if (self->beat != NULL && in_flight == self->in_flight &&
-      heartbeat_json_set_time(self->value, clock_unix_ms()))
+  if (self->beat != NULL && heartbeat_json_set_time(self->value, clock_unix_ms()))
     return self->beat;
   free(self->beat);
-  self->in_flight = in_flight;
   self->beat = encode(self, true);
-  /* Behind the key: a job id may hold anything. */
+  /* After the key: a job id may hold anything. */
   char *key = strstr(self->beat, self->keys->heartbeat);
   self->value = strchr(key + strlen(self->keys->heartbeat), '{');
   return self->beat;
 }
 
-/* A Redis without room refuses a SET, but lets what is there live on. */
+void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
+  if (step_in_flight == self->step_in_flight)
+    return;
+  self->step_in_flight = step_in_flight;
+  free(self->beat);
+  self->beat = NULL;
+}
+
+/* A Redis without room refuses a SET, but an EXPIRE keeps the key that is there. */
 static void beat(struct heartbeat *self) {
   const char *text = self->full ? self->full_beat : next_beat(self);
   struct iovec piece = {.iov_base = (char *)(uintptr_t)text, .iov_len = strlen(text)};
@@ -105,7 +127,7 @@ static void learn(struct heartbeat *self, const redisReply *committed) {
     (void)snprintf(self->known + before, rest, "%s\r\n", committed->str);
 }
 
-/* Mostly it is the same as the last time, and need not be taken apart. */
+/* The answer is mostly the same as the last one, and then is not parsed. */
 static void collect(struct heartbeat *self) {
   size_t length = self->unanswered == BEAT_COMMANDS ? strlen(self->known) : 0;
   if (!client_collect(self->client, self->known, length))
@@ -113,7 +135,7 @@ static void collect(struct heartbeat *self) {
   self->unanswered = 0;
   client_works(self->client);
   self->no_room = false;
-  visibility_confirm(&self->visibility);
+  confirm_visible(self);
   size_t end = strlen("\r\n");
   if (!self->handler->committed(self->owner, self->committed, strlen(self->committed) - end))
     heartbeat_stop(self);
@@ -124,12 +146,13 @@ static void end(struct heartbeat *self) {
   self->handler->ended(self->owner);
 }
 
-/* Redis may be there, and only the way to it closed: no name server, no room for a client more. */
-static void take_detour(struct heartbeat *self) {
+/* Redis may be there and only this connection impossible: no name server, no room for one client
+   more. */
+static void take_fallback(struct heartbeat *self) {
   char value[HEARTBEAT_JSON_SIZE];
   make_value(self, value);
-  if (self->handler->detour(self->owner, value, SECONDS_TEXT))
-    visibility_confirm(&self->visibility);
+  if (self->handler->fallback(self->owner, value, SECONDS_TEXT))
+    confirm_visible(self);
 }
 
 static void beat_again(struct heartbeat *self) {
@@ -150,7 +173,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
     return;
   }
   loop_timer_start(self->tick, HEARTBEAT_MS);
-  if (self->state == CLAIMED) {
+  if (self->state == STARTED) {
     self->state = BEATING;
     (void)client_start(self->client);
     return;
@@ -161,8 +184,8 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
   if (client_is_ready(self->client))
     beat_again(self);
   else
-    take_detour(self);
-  visibility_check(&self->visibility, self->no_room);
+    take_fallback(self);
+  check_visible(self);
 }
 
 static void take_committed(struct heartbeat *self, const redisReply *reply) {
@@ -171,7 +194,7 @@ static void take_committed(struct heartbeat *self, const redisReply *reply) {
     heartbeat_stop(self);
 }
 
-/* Who was away asks before it says that it is there: the job may be another's by now. */
+/* After an outage `committed` is read before the key is set: another agent may own the job now. */
 static void on_ready(void *owner, const redisReply *committed) {
   struct heartbeat *self = owner;
   take_committed(self, committed);
@@ -196,18 +219,18 @@ static void take_beat(struct heartbeat *self, const redisReply *reply) {
   client_works(self->client);
   self->no_room &= !set;
   if (set || reply->integer == 1)
-    visibility_confirm(&self->visibility);
+    confirm_visible(self);
 }
 
-static void take(struct heartbeat *self, const redisReply *reply, bool of_look) {
+static void take(struct heartbeat *self, const redisReply *reply, bool of_probe) {
   bool refused = reply->type == REDIS_REPLY_ERROR;
-  if (!of_look)
+  if (!of_probe)
     self->full = refused && strncmp(reply->str, "OOM ", 4) == 0;
-  if (self->full && !of_look)
+  if (self->full && !of_probe)
     self->no_room = true;
   else if (refused)
     take_refusal(self, reply->str);
-  else if (of_look)
+  else if (of_probe)
     take_committed(self, reply);
   else
     take_beat(self, reply);
@@ -255,12 +278,12 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
   const char *const full_beat[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
       {"EXPIRE", keys->heartbeat, SECONDS_TEXT}, {"GET", keys->committed}};
   self->full_beat = command_list_new(full_beat, BEAT_COMMANDS);
-  self->look = command_new((const char *[]){"GET", keys->committed}, 2);
+  self->probe = command_new((const char *[]){"GET", keys->committed}, 2);
   struct client_options options = {
       .url = url,
       .role = "heartbeat",
       .name = name,
-      .probe = {.text = self->look, .length = strlen(self->look), .count = 1},
+      .probe = {.text = self->probe, .length = strlen(self->probe), .count = 1},
       .discard_values = true,
       .poll_replies = true,
       .patient = true,
@@ -273,19 +296,19 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
 void heartbeat_free(struct heartbeat *self) {
   client_free(self->client);
   event_free(self->tick);
-  free(self->look);
+  free(self->probe);
   free(self->beat);
   free(self->full_beat);
   free(self);
 }
 
 void heartbeat_start(struct heartbeat *self) {
-  self->state = CLAIMED;
-  visibility_init(&self->visibility, self->log);
+  self->state = STARTED;
+  self->visible_ms = clock_monotonic_ms();
   loop_timer_start(self->tick, CONNECT_MS);
 }
 
-/* What is on its way must not arrive behind the owner's DEL, which takes another connection. */
+/* What is on its way must not arrive after the owner's DEL, which takes another connection. */
 bool heartbeat_end(struct heartbeat *self) {
   if (self->state == ENDING)
     return false;

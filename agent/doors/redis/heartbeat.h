@@ -11,27 +11,27 @@
 #include "base/log.h"
 
 /*
- * Says that the agent is there: the key `heartbeat`, which lives for HEARTBEAT_SECONDS, is set
- * every HEARTBEAT_MS, over a connection of its own, so that nothing that the agent has to say
- * stands in front of it.
+ * Shows that the agent is alive: sets the key `heartbeat`, which lives for HEARTBEAT_SECONDS, every
+ * HEARTBEAT_MS, over a connection of its own, so that nothing that the agent sends delays it.
  *
- *   heartbeat_command   the first beat goes with the claim (outbox.h): there is no time in which a
- *                       job has an owner and no heartbeat
- *   heartbeat_start     the job is claimed
- *     committed()       what the key `committed` held at a beat, or before the first one on a new
+ *   heartbeat_command   the first SET goes with the transaction that takes the job over (outbox.h):
+ *                       at no time a job has an owner and no heartbeat
+ *   heartbeat_start     the job is this agent's
+ *     committed()       what the key `committed` held at a SET, or before the first one on a new
  *                       connection; false: the job is another agent's, and the heartbeat stops
- *     detour()          there is no connection: this beat is the owner's to bring, if it can; true:
- *                       the one that it brought before has arrived
- *     silent()          Redis has not answered the beat before this one
+ *     fallback()        there is no connection: the owner may write this value some other way; true:
+ *                       the value that it wrote before has arrived
+ *     silent()          Redis has not answered the SET before this one
  *     failed()          an error that does not pass: the heartbeat has stopped
- *   heartbeat_end       nobody is there any more
+ *   heartbeat_end       the agent exits
  *     ended()           what was sent has arrived, or the connection is lost: the owner may remove
  *                       the key, and nothing sets it again
- *   heartbeat_stop      whose the key is now is not known: it is left alone
+ *   heartbeat_stop      nobody knows whose the key is now: it is left alone
  *
- * A beat is one wake-up: its answer is read when the next one is due. So an idle agent costs next
- * to nothing, and committed() is told what was HEARTBEAT_MS ago. The log says when nobody can see
- * the key (visibility.h).
+ * A SET is one wake-up of the process: its answer is read when the next one is due. So an idle agent
+ * costs next to nothing, and committed() is given what was read HEARTBEAT_MS ago. The log has one
+ * line when the key was not there for HEARTBEAT_SECONDS as far as the agent knows, and one when it is
+ * there again.
  */
 #define HEARTBEAT_MS 2000
 #define HEARTBEAT_SECONDS 10
@@ -39,9 +39,8 @@
 struct heartbeat;
 
 struct heartbeat_handler {
-  bool (*step_in_flight)(void *owner);
   bool (*committed)(void *owner, const char *value, size_t length); /* NULL: there is none */
-  bool (*detour)(void *owner, const char *value, const char *seconds);
+  bool (*fallback)(void *owner, const char *value, const char *seconds);
   void (*silent)(void *owner);
   void (*ended)(void *owner);
   void (*failed)(void *owner, const struct error *error);
@@ -54,17 +53,20 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
                                 void *owner);
 void heartbeat_free(struct heartbeat *self);
 
-/* SET as it is to be sent now, to be freed. */
+/* The encoded SET as it would be sent now, to be freed. */
 char *heartbeat_command(const struct heartbeat *self);
 
 void heartbeat_start(struct heartbeat *self);
 
+/* What the key says from the next SET on; before, no step is in flight. */
+void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
+
 /* True: it has ended, also when it was never started; false: ended() follows, within
-   HEARTBEAT_END_MS. Again is the same. */
+   HEARTBEAT_END_MS. Idempotent. */
 #define HEARTBEAT_END_MS 1000
 bool heartbeat_end(struct heartbeat *self);
 
-/* Again is the same. */
+/* Idempotent. */
 void heartbeat_stop(struct heartbeat *self);
 
 #endif

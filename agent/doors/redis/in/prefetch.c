@@ -16,7 +16,7 @@
 #define LATE_MS (CONSUMER_BLOCK_SECONDS * 1000 + 5000)
 
 struct prefetch {
-  struct job job;
+  struct prefetch_options job;
   const struct prefetch_handler *handler;
   void *owner;
   struct consumer *consumer;
@@ -61,7 +61,7 @@ static bool any_is_returning(const struct prefetch *self) {
 void prefetch_more(struct prefetch *self) {
   self->returning = self->returning && any_is_returning(self);
   if (self->returning || self->stopped || self->recovery.running || !self->recovered ||
-      step_queue_is_full(&self->queue) || outbox_is_full(self->job.outbox, 0))
+      step_queue_is_full(&self->queue) || outbox_room(self->job.outbox) == 0)
     return;
   if (!self->needs_resync)
     consumer_take(self->consumer);
@@ -236,8 +236,8 @@ static void on_recovery_done(void *owner) {
   self->sure = false;
 }
 
-struct prefetch *prefetch_new(const struct job *job, const struct prefetch_handler *handler,
-                              void *owner) {
+struct prefetch *prefetch_new(const struct prefetch_options *job,
+                              const struct prefetch_handler *handler, void *owner) {
   static const struct consumer_handler consumer_handler = {.step = on_step,
                                                            .nothing = on_nothing,
                                                            .needs_resync = on_doubtful,
@@ -246,10 +246,8 @@ struct prefetch *prefetch_new(const struct job *job, const struct prefetch_handl
       .interrupted = on_interrupted, .step = on_recovered_step, .done = on_recovery_done};
   struct prefetch *self = memory_allocate(sizeof *self);
   *self = (struct prefetch){.job = *job, .handler = handler, .owner = owner};
-  char name[128];
-  (void)snprintf(name, sizeof name, "sandbox:%.100s:in", job->options->job_id);
-  self->consumer = consumer_new(job->base, job->log, &job->options->redis, job->keys, name,
-                                &consumer_handler, self);
+  self->consumer =
+      consumer_new(job->base, job->log, job->url, job->keys, job->name, &consumer_handler, self);
   recovery_init(&self->recovery, job->outbox, job->keys, &recovery_handler, self);
   return self;
 }
@@ -275,4 +273,8 @@ void prefetch_begin(struct prefetch *self) {
 void prefetch_stop(struct prefetch *self) {
   self->stopped = true;
   consumer_stop(self->consumer);
+}
+
+void prefetch_dump(const struct prefetch *self, const struct log *log) {
+  log_line(log, LOG_INFO, NULL, "state: %zu steps wait", self->queue.count);
 }

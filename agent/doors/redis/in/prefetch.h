@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include "agent/doors/redis/in/step_queue.h"
-#include "agent/job.h"
+#include "agent/doors/redis/out/outbox.h"
 #include "base/error.h"
+#include "base/log.h"
+#include <event2/event.h>
 
 /*
  * Where steps come from: takes them ahead, finds those that were taken and are not answered, and
@@ -37,8 +39,20 @@ struct prefetch_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-struct prefetch *prefetch_new(const struct job *job, const struct prefetch_handler *handler,
-                              void *owner);
+struct prefetch_options {
+  struct event_base *base;
+  const struct log *log;
+  const struct redis_url *url;
+  const struct keys *keys;
+  const char *name; /* for CLIENT LIST */
+  struct outbox *outbox;
+};
+
+struct prefetch *prefetch_new(const struct prefetch_options *options,
+                              const struct prefetch_handler *handler, void *owner);
+
+/* Logs its state. */
+void prefetch_dump(const struct prefetch *self, const struct log *log);
 void prefetch_free(struct prefetch *self);
 
 void prefetch_begin(struct prefetch *self);

@@ -88,7 +88,7 @@ static bool is_twin(void *context, const struct queued *queued) {
   return reconcile_settles(context, queued);
 }
 
-void reconcile_forgotten(struct reconcile *self, const char *running) {
+void reconcile_forgotten(struct reconcile *self, const char *running, const char *started) {
   self->running = running;
   log_line(self->log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
@@ -99,6 +99,6 @@ void reconcile_forgotten(struct reconcile *self, const char *running) {
   prefetch_drop(self->prefetch, is_twin, self);
   prefetch_each(self->prefetch, hold, self);
   put_all_back(self);
-  outbox_started(self->outbox, running);
+  outbox_started(self->outbox, started);
   outbox_flush(self->outbox);
 }

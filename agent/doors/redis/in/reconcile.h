@@ -29,7 +29,7 @@ struct reconcile {
 
 /* `running` is the id of the step that prefetch_next gave last and that was begun; NULL: there is
    none. */
-void reconcile_forgotten(struct reconcile *self, const char *running);
+void reconcile_forgotten(struct reconcile *self, const char *running, const char *started);
 void reconcile_missing(struct reconcile *self, const char *running);
 
 /* True when the step came once more; then there is nothing left to be done for it. */

@@ -12,16 +12,13 @@
 #define REFRESH_MAX_SECONDS 3600
 
 struct outbox {
-  const struct outbox_handler *handler;
-  void *owner;
   struct send_queue send_queue;
   struct records records;
   struct delivery *delivery;
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  size_t room_bytes; /* there is room again when no more is held */
-  bool waited_for;
+  size_t room_bytes;   /* there is room again when no more is held */
   uint64_t beat_start; /* of the last beat, in all that was ever held */
   size_t beat_length;  /* 0: there was none */
 };
@@ -32,6 +29,14 @@ static bool holds_beat(const struct outbox *self) {
 
 void outbox_event(struct outbox *self, const struct step_event *event) {
   records_event(&self->records, event);
+}
+
+size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
+  return records_defer_event(&self->records, event);
+}
+
+void outbox_put_deferred(struct outbox *self) {
+  records_put_deferred(&self->records);
 }
 
 void outbox_started(struct outbox *self, const char *step_id) {
@@ -65,18 +70,26 @@ bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
   return true;
 }
 
-void outbox_farewell(struct outbox *self) {
-  records_farewell(&self->records);
+void outbox_remove_heartbeat(struct outbox *self) {
+  records_remove_heartbeat(&self->records);
 }
 
 void outbox_flush(struct outbox *self) {
   delivery_go(self->delivery);
 }
 
-bool outbox_is_full(struct outbox *self, size_t more) {
-  bool full = self->send_queue.bytes > 0 && self->send_queue.bytes + more >= self->hold_bytes;
-  self->waited_for |= full;
-  return full;
+size_t outbox_room(const struct outbox *self) {
+  if (self->send_queue.bytes == 0)
+    return SIZE_MAX;
+  return self->send_queue.bytes < self->hold_bytes ? self->hold_bytes - self->send_queue.bytes : 0;
+}
+
+bool outbox_has_room_again(const struct outbox *self) {
+  return self->send_queue.bytes <= self->room_bytes;
+}
+
+size_t outbox_bytes(const struct outbox *self) {
+  return self->send_queue.bytes;
 }
 
 bool outbox_is_empty(const struct outbox *self) {
@@ -139,60 +152,16 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
   start_refresh(self);
 }
 
-static void on_connected(void *owner) {
-  struct outbox *self = owner;
-  self->handler->connected(self->owner);
-}
-
-static char *on_claiming(void *owner) {
-  struct outbox *self = owner;
-  return self->handler->claiming != NULL ? self->handler->claiming(self->owner) : NULL;
-}
-
-static void on_claimed(void *owner) {
-  struct outbox *self = owner;
+void outbox_refresh(struct outbox *self) {
   records_refresh(&self->records);
   start_refresh(self);
-  self->handler->ready(self->owner);
-}
-
-static void on_delivered(void *owner) {
-  struct outbox *self = owner;
-  if (outbox_is_empty(self))
-    self->handler->empty(self->owner);
-  if (self->waited_for && self->send_queue.bytes <= self->room_bytes) {
-    self->waited_for = false;
-    self->handler->room(self->owner);
-  }
-}
-
-static void on_forgotten(void *owner) {
-  struct outbox *self = owner;
-  self->handler->forgotten(self->owner);
-}
-
-static void on_unreachable(void *owner) {
-  struct outbox *self = owner;
-  self->handler->gone(self->owner);
-}
-
-static void on_failed(void *owner, const struct error *error) {
-  struct outbox *self = owner;
-  self->handler->failed(self->owner, error);
 }
 
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
-                          const struct outbox_handler *handler, void *owner) {
-  static const struct delivery_handler delivery_handler = {.connected = on_connected,
-                                                           .claiming = on_claiming,
-                                                           .claimed = on_claimed,
-                                                           .delivered = on_delivered,
-                                                           .forgotten = on_forgotten,
-                                                           .unreachable = on_unreachable,
-                                                           .failed = on_failed};
+                          const struct delivery_handler *handler, void *owner) {
   struct outbox *self = memory_allocate(sizeof *self);
-  *self = (struct outbox){.handler = handler, .owner = owner, .hold_bytes = options->hold_bytes};
+  *self = (struct outbox){.hold_bytes = options->hold_bytes};
   /* Room is given in small pieces, so that it is made use of between two windows. */
   size_t piece = 2 * SEND_QUEUE_CHUNK_SIZE;
   self->room_bytes =
@@ -211,8 +180,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                                               .keys = options->keys,
                                               .name = options->name,
                                               .key_ttl_seconds = options->key_ttl_seconds};
-  self->delivery =
-      delivery_new(base, log, &delivery_options, &self->send_queue, &delivery_handler, self);
+  self->delivery = delivery_new(base, log, &delivery_options, &self->send_queue, handler, owner);
   return self;
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/out/delivery.h"
 #include "agent/doors/redis/out/records.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -16,19 +17,13 @@
 /*
  * The one way out: events, results and what goes with them, in order, over one connection. Each is
  * encoded once, into the bytes that are sent, and held until it is delivered, which happens exactly
- * once (delivery.h).
+ * once (delivery.h, which also has the callbacks).
  *
  *   outbox_start
- *     reached()           connected, and an answer is due: time for something else
- *     claiming()          what is to be done with the claim, or not at all; may be NULL
- *     ready()             once: connected, and the job is this agent's
+ *     claimed()                        the job is this agent's: outbox_refresh
  *   outbox_event …, outbox_flush       a batch leaves together
  *   outbox_result, outbox_flush
- *     room()              after outbox_is_full: it no longer is
- *     empty()             everything is delivered, but perhaps for a beat
- *     forgotten()         Redis came back without what it had acknowledged
- *     gone()              Redis was lost, and one more attempt to come back to it has failed
- *     failed()            an error that does not pass: nothing more will be sent
+ *     delivered()                      outbox_is_empty and outbox_room say how far it got
  */
 struct outbox;
 
@@ -41,49 +36,53 @@ struct outbox_options {
   size_t hold_bytes;                  /* full from here on; a record is still taken whole */
 };
 
-struct outbox_handler {
-  void (*connected)(void *owner);
-  char *(*claiming)(void *owner); /* one encoded command, which is taken over and freed */
-  void (*ready)(void *owner);
-  void (*room)(void *owner);
-  void (*empty)(void *owner);
-  void (*forgotten)(void *owner);
-  void (*gone)(void *owner);
-  void (*failed)(void *owner, const struct error *error);
-};
-
 /* Url, keys, log and handler must outlive the outbox. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
-                          const struct outbox_handler *handler, void *owner);
+                          const struct delivery_handler *handler, void *owner);
 void outbox_free(struct outbox *self);
 
 void outbox_start(struct outbox *self);
 
-/* What these write is in records.h. They take always; a caller that can wait asks outbox_is_full
-   before. */
+/* The keys of the job get their time to live anew, now and from then on regularly. */
+void outbox_refresh(struct outbox *self);
+
+/* What these write is in records.h. They always take what they are given; a caller that can wait
+   asks outbox_room before. */
 void outbox_event(struct outbox *self, const struct step_event *event);
+
+/* The event is kept back until the next outbox_result, with which it leaves in one record, or until
+   outbox_put_deferred. Returns the bytes that are kept back. */
+size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
+void outbox_put_deferred(struct outbox *self);
+
 void outbox_started(struct outbox *self, const char *step_id);
 void outbox_result(struct outbox *self, const struct step_event *completed,
                    const struct step_result *result, const struct taken *taken, bool started);
 void outbox_removal(struct outbox *self, const struct taken *taken);
 void outbox_removal_of_copy(struct outbox *self, const struct taken *taken);
 void outbox_return(struct outbox *self, const struct taken *taken);
-void outbox_farewell(struct outbox *self);
+void outbox_remove_heartbeat(struct outbox *self);
 
-/* The agent is there. At most one such record is held: false, and nothing is done, as long as the
-   one before is not delivered. */
+/* Sets the heartbeat's key. At most one such record is held: false, and nothing is done, as long as
+   the one before is not delivered. */
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds);
 
-/* Everything so far is to leave: at once, or with what follows the window that is on its way. */
+/* Everything so far is to leave: at once, or after the batch that is on its way. */
 void outbox_flush(struct outbox *self);
 
-/* There is no room for so many bytes more; an empty one has room for everything. Whoever is told so
-   waits for room(), and asks again. */
-bool outbox_is_full(struct outbox *self, size_t more);
+/* How many bytes it takes before it is full: 0 when it is full, SIZE_MAX when it is empty, so that
+   one record of any size is taken. */
+size_t outbox_room(const struct outbox *self);
 
-/* Also when it holds a beat and nothing else, which nobody waits for. */
+/* It takes enough again to be worth waking up who waited for room. */
+bool outbox_has_room_again(const struct outbox *self);
+
+/* Everything is delivered. A queued heartbeat does not count: nobody waits for it. */
 bool outbox_is_empty(const struct outbox *self);
+
+/* Bytes that are not delivered. */
+size_t outbox_bytes(const struct outbox *self);
 
 /* See delivery_is_claimed. */
 bool outbox_is_ready(const struct outbox *self);

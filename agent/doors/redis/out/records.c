@@ -85,6 +85,7 @@ void records_init(struct records *self, struct send_queue *send_queue, const str
 void records_release(struct records *self) {
   command_head_release(&self->event);
   command_head_release(&self->result);
+  buffer_release(&self->deferred);
   *self = (struct records){0};
 }
 
@@ -105,6 +106,33 @@ void records_event(struct records *self, const struct step_event *event) {
   struct piece piece = {0};
   add_expire(self, &piece, self->keys->events);
   put(self, &piece);
+}
+
+size_t records_defer_event(struct records *self, const struct step_event *event) {
+  size_t length = step_event_length(event);
+  size_t all = command_head_length(&self->event, length);
+  (void)write_event(self, event, length, buffer_space(&self->deferred, all));
+  self->deferred.length += all;
+  self->deferred_commands++;
+  return self->deferred.length;
+}
+
+/* Returns the end. */
+static char *write_deferred(struct records *self, char *out) {
+  if (self->deferred.length > 0)
+    memcpy(out, self->deferred.bytes, self->deferred.length);
+  out += self->deferred.length;
+  buffer_release(&self->deferred);
+  self->deferred_commands = 0;
+  return out;
+}
+
+void records_put_deferred(struct records *self) {
+  size_t commands = self->deferred_commands;
+  if (commands == 0)
+    return;
+  (void)write_deferred(self, send_queue_reserve(self->send_queue, self->deferred.length));
+  send_queue_commit(self->send_queue, commands);
 }
 
 void records_started(struct records *self, const char *step_id) {
@@ -137,12 +165,14 @@ void records_result(struct records *self, const struct step_event *completed,
   size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
   if (completed != NULL)
     length += command_head_length(&self->event, event_length);
-  char *out = send_queue_reserve(self->send_queue, length);
+  size_t commands = self->deferred_commands + (completed != NULL ? 2 : 1) + rest.commands;
+  length += self->deferred.length;
+  char *out = write_deferred(self, send_queue_reserve(self->send_queue, length));
   if (completed != NULL)
     out = write_event(self, completed, event_length, out);
   out = step_result_write(result, command_head_write(&self->result, out, result_length));
   (void)piece_write(&rest, command_close(out));
-  send_queue_commit(self->send_queue, (completed != NULL ? 2 : 1) + rest.commands);
+  send_queue_commit(self->send_queue, commands);
 }
 
 void records_removal(struct records *self, const struct taken *taken) {
@@ -193,7 +223,7 @@ void records_beat(struct records *self, const char *value, const char *seconds) 
   put(self, &piece);
 }
 
-void records_farewell(struct records *self) {
+void records_remove_heartbeat(struct records *self) {
   struct piece piece = {0};
   add(&piece, (struct command_word[]){command_word("DEL"), command_word(self->keys->heartbeat)}, 2);
   put(self, &piece);

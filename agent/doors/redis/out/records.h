@@ -7,6 +7,7 @@
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/send_queue.h"
+#include "base/buffer.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"
 
@@ -20,6 +21,8 @@ struct records {
   struct command_head event;  /* the XADD */
   struct command_head result; /* the LPUSH */
   char ttl[24];               /* seconds; empty: keys do not expire */
+  struct buffer deferred;     /* events that are kept back, encoded */
+  size_t deferred_commands;
 };
 
 /* One step as it lies in the list of the steps that are taken. */
@@ -35,6 +38,11 @@ void records_init(struct records *self, struct send_queue *send_queue, const str
 void records_release(struct records *self);
 
 void records_event(struct records *self, const struct step_event *event);
+
+/* Keeps the event back until the next records_result, which writes it into the same piece, or until
+   records_put_deferred, which makes a piece of all that is kept back. Returns the bytes so kept. */
+size_t records_defer_event(struct records *self, const struct step_event *event);
+void records_put_deferred(struct records *self);
 
 /* From now on this step has been started, until its result; NULL: none is. */
 void records_started(struct records *self, const char *step_id);
@@ -63,8 +71,8 @@ void records_refresh(struct records *self);
 /* The agent is there: what the heartbeat says where it has no connection. */
 void records_beat(struct records *self, const char *value, const char *seconds);
 
-/* The agent is not there any more: its heartbeat ends. */
-void records_farewell(struct records *self);
+/* Removes the heartbeat's key: the agent is not there any more. */
+void records_remove_heartbeat(struct records *self);
 
 /* How many of such a step (there may be several that are alike) what is held removes. */
 size_t records_removals(const struct records *self, const struct taken *taken);

@@ -1,0 +1,37 @@
+#ifndef AGENT_DOORS_REDIS_DOOR_H
+#define AGENT_DOORS_REDIS_DOOR_H
+
+#include <event2/event.h>
+
+#include "agent/doors/redis/net/url.h"
+#include "agent/engine/door.h"
+#include "base/log.h"
+
+/*
+ * Steps from the Redis list `in`, events to the stream `events`, results to the list `results`
+ * (wire/PROTOCOL.md). All that exists because Redis may forget, hand out a step twice or be away is
+ * below this door: in/ takes steps and knows them again, out/ delivers exactly once, client/ and net/
+ * are connections, heartbeat and run_guard speak to the server.
+ *
+ * What it promises: a command executes only when Redis has acknowledged that it was started; every
+ * step is answered exactly once. A step that changes nothing (struct kind, `read_only`) executes at
+ * once, and its events leave in one transaction with its result: to execute it twice is to execute
+ * it once. One that takes longer than REDIS_DOOR_READ_MS is made known like every other.
+ */
+#define REDIS_DOOR_READ_MS 100
+
+struct redis_door_options {
+  const struct redis_url *url;
+  const char *job_id;
+  const char *run_id;                 /* NULL: nobody is asked at the idle limit */
+  unsigned long long events_maxlen;   /* 0: the stream is not trimmed */
+  unsigned long long key_ttl_seconds; /* 0: keys do not expire */
+  size_t hold_bytes;                  /* unacknowledged output that is held */
+};
+
+/* It begins to connect with the engine's first want(). Everything must outlive the door. */
+struct door *redis_door_new(struct event_base *base, const struct log *log,
+                            const struct redis_door_options *options);
+void redis_door_free(struct door *door);
+
+#endif

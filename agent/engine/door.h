@@ -1,0 +1,95 @@
+#ifndef AGENT_ENGINE_DOOR_H
+#define AGENT_ENGINE_DOOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/step.h"
+#include "wire/step_event.h"
+#include "wire/step_result.h"
+
+/*
+ * A door: a way for steps into the engine, and for their events and results out of it. This is all
+ * that an engine knows of one. A door embeds struct door as its first member, fills in `type` and
+ * `engine`, and is given to engine_set_door.
+ *
+ *   engine                               door
+ *     want(n)              ------->        n more requests may be submitted
+ *                          <-------      engine_submit(request)
+ *     begin(run)           ------->        makes the start as durable as this door promises
+ *                          <-------      engine_start(run), from inside begin() or later
+ *     event(…), flush()    ------->        output, while room() is not 0
+ *                          <-------      engine_room(): there is room again
+ *     result(…), flush()   ------->        once for each run; the run is over
+ *                          <-------      engine_cancel(step id), at any time
+ *                          <-------      engine_leave(exit code): no more steps
+ *     close(how)           ------->        no run is left: deliver what is held
+ *                          <-------      engine_door_closed()
+ *
+ * The engine calls a door from the event loop, never from inside one of the engine's functions that
+ * the door called, with three exceptions: engine_submit calls begin(), event() and flush();
+ * engine_room calls event() and flush(); and whatever ends a run may call result() and want().
+ */
+struct door {
+  const struct door_type *type;
+  struct engine *engine;
+};
+
+struct run;
+
+/* One step that a door wants to be run. engine_submit takes it over. */
+struct request {
+  struct step step; /* parsed, of a kind that is run (step_is_work) */
+  void *ticket;     /* the door's own name for it, given back with the result */
+};
+
+/* How urgent the end of a door is. */
+enum door_close {
+  DOOR_CLOSE_PATIENT, /* deliver everything, also to a server that is away at the moment */
+  DOOR_CLOSE_PROMPT,  /* deliver what can be delivered now; do not wait for a server that is away */
+  DOOR_CLOSE_NOW      /* deliver nothing more: log what is lost */
+};
+
+struct door_type {
+  const char *name; /* for the log */
+
+  /* So many more requests may be submitted, now or later. 0: none any more, the engine ends. */
+  void (*want)(struct door *self, unsigned requests);
+
+  /* The run was made; its `started` event follows with event() before this is called. */
+  void (*begin)(struct door *self, struct run *run);
+
+  /* Bytes of output that the door takes now. While it is less than what a run has, the run's pipes
+     are not read and the command waits; engine_room says when to ask again. */
+  size_t (*room)(const struct door *self);
+
+  void (*event)(struct door *self, const struct run *run, const struct step_event *event);
+
+  /* What was given so far is to leave now. */
+  void (*flush)(struct door *self);
+
+  /* The answer, with the run's last event. Everything is valid during the call only. */
+  void (*result)(struct door *self, const struct run *run, const struct step_event *completed,
+                 const struct step_result *result);
+
+  /* The number of runs that execute has changed. May be NULL. */
+  void (*activity)(struct door *self, unsigned running);
+
+  /* The idle limit is reached. Answers, now or later, with engine_wait_on or engine_leave; an
+     engine_submit in between withdraws the question. */
+  void (*idle)(struct door *self);
+
+  /* See enum door_close. May be called again, to be more urgent. Answers with engine_door_closed,
+     once; with DOOR_CLOSE_NOW before it returns. */
+  void (*close)(struct door *self, enum door_close how);
+
+  /* Logs its state in a few lines: what it is connected to, what it holds. */
+  void (*dump)(const struct door *self);
+};
+
+/* What a door may ask of a run. */
+const struct step *run_step(const struct run *run);
+void *run_ticket(const struct run *run);
+
+#endif

@@ -1,0 +1,285 @@
+#include "agent/engine/engine.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/engine/run.h"
+#include "agent/engine/run_log.h"
+#include "agent/engine/shutdown.h"
+#include "agent/engine/signals.h"
+#include "agent/exit_code.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+struct engine {
+  struct engine_options options;
+  struct door *door;
+  struct run *runs[ENGINE_RUNS_MAX]; /* the table of runs; NULL: free */
+  unsigned run_count;
+  uint64_t run_number; /* of the run made last */
+  struct run_context run_context;
+  char tag[64];
+  struct signals signals;
+  struct event *idle_limit; /* pending while nothing executes */
+  bool asked_idle;          /* the door was asked at the limit, and has not answered */
+  struct shutdown shutdown;
+};
+
+static const struct log *log_of(const struct engine *self) {
+  return self->options.log;
+}
+
+/* --- idle time ------------------------------------------------------------------------------ */
+
+/* Time that runs already runs on. */
+static void begin_idle(struct engine *self) {
+  bool leaving = self->shutdown.state != SHUTDOWN_RUNNING;
+  if (self->options.idle_limit_ms > 0 && !leaving && !self->asked_idle &&
+      !evtimer_pending(self->idle_limit, NULL))
+    loop_timer_start(self->idle_limit, self->options.idle_limit_ms);
+}
+
+static void end_idle(struct engine *self) {
+  (void)evtimer_del(self->idle_limit);
+  self->asked_idle = false;
+}
+
+static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct engine *self = context;
+  log_line(log_of(self), LOG_INFO, NULL, "no step for %lld s",
+           (long long)(self->options.idle_limit_ms / 1000));
+  self->asked_idle = true;
+  self->door->type->idle(self->door);
+}
+
+void engine_touch(struct door *door) {
+  struct engine *self = door->engine;
+  if (self->run_count > 0)
+    return; /* it may be the time that runs in which the door has no room */
+  end_idle(self);
+  begin_idle(self);
+}
+
+void engine_wait_on(struct door *door) {
+  struct engine *self = door->engine;
+  if (!self->asked_idle)
+    return; /* withdrawn */
+  self->asked_idle = false;
+  begin_idle(self);
+}
+
+/* --- runs ----------------------------------------------------------------------------------- */
+
+static void tell_activity(struct engine *self) {
+  if (self->door->type->activity != NULL)
+    self->door->type->activity(self->door, self->run_count);
+}
+
+static struct run **find_slot(struct engine *self, const struct run *run) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] == run)
+      return &self->runs[i];
+  abort(); /* more requests than want() has asked for */
+}
+
+void engine_submit(struct door *door, struct request *request) {
+  struct engine *self = door->engine;
+  end_idle(self);
+  struct run **slot = find_slot(self, NULL);
+  struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
+  *slot = run;
+  self->run_count++;
+  tell_activity(self);
+  begin_idle(self);
+  door->type->begin(door, run);
+  run_prepare(run); /* while the door makes the start durable */
+}
+
+void engine_start(struct run *run) {
+  struct engine *self = run_door(run)->engine;
+  end_idle(self);
+  run_start(run);
+}
+
+void engine_reject(struct run *run, const char *reason) {
+  run_stop(run, 0, reason);
+}
+
+void engine_room(struct door *door) {
+  struct engine *self = door->engine;
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL)
+      run_resume(self->runs[i]);
+}
+
+static bool is_leaving(const struct engine *self) {
+  return self->shutdown.state != SHUTDOWN_RUNNING;
+}
+
+/* From here on it is time without a step. Without a server there may never be room. */
+void engine_run_stalled(struct engine *self, struct run *run) {
+  begin_idle(self);
+  if (is_leaving(self))
+    run_ignore_room(run);
+}
+
+/* The answer leaves together with the start of the next step, and before it is logged: somebody
+   waits for it. */
+void engine_run_done(struct engine *self, struct run *run, const struct run_report *report) {
+  struct door *door = self->door;
+  *find_slot(self, run) = NULL;
+  self->run_count--;
+  door->type->result(door, run, &report->completed, &report->result);
+  tell_activity(self);
+  begin_idle(self);
+  if (!is_leaving(self))
+    door->type->want(door, 1);
+  door->type->flush(door);
+  run_log_done(log_of(self), run_step(run), report);
+  run_free(run);
+  if (is_leaving(self) && self->run_count == 0)
+    shutdown_runs_over(&self->shutdown);
+}
+
+struct run *engine_current_run(const struct door *door) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (door->engine->runs[i] != NULL)
+      return door->engine->runs[i];
+  return NULL;
+}
+
+bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
+  struct engine *self = door->engine;
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
+    struct run *run = self->runs[i];
+    if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
+      continue;
+    run_stop(run, PROCESS_GRACE_MS, reason);
+    return true;
+  }
+  return false;
+}
+
+void engine_reaped(struct engine *self, pid_t pid, int status) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL && run_reaped(self->runs[i], pid, status))
+      return;
+  shutdown_orphan_reaped(&self->shutdown);
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+bool engine_is_leaving(const struct door *door) {
+  return is_leaving(door->engine);
+}
+
+void engine_leave(struct door *door, int exit_code, const char *reason) {
+  struct engine *self = door->engine;
+  if (is_leaving(self))
+    return;
+  end_idle(self);
+  log_line(log_of(self), LOG_INFO, NULL, "stopping: %s", reason);
+  shutdown_begin(&self->shutdown, door, exit_code, self->options.idle_limit_ms,
+                 self->run_count > 0);
+  door->type->want(door, 0);
+  char text[96];
+  (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
+    struct run *run = self->runs[i];
+    if (run == NULL)
+      continue;
+    run_stop(run, SHUTDOWN_GRACE_MS, text);
+    if (run_state(run) != RUN_NEW && !run_is_busy(run))
+      run_ignore_room(run);
+  }
+}
+
+void engine_door_closed(struct door *door, bool delivered) {
+  shutdown_closed(&door->engine->shutdown, delivered);
+}
+
+static void dump(const struct engine *self) {
+  log_line(log_of(self), LOG_INFO, NULL, "state: %u runs, %s", self->run_count,
+           is_leaving(self)                          ? "stopping"
+           : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"
+                                                     : "busy");
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
+    char text[256];
+    if (self->runs[i] == NULL)
+      continue;
+    run_describe(self->runs[i], text, sizeof text);
+    log_line(log_of(self), LOG_INFO, run_step(self->runs[i])->step_id, "state: run %s", text);
+  }
+  self->door->type->dump(self->door);
+}
+
+void engine_signal(struct engine *self, int signal) {
+  if (signal == SIGUSR1) {
+    dump(self);
+    return;
+  }
+  end_idle(self);
+  if (shutdown_signal(&self->shutdown, self->door, signal))
+    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, signals_name(signal));
+}
+
+/* --- the engine itself ---------------------------------------------------------------------- */
+
+static void on_signal(void *owner, int signal) {
+  engine_signal(owner, signal);
+}
+
+static void on_reaped(void *owner, pid_t pid, int status) {
+  engine_reaped(owner, pid, status);
+}
+
+struct engine *engine_new(const struct engine_options *options) {
+  static const struct signals_handler handler = {.ordered = on_signal, .reaped = on_reaped};
+  struct engine *self = memory_allocate(sizeof *self);
+  *self = (struct engine){.options = *options};
+  (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
+  self->run_context =
+      (struct run_context){.process = {.base = options->base,
+                                       .orphaned_pipes = orphaned_pipes_new(options->base),
+                                       .spawn = options->spawn},
+                           .log = options->log,
+                           .job_id = options->job_id,
+                           .environment = options->environment,
+                           .agent_tag = self->tag};
+  if (options->signal_fd >= 0)
+    signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
+  self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
+  shutdown_init(&self->shutdown, options->base, options->log);
+  return self;
+}
+
+void engine_free(struct engine *self) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL)
+      run_free(self->runs[i]);
+  orphaned_pipes_free(self->run_context.process.orphaned_pipes);
+  if (self->options.signal_fd >= 0)
+    signals_release(&self->signals);
+  event_free(self->idle_limit);
+  shutdown_release(&self->shutdown);
+  free(self);
+}
+
+void engine_set_door(struct engine *self, struct door *door) {
+  door->engine = self;
+  self->door = door;
+}
+
+int engine_run(struct engine *self) {
+  begin_idle(self);
+  self->door->type->want(self->door, ENGINE_RUNS_MAX);
+  if (self->shutdown.state != SHUTDOWN_OVER)
+    (void)event_base_dispatch(self->options.base);
+  return self->shutdown.exit_code;
+}

@@ -1,0 +1,89 @@
+#ifndef AGENT_ENGINE_ENGINE_H
+#define AGENT_ENGINE_ENGINE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/engine/door.h"
+#include "agent/process/spawn.h"
+#include "base/log.h"
+
+/*
+ * Runs steps and reports them through a door (door.h). It holds the one table of runs, in which a
+ * pid finds its run, waits for requests until the idle limit, and ends everything in order
+ * (shutdown.h).
+ *
+ *   engine = engine_new(&options)
+ *   engine_set_door(engine, door)
+ *   exit_code = engine_run(engine)        runs the event loop until the shutdown is over
+ *   engine_free(engine)                   the door is its owner's to free, before
+ */
+struct engine;
+
+/* Everything that is pointed to must outlive the engine. */
+struct engine_options {
+  struct event_base *base;
+  const struct log *log;
+  struct spawn_defaults spawn;
+  int signal_fd;            /* see signals.h; -1: signals are somebody else's */
+  int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
+  const char *job_id;       /* SANDBOX_JOB_ID of commands; NULL: they have none */
+  char *const *environment; /* what commands inherit */
+};
+
+struct engine *engine_new(const struct engine_options *options);
+void engine_free(struct engine *self);
+
+/* Once, before engine_run. The door must outlive the engine's last callback. */
+void engine_set_door(struct engine *self, struct door *door);
+
+/* Returns the exit code (exit_code.h). */
+int engine_run(struct engine *self);
+
+/* --- what a door calls ---------------------------------------------------------------------- */
+
+/* How many runs there may be at once. */
+#define ENGINE_RUNS_MAX 1
+
+/* Makes a run of the request, which is empty afterwards. Only as many as want() has said. */
+void engine_submit(struct door *door, struct request *request);
+
+/* The run may execute: its start is as durable as the door promises. Nothing happens when it was
+   cancelled meanwhile. */
+void engine_start(struct run *run);
+
+/* Ends this run without executing it, when engine_start was not called yet: its result has
+   `reason`. */
+void engine_reject(struct run *run, const char *reason);
+
+/* There is more room than before. */
+void engine_room(struct door *door);
+
+/* Ends the run of this step as at its deadline; its result has `reason`. False: there is none. */
+bool engine_cancel(struct door *door, const char *step_id, const char *reason);
+
+/* A request arrived that needs no run: idle time begins anew. */
+void engine_touch(struct door *door);
+
+/* The answer to idle(): waits for another idle limit. */
+void engine_wait_on(struct door *door);
+
+/* Stops taking requests, ends what runs, and then the program with this exit code. `reason` is for
+   the log and for the results of what runs ("shutdown step"). Only the first call counts. */
+void engine_leave(struct door *door, int exit_code, const char *reason);
+bool engine_is_leaving(const struct door *door);
+
+/* The end of close(). `delivered`: nothing that the engine gave to the door is lost. */
+void engine_door_closed(struct door *door, bool delivered);
+
+/* The only run, NULL for none; for a door that must know what is under way. */
+struct run *engine_current_run(const struct door *door);
+
+/* --- what signals call ---------------------------------------------------------------------- */
+
+void engine_signal(struct engine *self, int signal);
+void engine_reaped(struct engine *self, pid_t pid, int status);
+
+#endif

@@ -1,0 +1,97 @@
+#include "agent/engine/shutdown.h"
+
+#include <signal.h>
+
+#include "agent/engine/signals.h"
+#include "agent/exit_code.h"
+#include "base/loop.h"
+
+static void close_door(struct shutdown *self, enum door_close how) {
+  self->state = SHUTDOWN_CLOSING;
+  self->door->type->close(self->door, how);
+}
+
+/* A shutdown step waits for a server that is away, everything else exits without it. */
+static void deliver(struct shutdown *self) {
+  close_door(self, self->exit_code == AGENT_EXIT_SHUTDOWN ? DOOR_CLOSE_PATIENT : DOOR_CLOSE_PROMPT);
+}
+
+static void on_tree_gone(void *owner, size_t survivors) {
+  struct shutdown *self = owner;
+  if (survivors > 0)
+    log_line(self->log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
+  if (self->state == SHUTDOWN_ENDING_TREE)
+    deliver(self);
+}
+
+static void end_at_once(struct shutdown *self) {
+  if (self->state == SHUTDOWN_OVER)
+    return;
+  (void)process_tree_signal(&self->everything, SIGKILL);
+  close_door(self, DOOR_CLOSE_NOW);
+}
+
+static void on_time_over(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  end_at_once(context);
+}
+
+void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log) {
+  *self = (struct shutdown){.base = base, .log = log};
+  kill_sequence_init(&self->kill, base, &self->everything, on_tree_gone, self);
+  self->outage_limit = loop_timer_new(base, on_time_over, self);
+  self->deadline = loop_timer_new(base, on_time_over, self);
+}
+
+void shutdown_release(struct shutdown *self) {
+  kill_sequence_release(&self->kill);
+  event_free(self->outage_limit);
+  event_free(self->deadline);
+}
+
+void shutdown_begin(struct shutdown *self, struct door *door, int exit_code,
+                    int64_t outage_limit_ms, bool runs) {
+  self->door = door;
+  self->exit_code = exit_code;
+  if (outage_limit_ms > 0)
+    loop_timer_start(self->outage_limit, outage_limit_ms);
+  self->state = runs ? SHUTDOWN_ENDING_RUNS : SHUTDOWN_ENDING_TREE;
+  if (!runs)
+    kill_sequence_start(&self->kill, SHUTDOWN_GRACE_MS);
+}
+
+void shutdown_runs_over(struct shutdown *self) {
+  if (self->state != SHUTDOWN_ENDING_RUNS)
+    return;
+  self->state = SHUTDOWN_ENDING_TREE;
+  kill_sequence_start(&self->kill, SHUTDOWN_BACKGROUND_GRACE_MS);
+}
+
+bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
+  self->door = door;
+  if (self->signal != 0) {
+    log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once",
+             signals_name(signal));
+    end_at_once(self);
+    return false;
+  }
+  self->signal = signal;
+  self->exit_code = AGENT_EXIT_SIGNAL + signal;
+  loop_timer_start(self->deadline, SHUTDOWN_DEADLINE_MS);
+  if (self->state == SHUTDOWN_CLOSING)
+    close_door(self, DOOR_CLOSE_PROMPT);
+  return self->state == SHUTDOWN_RUNNING;
+}
+
+void shutdown_orphan_reaped(struct shutdown *self) {
+  kill_sequence_orphan_reaped(&self->kill);
+}
+
+void shutdown_closed(struct shutdown *self, bool delivered) {
+  bool promised = self->exit_code == AGENT_EXIT_SHUTDOWN || self->exit_code == AGENT_EXIT_IDLE;
+  if (promised && !delivered)
+    self->exit_code = AGENT_EXIT_ERROR;
+  self->state = SHUTDOWN_OVER;
+  (void)event_base_loopbreak(self->base);
+}

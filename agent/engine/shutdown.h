@@ -1,0 +1,70 @@
+#ifndef AGENT_ENGINE_SHUTDOWN_H
+#define AGENT_ENGINE_SHUTDOWN_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/engine/door.h"
+#include "agent/process/kill_sequence.h"
+#include "base/log.h"
+
+/*
+ * The end of the program, in this order: no more requests, the runs end and are answered, what
+ * earlier steps left in the background ends, the door delivers what it holds, the loop ends.
+ *
+ *   RUNNING --begin--> ENDING_RUNS --runs over--> ENDING_TREE --tree gone--> CLOSING --closed-->
+ * OVER
+ *                          `---------no run----------^
+ *
+ * A second signal, or a deadline, goes to CLOSING at once and closes the door with DOOR_CLOSE_NOW.
+ */
+enum shutdown_state {
+  SHUTDOWN_RUNNING,
+  SHUTDOWN_ENDING_RUNS,
+  SHUTDOWN_ENDING_TREE,
+  SHUTDOWN_CLOSING,
+  SHUTDOWN_OVER
+};
+
+/* From SIGTERM to SIGKILL when the program is stopped; for what is left in the background when the
+   runs have used that up; and when the program exits whatever happens. An orchestrator gives it
+   10 s (wire/PROTOCOL.md). */
+#define SHUTDOWN_GRACE_MS 5000
+#define SHUTDOWN_BACKGROUND_GRACE_MS 1000
+#define SHUTDOWN_DEADLINE_MS 7500
+
+struct shutdown {
+  struct event_base *base;
+  const struct log *log;
+  struct door *door;
+  enum shutdown_state state;
+  struct process_tree everything; /* all descendants of this process */
+  struct kill_sequence kill;
+  struct event *outage_limit; /* how long a patient close waits for a server that is away */
+  struct event *deadline;     /* after a signal */
+  int exit_code;
+  int signal; /* the first one that ordered the shutdown; 0 for none */
+};
+
+/* The shutdown must stay where it is. */
+void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log);
+void shutdown_release(struct shutdown *self);
+
+/* Once. `outage_limit_ms` bounds the whole shutdown; 0: nothing does. With `runs` the owner ends
+   them and calls shutdown_runs_over. */
+void shutdown_begin(struct shutdown *self, struct door *door, int exit_code,
+                    int64_t outage_limit_ms, bool runs);
+void shutdown_runs_over(struct shutdown *self);
+
+/* A signal ordered the end. The first one sets a deadline and the exit code, and a close that was
+   patient becomes prompt; true: it has to be begun. The second one ends everything at once. */
+bool shutdown_signal(struct shutdown *self, struct door *door, int signal);
+
+/* A child was reaped that belongs to no run. */
+void shutdown_orphan_reaped(struct shutdown *self);
+
+/* The door is closed. */
+void shutdown_closed(struct shutdown *self, bool delivered);
+
+#endif
