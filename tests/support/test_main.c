@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "tests/test.h"
 
@@ -24,6 +25,7 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) 
 }
 
 int main(void) {
+  umask(022);
   const char *filter = getenv("TEST_FILTER");
   if (filter != NULL)
     cmocka_set_test_filter(filter);

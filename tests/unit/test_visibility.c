@@ -1,15 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/doors/redis/visibility.h"
 #include "base/clock.h"
+#include "tests/test.h"
 
 static int64_t now_ms;
 
@@ -32,8 +26,7 @@ static void expect_log(const struct log *log, const char *expected) {
   assert_string_equal(text[0] != '\0' ? text + strlen(time) : text, expected);
 }
 
-static void it_tells_once_and_when_it_is_over(void **state) {
-  (void)state;
+TEST(it_tells_once_and_when_it_is_over) {
   struct log log = {.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   struct visibility visibility;
   now_ms = 5000;
@@ -58,9 +51,4 @@ static void it_tells_once_and_when_it_is_over(void **state) {
   visibility_check(&visibility, true);
   expect_log(&log, "WARN  redis heartbeat: not visible for 10 s: redis has no room for the key\n");
   close(log.fd);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(it_tells_once_and_when_it_is_over)};
-  return cmocka_run_group_tests_name("visibility", tests, NULL, NULL);
 }
