@@ -40,6 +40,12 @@ static cJSON *step_in(struct scene *self, const char *directory, const char *com
   return step;
 }
 
+/* What a failed test leaves mounted would hang whoever cleans up. */
+static int tear_down(void **state) {
+  (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
+  return job_teardown(state);
+}
+
 TEST(a_directory_that_hangs_is_over_at_the_deadline, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, state);
@@ -103,12 +109,6 @@ TEST(the_usual_directory_may_hang, job_setup_server, tear_down) {
   if (made)
     assert_int_equal(rmdir(work), 0);
   job_shut_down(job);
-}
-
-/* What a failed test leaves mounted would hang whoever cleans up. */
-static int tear_down(void **state) {
-  (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
-  return job_teardown(state);
 }
 
 static int begin_group(void **state) {
