@@ -2,19 +2,8 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/visibility.h"
-#include "base/clock.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
-
-static int64_t now_ms;
-
-/* These stand before the program's own. */
-int64_t clock_monotonic_ms(void) {
-  return now_ms;
-}
-
-int64_t clock_unix_ms(void) {
-  return now_ms;
-}
 
 /* What the log has behind the time, to be emptied. */
 static void expect_log(const struct log *log, const char *expected) {
@@ -29,25 +18,26 @@ static void expect_log(const struct log *log, const char *expected) {
 TEST(it_tells_once_and_when_it_is_over) {
   struct log log = {.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   struct visibility visibility;
-  now_ms = 5000;
+  virtual_time_ms = 5000;
+  virtual_unix_offset_ms = 0;
   visibility_init(&visibility, &log);
-  now_ms += VISIBILITY_MS - 1;
+  virtual_time_ms += VISIBILITY_MS - 1;
   visibility_check(&visibility, false);
   visibility_confirm(&visibility);
-  now_ms += VISIBILITY_MS - 1;
+  virtual_time_ms += VISIBILITY_MS - 1;
   visibility_check(&visibility, false);
   expect_log(&log, "");
-  now_ms++;
+  virtual_time_ms++;
   visibility_check(&visibility, false);
   expect_log(&log, "WARN  redis heartbeat: not visible for 10 s\n");
-  now_ms += 2500;
+  virtual_time_ms += 2500;
   visibility_check(&visibility, false);
   expect_log(&log, "");
   visibility_confirm(&visibility);
   expect_log(&log, "INFO  redis heartbeat: visible again after 12.5 s\n");
   visibility_confirm(&visibility);
   expect_log(&log, "");
-  now_ms += VISIBILITY_MS;
+  virtual_time_ms += VISIBILITY_MS;
   visibility_check(&visibility, true);
   expect_log(&log, "WARN  redis heartbeat: not visible for 10 s: redis has no room for the key\n");
   close(log.fd);
