@@ -24,8 +24,11 @@ struct idle_handler {
   void (*over)(void *owner);
 };
 
-/* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
+/* One cycle of waiting without a step; --idle-cycles of them are the idle limit. Only a build for
+   tests that wait for it (`agent-short-idle` in the Makefile) has another. */
+#ifndef IDLE_CYCLE_SECONDS
 #define IDLE_CYCLE_SECONDS 60
+#endif
 int64_t idle_limit_ms(const struct options *options);
 
 /* Everything must outlive it. */

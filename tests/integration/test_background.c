@@ -131,3 +131,5 @@ TEST(what_is_left_may_clean_up, job_setup, job_teardown) {
   job_expect_exit(job, 0);
   assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
 }
+
+TEST_OVERLAP(3)

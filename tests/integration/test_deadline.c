@@ -115,3 +115,5 @@ TEST(a_step_in_time_is_not_touched, job_setup, job_teardown) {
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");
 }
+
+TEST_OVERLAP(6)

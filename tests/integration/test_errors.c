@@ -291,3 +291,5 @@ TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown)
     job_fail(job, "not one error `%s`", refused);
   job_expect_keys(job, "committed", "events", "heartbeat", NULL);
 }
+
+TEST_OVERLAP(3)

@@ -117,3 +117,5 @@ static int begin_group(void **state) {
 }
 
 TEST_GROUP(begin_group, NULL)
+
+TEST_OVERLAP(4)

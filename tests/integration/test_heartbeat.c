@@ -305,3 +305,5 @@ TEST(who_was_superseded_does_not_end_it, job_setup, job_teardown) {
   expect_steady(job, 5000);
   job_shut_down(job);
 }
+
+TEST_OVERLAP(7)

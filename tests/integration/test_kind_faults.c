@@ -127,3 +127,5 @@ TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
 }
 
 TEST_GROUP(injection_begin_group, NULL)
+
+TEST_OVERLAP(2)

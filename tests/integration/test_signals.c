@@ -256,3 +256,5 @@ TEST(sigterm_during_the_first_connection, job_setup_server, job_teardown) {
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
 }
+
+TEST_OVERLAP(3)

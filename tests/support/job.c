@@ -65,7 +65,8 @@ void job_start_agent(struct job *self, ...) {
     count++;
   va_end(more);
   agent_process_free(self->agent);
-  self->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  self->agent =
+      agent_process_start(&(struct agent_setup){.arguments = arguments, .program = self->program});
 }
 
 void job_fail(struct job *self, const char *format, ...) {

@@ -27,6 +27,7 @@
 struct job {
   struct redis_server *server;
   struct agent_process *agent; /* NULL until started */
+  const char *program;         /* what job_start_agent starts; NULL: the one under test */
   redisContext *redis;
   char id[32];
   char url[96];                   /* redis://[login@]127.0.0.1:<port> */
