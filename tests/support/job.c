@@ -105,9 +105,8 @@ char *job_path(struct job *self, const char *name) {
   return job_format(self, "%s/%s", redis_server_directory(self->server), name);
 }
 
-char *job_unique_sleep(struct job *self, int seconds) {
-  return job_format(self, "sleep %d.%07d%05d%03d", seconds, (int)getpid(),
-                    redis_server_port(self->server), ++self->last_number);
+char *job_sleep(struct job *self, int seconds) {
+  return job_format(self, "sleep %d.%03d", seconds, ++self->last_number);
 }
 
 static cJSON *new_step(struct job *self) {

@@ -122,8 +122,8 @@ char *job_format(struct job *self, const char *format, ...) __attribute__((forma
 /* A name in the server's directory, which any user may write to. */
 char *job_path(struct job *self, const char *name);
 
-/* `sleep <seconds>` with a fraction that no other process on the machine has, to be found by. */
-char *job_unique_sleep(struct job *self, int seconds);
+/* `sleep <seconds>` with a fraction that no other one of this job has, for proc_find. */
+char *job_sleep(struct job *self, int seconds);
 
 /* Fails with this text and the agent's log. */
 void job_fail(struct job *self, const char *format, ...)

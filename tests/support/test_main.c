@@ -36,8 +36,10 @@ void test_overlap(int processes) {
   shard_count = processes;
 }
 
-/* Runs every `step`th test from `first` on. */
+/* Runs every `step`th test from `first` on. What a step leaves behind becomes a child of this
+   process (see proc_find). */
 static int run(size_t first, size_t step) {
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct CMUnitTest chosen[TESTS_MAX];
   size_t count = 0;
   for (size_t i = first; i < test_count; i += step)
