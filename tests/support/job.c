@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 
 struct job *job_new(struct redis_server *server) {
@@ -99,6 +100,18 @@ char *job_format(struct job *self, const char *format, ...) {
     text = NULL;
   va_end(arguments);
   return job_own_text(self, text);
+}
+
+char *job_json(struct job *self, const char *format, ...) {
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0)
+    text = NULL;
+  va_end(arguments);
+  char *json = job_own_text(self, text);
+  quoted_in_place(json);
+  return json;
 }
 
 char *job_path(struct job *self, const char *name) {

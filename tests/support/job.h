@@ -119,6 +119,9 @@ cJSON *job_own(struct job *self, cJSON *json);
 /* printf into a string that belongs to the job. */
 char *job_format(struct job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same, with quotes as in quoted.h: job_json(job, "{'stepId':'%s'}", id). */
+char *job_json(struct job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* A name in the server's directory, which any user may write to. */
 char *job_path(struct job *self, const char *name);
 
