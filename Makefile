@@ -111,9 +111,9 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
-# What takes a minute and more, waiting, begins first.
-longest := $(patsubst %,tests/integration/test_%.c,run_alive heartbeat idle hanging_mount deadline \
-  kind_faults inject_kill)
+# What takes longest begins first.
+longest := $(patsubst %,tests/integration/test_%.c,kind_faults volume run_alive heartbeat deadline idle \
+  hanging_mount)
 integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
@@ -185,6 +185,18 @@ else
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^)
 endif
 
+# The program whose idle cycle is short, for the tests that wait for it; every other test runs the
+# program as it is shipped. Only what reads the constant is compiled again.
+short_idle := $(out)/agent-short-idle
+short_idle_objects := $(patsubst %.c,$(out)/short-idle/%.o,$(shell grep -rl IDLE_CYCLE_SECONDS --include='*.c' agent))
+$(out)/short-idle/%.o: %.c $(out)/code-flags $(headers_ready)
+	@mkdir -p $(@D)
+	@echo "  CC      $< (short idle cycle)"
+	$(Q)$(CC) $(code_flags) -DIDLE_CYCLE_SECONDS=5 -MMD -MP -c -o $@ $<
+$(short_idle): $(out)/obj/agent/main.o $(short_idle_objects) $(out)/libagent.a $(dep_libs) $(out)/link-flags
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) $(link_tail)
+
 # Compilers share this name; which one was last is remembered, so that switching replaces the file.
 $(agent).origin: FORCE
 	$(call write_if_changed,$(out))
@@ -225,14 +237,15 @@ $(servers): | tools
 test test-integration coverage smoke: | $(server)
 
 # Unit tests run under sanitizers; the tested program is the one this make was asked for.
-in_tests = +@$(MAKE) --no-print-directory SANITIZE=$(TEST_SANITIZE) COVERAGE= LIBC=glibc AGENT=$(abspath $(agent))
+in_tests = +@$(MAKE) --no-print-directory SANITIZE=$(TEST_SANITIZE) COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) \
+  AGENT_SHORT_IDLE=$(abspath $(short_idle))
 
 .PHONY: test test-unit test-integration run-test run-test-unit run-test-integration
-test: $(agent)
+test: $(agent) $(short_idle)
 	$(in_tests) run-test
 test-unit:
 	$(in_tests) run-test-unit
-test-integration: $(agent)
+test-integration: $(agent) $(short_idle)
 	$(in_tests) run-test-integration
 
 # T names test programs, like unit/utf8 or "unit/utf8 integration/cancel": these only.
@@ -241,7 +254,7 @@ run-test: $(call chosen,$(unit_programs) $(integration_programs))
 run-test-unit: $(call chosen,$(unit_programs))
 run-test-integration: $(call chosen,$(integration_programs))
 run-test run-test-unit run-test-integration:
-	@AGENT='$(AGENT)' tests/run $(filter $(out)/%,$^)
+	@AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run $(filter $(out)/%,$^)
 
 $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
@@ -351,9 +364,9 @@ $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(out)/libagent.a $(dep_libs) $(o
 .PHONY: coverage coverage-report
 coverage:
 	+@$(MAKE) --no-print-directory CC=gcc LIBC=glibc SANITIZE= COVERAGE=1 coverage-report
-coverage-report: $(agent) $(unit_programs) $(integration_programs)
+coverage-report: $(agent) $(short_idle) $(unit_programs) $(integration_programs)
 	@find $(out)/obj -name '*.gcda' -delete
-	@AGENT='$(abspath $(agent))' tests/run $(filter $(out)/tests/%,$^)
+	@AGENT='$(abspath $(agent))' AGENT_SHORT_IDLE='$(abspath $(short_idle))' tests/run $(filter $(out)/tests/%,$^)
 	@gcov --no-output --relative-only $(patsubst %.c,$(out)/obj/%.gcno,$(agent_sources)) 2>&1 | awk -F "[':% ]+" ' \
 	  /^File / { file = $$2; next } \
 	  /^Lines executed/ && file ~ /^(base|wire|inject|agent)\/.*\.c$$/ { \

@@ -25,8 +25,8 @@
 #define CARRIER_TOOLS "/python"
 
 /* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
-#ifndef IDLE_CYCLE_MS
-#define IDLE_CYCLE_MS 60000
+#ifndef IDLE_CYCLE_SECONDS
+#define IDLE_CYCLE_SECONDS 60
 #endif
 
 static int inject(const char *target) {
@@ -46,7 +46,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .log = log,
       .spawn = startup->spawn,
       .signal_fd = startup->signal_fd,
-      .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_MS,
+      .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000,
       .job_id = options->job_id,
       .environment = environ};
   struct redis_door_options redis_options = {.url = &options->redis,

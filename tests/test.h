@@ -18,9 +18,15 @@
  *
  *   TEST(an_empty_one_has_nothing) { … }
  *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
- *   TEST_GROUP(begin_once, end_once)        before the first test, after the last; either may be NULL
+ *   TEST_IF(agent_process_is_shipped(), …)  a test only where this holds; elsewhere it does not
+ * exist, and is not skipped TEST_GROUP(begin_once, end_once)        before the first test, after
+ * the last; either may be NULL
+ *   TEST_OVERLAP(4)                         for tests that mostly wait: shares them out to so many
+ *                                           processes at a time, each of which is a group of its
+ * own
  *
- * TEST_FILTER=<pattern> in the environment runs the tests of these names only ('*' and '?').
+ * The umask is 022. TEST_FILTER=<pattern> in the environment runs the tests of these names only
+ * ('*' and '?').
  */
 struct test {
   const char *name;
@@ -29,18 +35,27 @@ struct test {
 };
 
 void test_register(const struct test *test);
+void test_overlap(int processes);
 void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
-#define TEST(NAME, ...)                                                                            \
+#define TEST(NAME, ...) TEST_IF(true, NAME, __VA_ARGS__)
+
+#define TEST_IF(CONDITION, NAME, ...)                                                              \
   static void NAME(void **state);                                                                  \
   __attribute__((constructor)) static void test_register_##NAME(void) {                            \
-    test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                     \
+    if (CONDITION)                                                                                 \
+      test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                   \
   }                                                                                                \
   static void NAME(__attribute__((unused)) void **state)
 
 #define TEST_GROUP(SET_UP, TEAR_DOWN)                                                              \
   __attribute__((constructor)) static void test_register_the_group(void) {                         \
     test_register_group(SET_UP, TEAR_DOWN);                                                        \
+  }
+
+#define TEST_OVERLAP(PROCESSES)                                                                    \
+  __attribute__((constructor)) static void test_overlap_them(void) {                               \
+    test_overlap(PROCESSES);                                                                       \
   }
 
 #endif

@@ -12,7 +12,7 @@ enum { ANSWER_MS = 2500 };
 
 TEST(a_holder_delays_the_answer_by_2_s_at_most, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo hi", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 0, NULL, "hi\n");
   assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
@@ -27,7 +27,7 @@ TEST(a_holder_delays_the_answer_by_2_s_at_most, job_setup, job_teardown) {
 
 TEST(without_a_holder_nothing_waits, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s >/dev/null 2>&1 & echo hi", sleep));
   int64_t start = wait_now_ms();
   job_expect_result(job, job_run(job, step), 0, NULL, "hi\n");
@@ -97,14 +97,14 @@ TEST(later_steps_do_not_hear_a_holder, job_setup, job_teardown) {
 
 TEST(a_failure_in_front_of_a_holder_is_a_failure, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo bad >&2; exit 9", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 9, "bad", NULL);
 }
 
 TEST(shutdown_ends_the_stubborn_too, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const char *script = job_format(job, "trap '' TERM; setsid %s >/dev/null 2>&1 & echo hi", sleep);
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "hi\n");
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
@@ -131,3 +131,5 @@ TEST(what_is_left_may_clean_up, job_setup, job_teardown) {
   job_expect_exit(job, 0);
   assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
 }
+
+TEST_OVERLAP(3)

@@ -1,6 +1,7 @@
 /* What is refused, how it is said, and that nothing else comes of it. */
 
 #include "tests/support/job.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 #define NIL "00000000-0000-0000-0000-000000000000"
@@ -14,80 +15,81 @@ struct refusal {
 static const struct refusal whole[] = {
     {"", "JSON", NIL},
     {"hello", "JSON", NIL},
-    {"{'stepId':'s'}", "JSON", NIL},
+    {"{`stepId`:`s`}", "JSON", NIL},
     {"\xFF\xFE{}", "payload", NIL},
     {"[]", "object", NIL},
-    {"\"text\"", "object", NIL},
+    {"'text'", "object", NIL},
     {"null", "object", NIL},
     {"42", "object", NIL},
-    {"{\"stepId\":\"s\",\"command\":\"true\"", "JSON", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"tr", "JSON", "s"},
-    {"{\"stepId\":\"s", "JSON", NIL},
-    {"{\"stepId\":\"s\",\"command\":\"true\",}", "JSON", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"true\"} {}", "payload", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"true\",\"timeoutSeconds\":01}", "JSON", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"a\",\"command\":\"b\"}", "command", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"a\",\"env\":{\"A\":\"1\",\"A\":\"2\"}}", "env", "s"},
-    {"{\"stepId\":\"s\",\"command\":\"a\",\"other\":1,\"other\":2}", "other", "s"},
+    {"{'stepId':'s','command':'true'", "JSON", "s"},
+    {"{'stepId':'s','command':'tr", "JSON", "s"},
+    {"{'stepId':'s", "JSON", NIL},
+    {"{'stepId':'s','command':'true',}", "JSON", "s"},
+    {"{'stepId':'s','command':'true'} {}", "payload", "s"},
+    {"{'stepId':'s','command':'true','timeoutSeconds':01}", "JSON", "s"},
+    {"{'stepId':'s','command':'a','command':'b'}", "command", "s"},
+    {"{'stepId':'s','command':'a','env':{'A':'1','A':'2'}}", "env", "s"},
+    {"{'stepId':'s','command':'a','other':1,'other':2}", "other", "s"},
 };
 
 static const struct refusal ids[] = {
     {"{}", "stepId", NIL},
-    {"{\"command\":\"true\"}", "stepId", NIL},
-    {"{\"stepId\":\"\",\"command\":\"true\"}", "stepId", NIL},
-    {"{\"stepId\":null,\"command\":\"true\"}", "stepId", NIL},
-    {"{\"stepId\":5,\"command\":\"true\"}", "stepId", NIL},
-    {"{\"stepId\":[\"s\"],\"command\":\"true\"}", "stepId", NIL},
-    {"{\"stepId\":\"s\\u0000t\",\"command\":\"true\"}", "stepId", NIL},
-    {"{\"STEPID\":\"s\",\"command\":\"true\"}", "stepId", NIL},
+    {"{'command':'true'}", "stepId", NIL},
+    {"{'stepId':'','command':'true'}", "stepId", NIL},
+    {"{'stepId':null,'command':'true'}", "stepId", NIL},
+    {"{'stepId':5,'command':'true'}", "stepId", NIL},
+    {"{'stepId':['s'],'command':'true'}", "stepId", NIL},
+    {"{'stepId':'s\\u0000t','command':'true'}", "stepId", NIL},
+    {"{'STEPID':'s','command':'true'}", "stepId", NIL},
 };
 
 /* The inside of a step with the id `s`. */
 static const struct refusal fields[] = {
-    {"\"command\":\"a\",\"schemaVersion\":2", "schemaVersion", NULL},
-    {"\"command\":\"a\",\"schemaVersion\":0", "schemaVersion", NULL},
-    {"\"command\":\"a\",\"schemaVersion\":1.5", "schemaVersion", NULL},
-    {"\"command\":\"a\",\"schemaVersion\":\"1\"", "schemaVersion", NULL},
-    {"\"command\":\"a\",\"schemaVersion\":{}", "schemaVersion", NULL},
-    {"\"command\":\"a\",\"kind\":\"jump\"", "kind", NULL},
-    {"\"command\":\"a\",\"kind\":\"\"", "kind", NULL},
-    {"\"command\":\"a\",\"kind\":1", "kind", NULL},
-    {"\"command\":\"a\",\"kind\":[]", "kind", NULL},
-    {"\"kind\":\"run\"", "command", NULL},
-    {"\"command\":\"\"", "command", NULL},
-    {"\"command\":null", "command", NULL},
-    {"\"command\":true", "command", NULL},
-    {"\"command\":[\"a\"]", "command", NULL},
-    {"\"command\":\"a\\u0000b\"", "command", NULL},
-    {"\"command\":\"a\",\"args\":\"b\"", "args", NULL},
-    {"\"command\":\"a\",\"args\":{\"0\":\"b\"}", "args", NULL},
-    {"\"command\":\"a\",\"args\":[\"b\",3]", "args", NULL},
-    {"\"command\":\"a\",\"args\":[null]", "args", NULL},
-    {"\"command\":\"a\",\"args\":[\"b\",\"\\u0000\"]", "args", NULL},
-    {"\"command\":\"a\",\"workingDirectory\":7", "workingDirectory", NULL},
-    {"\"command\":\"a\",\"workingDirectory\":[]", "workingDirectory", NULL},
-    {"\"command\":\"a\",\"workingDirectory\":\"/tmp\\u0000\"", "workingDirectory", NULL},
-    {"\"command\":\"a\",\"env\":[]", "env", NULL},
-    {"\"command\":\"a\",\"env\":\"A=1\"", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"A\":1}", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"A\":null}", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"\":\"1\"}", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"A=B\":\"1\"}", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"A\\u0000\":\"1\"}", "env", NULL},
-    {"\"command\":\"a\",\"env\":{\"A\":\"1\\u0000\"}", "env", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":0", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":-1", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":1.5", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":0.1", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":31622401", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":1e300", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":4294967297", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":\"10\"", "timeoutSeconds", NULL},
-    {"\"command\":\"a\",\"timeoutSeconds\":true", "timeoutSeconds", NULL},
+    {"'command':'a','schemaVersion':2", "schemaVersion", NULL},
+    {"'command':'a','schemaVersion':0", "schemaVersion", NULL},
+    {"'command':'a','schemaVersion':1.5", "schemaVersion", NULL},
+    {"'command':'a','schemaVersion':'1'", "schemaVersion", NULL},
+    {"'command':'a','schemaVersion':{}", "schemaVersion", NULL},
+    {"'command':'a','kind':'jump'", "kind", NULL},
+    {"'command':'a','kind':''", "kind", NULL},
+    {"'command':'a','kind':1", "kind", NULL},
+    {"'command':'a','kind':[]", "kind", NULL},
+    {"'kind':'run'", "command", NULL},
+    {"'command':''", "command", NULL},
+    {"'command':null", "command", NULL},
+    {"'command':true", "command", NULL},
+    {"'command':['a']", "command", NULL},
+    {"'command':'a\\u0000b'", "command", NULL},
+    {"'command':'a','args':'b'", "args", NULL},
+    {"'command':'a','args':{'0':'b'}", "args", NULL},
+    {"'command':'a','args':['b',3]", "args", NULL},
+    {"'command':'a','args':[null]", "args", NULL},
+    {"'command':'a','args':['b','\\u0000']", "args", NULL},
+    {"'command':'a','workingDirectory':7", "workingDirectory", NULL},
+    {"'command':'a','workingDirectory':[]", "workingDirectory", NULL},
+    {"'command':'a','workingDirectory':'/tmp\\u0000'", "workingDirectory", NULL},
+    {"'command':'a','env':[]", "env", NULL},
+    {"'command':'a','env':'A=1'", "env", NULL},
+    {"'command':'a','env':{'A':1}", "env", NULL},
+    {"'command':'a','env':{'A':null}", "env", NULL},
+    {"'command':'a','env':{'':'1'}", "env", NULL},
+    {"'command':'a','env':{'A=B':'1'}", "env", NULL},
+    {"'command':'a','env':{'A\\u0000':'1'}", "env", NULL},
+    {"'command':'a','env':{'A':'1\\u0000'}", "env", NULL},
+    {"'command':'a','timeoutSeconds':0", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':-1", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':1.5", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':0.1", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':31622401", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':1e300", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':4294967297", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':'10'", "timeoutSeconds", NULL},
+    {"'command':'a','timeoutSeconds':true", "timeoutSeconds", NULL},
 };
 
-static void expect_refusal(struct job *job, const char *payload, const char *names,
+static void expect_refusal(struct job *job, const char *text, const char *names,
                            const char *step_id) {
+  const char *payload = job_json(job, "%s", text);
   job_push_text(job, payload, strlen(payload));
   const cJSON *result = job_result(job);
   if (strcmp(job_text(result, "stepId"), step_id) != 0)
@@ -120,7 +122,7 @@ TEST(no_step_id, job_setup, job_teardown) {
 TEST(a_bad_field, job_setup, job_teardown) {
   struct job *job = *state;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const char *payload = job_format(job, "{\"stepId\":\"s\",%s}", fields[i].payload);
+    const char *payload = job_format(job, "{'stepId':'s',%s}", fields[i].payload);
     expect_refusal(job, payload, fields[i].names, "s");
   }
   expect_to_go_on(job);
@@ -128,9 +130,8 @@ TEST(a_bad_field, job_setup, job_teardown) {
 
 TEST(a_shutdown_is_checked_too, job_setup, job_teardown) {
   struct job *job = *state;
-  expect_refusal(job, "{\"kind\":\"shutdown\"}", "stepId", NIL);
-  expect_refusal(job, "{\"stepId\":\"s\",\"kind\":\"shutdown\",\"schemaVersion\":2}",
-                 "schemaVersion", "s");
+  expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
+  expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':2}", "schemaVersion", "s");
   expect_to_go_on(job);
   job_shut_down(job);
 }
@@ -149,8 +150,7 @@ TEST(nested_10000_deep, job_setup, job_teardown) {
   struct job *job = *state;
   char *open = repeated("[", 10000);
   char *close = repeated("]", 10000);
-  expect_refusal(job,
-                 job_format(job, "{\"stepId\":\"s\",\"command\":\"true\",\"x\":%s%s}", open, close),
+  expect_refusal(job, job_format(job, "{'stepId':'s','command':'true','x':%s%s}", open, close),
                  "nest", "s");
   expect_refusal(job, job_format(job, "%s%s", open, close), "nest", NIL);
   expect_refusal(job, job_format(job, "%s", open), "nest", NIL);
@@ -162,7 +162,7 @@ TEST(nested_10000_deep, job_setup, job_teardown) {
 TEST(a_crowd_of_refusals, job_setup, job_teardown) {
   struct job *job = *state;
   for (int i = 0; i < 200; i++)
-    job_push_text(job, "{\"stepId\":\"s\"}", 14);
+    job_push_text(job, quoted("{'stepId':'s'}"), 14);
   const cJSON *step = job_step(job, "echo", "behind", NULL);
   job_push(job, step);
   for (int i = 0; i < 200; i++)
@@ -173,8 +173,7 @@ TEST(a_crowd_of_refusals, job_setup, job_teardown) {
 TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
   struct job *job = *state;
   char *padding = repeated("padding ", 20000);
-  const char *payload =
-      job_format(job, "{\"stepId\":\"s\",\"kind\":\"a-marker\",\"x\":\"%s\"}", padding);
+  const char *payload = job_format(job, "{'stepId':'s','kind':'a-marker','x':'%s'}", padding);
   free(padding);
   expect_refusal(job, payload, "kind", "s");
   agent_process_wait_log(job->agent, "a-marker");
@@ -186,9 +185,8 @@ TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
 /* A payload must not be able to forge a line of the log. */
 TEST(the_log_has_the_payload_on_one_line, job_setup, job_teardown) {
   struct job *job = *state;
-  expect_refusal(job, "{\"stepId\":\"s\",\n\"kind\":\"x\",\r\n\"forged\":\"\x1b[31m\x7f\"}",
-                 "payload", "s");
-  expect_refusal(job, "{\"stepId\":\"s\",\n\"kind\":\"x\",\r\n\"forged\":\"\"}", "kind", "s");
+  expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
+  expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");
   const char *log = agent_process_log(job->agent);
   assert_null(strstr(log, "\n\"kind\""));

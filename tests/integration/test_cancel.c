@@ -33,7 +33,7 @@ static const cJSON *start_endless(struct job *job, const char *sleep) {
 
 TEST(the_running_step_is_ended, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
@@ -82,7 +82,7 @@ TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
 
 TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; setsid %s & %s", sleep, sleep));
   job_push(job, step);
@@ -120,7 +120,7 @@ TEST(twice_is_once, job_setup, job_teardown) {
 TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
   struct job *job = *state;
   const char *mark = job_path(job, "mark");
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *waiting = job_step(job, "touch", mark, NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
@@ -147,7 +147,7 @@ TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
   job_run(job, finished);
   job_push_cancel(job, finished);
   agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   job_push_cancel(job, job_step(job, "never-pushed", NULL));
   job_wait_length(job, "inflight", 1);
   job_push_cancel(job, running);
@@ -158,7 +158,7 @@ TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
 TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
   enum { WAITING = 60 };
   struct job *job = *state;
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *steps[WAITING];
   for (int i = 0; i < WAITING; i++) {
     steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
@@ -174,7 +174,7 @@ TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
 TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   job_push(job, before);
@@ -190,7 +190,7 @@ TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
 
 TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *behind = job_step(job, "echo", "behind", NULL);
   job_push_shutdown(job);
   job_push(job, behind);
@@ -205,7 +205,7 @@ TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
 /* Of two steps with one id the first one, and then the second one. */
 TEST(one_order_ends_one_step, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
   job_push(job, step);
   job_wait_length(job, "inflight", 2);
@@ -221,7 +221,7 @@ TEST(one_order_ends_one_step, job_setup, job_teardown) {
 /* The order is taken when Redis answers again; the command cannot have ended before. */
 TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *step = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *step = start_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
       job->redis, "LPUSH sandbox:%s:in {\"schemaVersion\":1,\"kind\":\"cancel\",\"stepId\":\"%s\"}",

@@ -191,3 +191,5 @@ TEST(a_database_beyond_the_last_is_said_at_once, job_setup_server, job_teardown)
   start(job, job_format(job, "%s/99", job->url), NULL);
   expect_end(job, AT_ONCE_MS, "out of range");
 }
+
+TEST_OVERLAP(3)

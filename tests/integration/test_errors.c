@@ -118,6 +118,11 @@ TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
   expect_waited_out(job, &talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
 }
 
+static int no_setup(void **state) {
+  *state = NULL;
+  return 0;
+}
+
 /* It loads a millisecond for each key, and answers meanwhile. */
 TEST(loading_is_waited_out, no_setup, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
@@ -287,7 +292,4 @@ TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown)
   job_expect_keys(job, "committed", "events", "heartbeat", NULL);
 }
 
-static int no_setup(void **state) {
-  *state = NULL;
-  return 0;
-}
+TEST_OVERLAP(3)

@@ -194,3 +194,5 @@ TEST(a_step_from_before_it_was_answered_runs_once, set_up_quick_copy, job_teardo
   expect_lost(job, step, ran);
   redis_server_stop(stale);
 }
+
+TEST_OVERLAP(3)

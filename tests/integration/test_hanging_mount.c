@@ -1,24 +1,16 @@
 /* Commands behind a mount that answers nothing: the step fails, the agent goes on. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
    deadline. */
@@ -48,7 +40,13 @@ static cJSON *step_in(struct scene *self, const char *directory, const char *com
   return step;
 }
 
-static void a_directory_that_hangs_is_over_at_the_deadline(void **state) {
+/* What a failed test leaves mounted would hang whoever cleans up. */
+static int tear_down(void **state) {
+  (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
+  return job_teardown(state);
+}
+
+TEST(a_directory_that_hangs_is_over_at_the_deadline, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, state);
   struct job *job = scene.job;
@@ -63,7 +61,7 @@ static void a_directory_that_hangs_is_over_at_the_deadline(void **state) {
   job_shut_down(job);
 }
 
-static void a_program_that_hangs_can_be_cancelled(void **state) {
+TEST(a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, state);
   struct job *job = scene.job;
@@ -78,7 +76,7 @@ static void a_program_that_hangs_can_be_cancelled(void **state) {
   job_shut_down(job);
 }
 
-static void a_signal_is_obeyed_while_a_step_hangs(void **state) {
+TEST(a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, state);
   struct job *job = scene.job;
@@ -93,7 +91,7 @@ static void a_signal_is_obeyed_while_a_step_hangs(void **state) {
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */
-static void the_usual_directory_may_hang(void **state) {
+TEST(the_usual_directory_may_hang, job_setup_server, tear_down) {
   static const char work[] = "/work";
   struct job *job = *state;
   job_start_agent(job, NULL);
@@ -113,23 +111,11 @@ static void the_usual_directory_may_hang(void **state) {
   job_shut_down(job);
 }
 
-/* What a failed test leaves mounted would hang whoever cleans up. */
-static int tear_down(void **state) {
-  (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
-  return job_teardown(state);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, job_setup_server, tear_down)
-
-int main(void) {
+static int begin_group(void **state) {
   /* What a child that hangs still uses is kept on purpose. */
-  if (setenv("ASAN_OPTIONS", "detect_leaks=0", 1) != 0)
-    return 1;
-  const struct CMUnitTest tests[] = {
-      TEST(a_directory_that_hangs_is_over_at_the_deadline),
-      TEST(a_program_that_hangs_can_be_cancelled),
-      TEST(a_signal_is_obeyed_while_a_step_hangs),
-      TEST(the_usual_directory_may_hang),
-  };
-  return cmocka_run_group_tests(tests, injection_begin_group, NULL);
+  return setenv("ASAN_OPTIONS", "detect_leaks=0", 1) == 0 ? injection_begin_group(state) : -1;
 }
+
+TEST_GROUP(begin_group, NULL)
+
+TEST_OVERLAP(4)

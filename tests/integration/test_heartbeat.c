@@ -237,8 +237,7 @@ TEST(it_ends_with_a_shutdown, job_setup, job_teardown) {
 
 TEST(it_ends_with_a_signal, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *step =
-      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   assert_true(is_there(job));
@@ -305,3 +304,5 @@ TEST(who_was_superseded_does_not_end_it, job_setup, job_teardown) {
   expect_steady(job, 5000);
   job_shut_down(job);
 }
+
+TEST_OVERLAP(7)

@@ -1,4 +1,4 @@
-/* The idle limit: 60 s a cycle, which is why everything here goes on side by side. */
+/* The idle limit, of a program whose cycle is short. Everything goes on side by side. */
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
@@ -7,8 +7,13 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* One cycle, less what clocks may differ, and more what a busy machine may add. */
-enum { CYCLE_MS = 60000, EARLY_MS = 500, LATE_MS = 6000 };
+/* The limit is one cycle here, or far more; clocks may differ by EARLY_MS, and a busy machine may
+   add LATE_MS. */
+enum { CYCLE_MS = AGENT_SHORT_IDLE_MS, EARLY_MS = 100, LATE_MS = 15000 };
+
+/* How long a step takes that is there from the beginning, more than a cycle or less. */
+#define LONG_STEP_S 7
+#define SHORT_STEP_S 3
 
 enum {
   BY_FLAG,
@@ -26,13 +31,21 @@ enum {
 
 struct agents {
   struct job *jobs[CASES];
-  struct proxy *proxy; /* of START_WAITS */
-  int64_t idle_since[CASES];
+  struct proxy *proxy;       /* of START_WAITS */
+  int64_t idle_since[CASES]; /* no earlier than this */
   int64_t left_at[CASES];
 };
 
-static struct job *start(const char *cycles, const char *variable) {
-  struct job *job = job_new(redis_server_start(NULL));
+static struct job *begin(struct agents *agents, int which) {
+  struct job *job = agents->jobs[which] = job_new(redis_server_start(NULL));
+  job->program = agent_process_short_idle();
+  agents->idle_since[which] = wait_now_ms();
+  return job;
+}
+
+static struct job *start(struct agents *agents, int which, const char *cycles,
+                         const char *variable) {
+  struct job *job = begin(agents, which);
   const char *arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL, NULL, NULL};
   if (cycles != NULL) {
     arguments[4] = "--idle-cycles";
@@ -40,8 +53,19 @@ static struct job *start(const char *cycles, const char *variable) {
   }
   const char *const environment[] = {
       job_format(job, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=%s", variable), NULL};
-  job->agent = agent_process_start(&(struct agent_setup){
-      .arguments = arguments, .environment = variable == NULL ? NULL : environment});
+  job->agent = agent_process_start(
+      &(struct agent_setup){.program = job->program,
+                            .arguments = arguments,
+                            .environment = variable == NULL ? NULL : environment});
+  return job;
+}
+
+/* Its step is there before the agent is, and takes so long. */
+static struct job *start_with_step(struct agents *agents, int which, int seconds) {
+  struct job *job = begin(agents, which);
+  job_push(job, job_step(job, "sleep", job_format(job, "%d", seconds), NULL));
+  job_start_agent(job, "--idle-cycles", "1", NULL);
+  agents->idle_since[which] += (int64_t)seconds * 1000;
   return job;
 }
 
@@ -69,25 +93,24 @@ static bool waits_for_a_step(void *context) {
   return waits;
 }
 
-/* Redis is gone, and the command too; its lines are more than may be held. */
-static void start_lines_wait(struct agents *agents) {
-  struct job *job = agents->jobs[LINES_WAIT] = job_new(redis_server_start(NULL));
-  job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", "65536", NULL);
+/* Redis goes while the step runs, whose last lines are then more than may be held. */
+static void start_then_lose_redis(struct agents *agents, int which, const char *hold_bytes,
+                                  const char *rest) {
+  struct job *job = begin(agents, which);
+  job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", hold_bytes, NULL);
   const char *gate = job_path(job, "gate");
-  const char *script =
-      job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; seq 3000; exit 7", gate);
-  const cJSON *step = job_script(job, script);
+  const cJSON *step = job_script(
+      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; %s", gate, rest));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);
+  agents->idle_since[which] = wait_now_ms();
   fclose(fopen(gate, "we"));
-  assert_true(proc_wait_gone(job_format(job, "sh -c %s", script), WAIT_BOUND_MS));
-  agents->idle_since[LINES_WAIT] = wait_now_ms();
 }
 
 /* Redis has given two steps, and never says that it knows of the first one's start. */
 static void start_start_waits(struct agents *agents) {
-  struct job *job = agents->jobs[START_WAITS] = job_new(redis_server_start(NULL));
+  struct job *job = begin(agents, START_WAITS);
   agents->proxy = proxy_start(redis_server_port(job->server), NULL);
   snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
            proxy_port(agents->proxy));
@@ -99,63 +122,30 @@ static void start_start_waits(struct agents *agents) {
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "inflight", 2);
   redis_server_kill(job->server);
-  agents->idle_since[START_WAITS] = wait_now_ms();
+}
+
+static void start_without_redis(struct agents *agents) {
+  struct job *job = start(agents, WITHOUT_REDIS, "1", NULL);
+  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  redis_server_kill(job->server);
 }
 
 static int start_all(void **state) {
   struct agents *agents = calloc(1, sizeof *agents);
   assert_non_null(agents);
   *state = agents;
-  agents->jobs[BY_FLAG] = start("1", NULL);
-  agents->jobs[BY_VARIABLE] = start(NULL, "1");
-  agents->jobs[FLAG_WINS] = start("1", "5");
-  agents->jobs[AFTER_A_STEP] = start("1", NULL);
-  agents->jobs[WITHOUT_REDIS] = start("1", NULL);
-  agents->jobs[OUTPUT_WAITS] = start("1", NULL);
-  agents->jobs[RESULT_WAITS] = start("1", NULL);
-  agents->jobs[STEP_COUNTS] = start("1", NULL);
-  for (int i = 0; i < CASES; i++)
-    agents->idle_since[i] = wait_now_ms();
-  start_lines_wait(agents);
+  start_then_lose_redis(agents, LINES_WAIT, "65536", "seq 3000; exit 7");
+  start_then_lose_redis(agents, RESULT_WAITS, "4194304", "echo last");
+  start_then_lose_redis(agents, OUTPUT_WAITS, "4194304", "exec timeout 1 yes");
+  agents->idle_since[OUTPUT_WAITS] += 1000;
   start_start_waits(agents);
-
-  struct job *job = agents->jobs[STEP_COUNTS];
-  job_push(job, job_step(job, "sleep", "8", NULL));
-
-  job = agents->jobs[WITHOUT_REDIS];
-  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
-  redis_server_kill(job->server);
-  agents->idle_since[WITHOUT_REDIS] = wait_now_ms();
-
-  job = agents->jobs[OUTPUT_WAITS];
-  cJSON *step = job_step(job, "yes", job->id, NULL);
-  cJSON_AddNumberToObject(step, "timeoutSeconds", 10);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
-  redis_server_kill(job->server);
-
-  job = agents->jobs[RESULT_WAITS];
-  const char *gate = job_path(job, "gate");
-  step = job_script(
-      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo last", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  redis_server_kill(job->server);
-  fclose(fopen(gate, "we"));
-  agent_process_wait_log(job->agent, "exit=0");
-  agents->idle_since[RESULT_WAITS] = wait_now_ms();
-
-  job = agents->jobs[AFTER_A_STEP];
-  job_run(job, job_step(job, "sleep", "4", NULL));
-  agents->idle_since[AFTER_A_STEP] = wait_now_ms();
-
-  job_result(agents->jobs[STEP_COUNTS]);
-  agents->idle_since[STEP_COUNTS] = wait_now_ms();
-
-  job = agents->jobs[OUTPUT_WAITS];
-  assert_true(proc_wait_gone(job_format(job, "yes %s", job->id), WAIT_BOUND_MS));
-  agents->idle_since[OUTPUT_WAITS] = wait_now_ms();
-  wait_until(all_have_left, agents, CYCLE_MS + LATE_MS);
+  start_without_redis(agents);
+  start_with_step(agents, STEP_COUNTS, LONG_STEP_S);
+  start_with_step(agents, AFTER_A_STEP, SHORT_STEP_S);
+  start(agents, BY_FLAG, "1", NULL);
+  start(agents, BY_VARIABLE, NULL, "1");
+  start(agents, FLAG_WINS, "1", "1000");
+  wait_until(all_have_left, agents, LONG_STEP_S * 1000 + CYCLE_MS + LATE_MS);
   return 0;
 }
 
@@ -188,6 +178,7 @@ TEST(the_heartbeat_ends_with_it) {
   struct agents *agents = *state;
   struct job *job = agents->jobs[AFTER_A_STEP];
   expect_left_in_time(agents, AFTER_A_STEP, 2);
+  (void)job_result(job);
   job_expect_keys(job, "committed", "events", NULL);
 }
 

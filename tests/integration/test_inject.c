@@ -2,22 +2,14 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/injection.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define SMALL_ADDRESS_SPACE (8 * 1024 * 1024)
 
@@ -38,7 +30,7 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   agent_process_free(copy);
 }
 
-static void a_file_is_made(void **state) {
+TEST(a_file_is_made, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "runner");
   injection_expect_copy(self, "runner");
@@ -46,7 +38,7 @@ static void a_file_is_made(void **state) {
   expect_runs(self, "runner", 0);
 }
 
-static void one_line_says_what_was_made(void **state) {
+TEST(one_line_says_what_was_made, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   char expected[128];
   struct stat program;
@@ -60,7 +52,7 @@ static void one_line_says_what_was_made(void **state) {
   agent_process_free(injector);
 }
 
-static void a_closed_directory_is_said(void **state) {
+TEST(a_closed_directory_is_said, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "private", 0700, 0);
   struct agent_process *injector = injection_start(self, injection_path(self, "private"));
@@ -69,7 +61,7 @@ static void a_closed_directory_is_said(void **state) {
   agent_process_free(injector);
 }
 
-static void a_directory_gets_the_file_agent(void **state) {
+TEST(a_directory_gets_the_file_agent, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 0);
   injection_succeeds(self, "shared");
@@ -80,21 +72,21 @@ static void a_directory_gets_the_file_agent(void **state) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-static void a_slash_at_the_end_makes_a_directory(void **state) {
+TEST(a_slash_at_the_end_makes_a_directory, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "new/shared/");
   injection_expect_copy(self, "new/shared/agent");
   expect_mode(self, "new/shared", S_IFDIR | 0755);
 }
 
-static void missing_parents_are_made(void **state) {
+TEST(missing_parents_are_made, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "a/b//c/agent");
   injection_expect_copy(self, "a/b/c/agent");
   assert_int_equal(injection_count(self, ""), 4);
 }
 
-static void nobody_is_kept_out_by_the_umask(void **state) {
+TEST(nobody_is_kept_out_by_the_umask, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   mode_t before = umask(0777);
   injection_succeeds(self, "a/b/agent");
@@ -112,14 +104,14 @@ static void nobody_is_kept_out_by_the_umask(void **state) {
   expect_runs(self, "a/b/agent", 1000);
 }
 
-static void parents_that_were_there_stay_as_they_are(void **state) {
+TEST(parents_that_were_there_stay_as_they_are, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "private", 0700, 0);
   injection_succeeds(self, "private/agent");
   expect_mode(self, "private", S_IFDIR | 0700);
 }
 
-static void names_may_be_relative_or_have_spaces(void **state) {
+TEST(names_may_be_relative_or_have_spaces, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   self->setup.directory = self->path;
   char program[512]; /* a relative one would not be found from there */
@@ -134,7 +126,7 @@ static void names_may_be_relative_or_have_spaces(void **state) {
   expect_runs(self, "a b/ c\td /my agent", 0);
 }
 
-static void an_older_file_is_replaced(void **state) {
+TEST(an_older_file_is_replaced, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "agent", "half of a prog", 0600);
   int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
@@ -146,7 +138,7 @@ static void an_older_file_is_replaced(void **state) {
   close(reader);
 }
 
-static void the_injector_may_be_its_own_target(void **state) {
+TEST(the_injector_may_be_its_own_target, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "agent");
   char copy[512];
@@ -156,7 +148,7 @@ static void the_injector_may_be_its_own_target(void **state) {
   injection_expect_copy(self, "agent");
 }
 
-static void links_are_replaced_and_not_written_through(void **state) {
+TEST(links_are_replaced_and_not_written_through, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "precious", "precious", 0644);
   assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
@@ -170,7 +162,7 @@ static void links_are_replaced_and_not_written_through(void **state) {
   assert_int_equal(precious.st_size, 8);
 }
 
-static void links_to_directories_are_followed(void **state) {
+TEST(links_to_directories_are_followed, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "real", 0755, 0);
   assert_int_equal(symlink("real", injection_path(self, "link")), 0);
@@ -181,7 +173,7 @@ static void links_to_directories_are_followed(void **state) {
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */
-static void a_running_program_is_replaced(void **state) {
+TEST(a_running_program_is_replaced, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "agent");
   const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
@@ -199,7 +191,7 @@ static void a_running_program_is_replaced(void **state) {
   injection_expect_copy(self, "agent");
 }
 
-static void another_user_may_inject(void **state) {
+TEST(another_user_may_inject, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 1000);
   self->setup.uid = 1000;
@@ -210,7 +202,7 @@ static void another_user_may_inject(void **state) {
 }
 
 /* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
-static void a_group_may_inject(void **state) {
+TEST(a_group_may_inject, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
@@ -227,7 +219,7 @@ static void close_standard_descriptors(const void *context) {
     close(*fd - '0');
 }
 
-static void standard_descriptors_may_be_closed(void **state) {
+TEST(standard_descriptors_may_be_closed, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   static const char *const closed[] = {"0", "1", "2", "01", "02", "12", "012"};
   self->setup.prepare = close_standard_descriptors;
@@ -239,7 +231,7 @@ static void standard_descriptors_may_be_closed(void **state) {
 }
 
 /* Into another file system the kernel neither shares blocks nor copies by itself. */
-static void another_file_system_will_do(void **state) {
+TEST(another_file_system_will_do, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "size=64m", 0);
   injection_succeeds(self, "shared");
@@ -260,7 +252,8 @@ static void leave_no_proc(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-static void proc_need_not_be_mounted(void **state) {
+TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   self->setup.prepare = leave_no_proc;
   injection_succeeds(self, "a/agent");
@@ -274,7 +267,8 @@ static void limit_memory(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-static void little_memory_is_enough(void **state) {
+TEST_IF(agent_process_is_shipped(), little_memory_is_enough, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   self->setup.prepare = limit_memory;
   injection_succeeds(self, "a/agent");
@@ -282,7 +276,8 @@ static void little_memory_is_enough(void **state) {
 }
 
 /* A carrier image: nothing but the program. */
-static void an_empty_root_is_enough(void **state) {
+TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
@@ -299,36 +294,4 @@ static void an_empty_root_is_enough(void **state) {
   assert_int_equal(injection_count(self, "root"), 4);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_file_is_made),
-      TEST(one_line_says_what_was_made),
-      TEST(a_closed_directory_is_said),
-      TEST(a_directory_gets_the_file_agent),
-      TEST(a_slash_at_the_end_makes_a_directory),
-      TEST(missing_parents_are_made),
-      TEST(nobody_is_kept_out_by_the_umask),
-      TEST(parents_that_were_there_stay_as_they_are),
-      TEST(names_may_be_relative_or_have_spaces),
-      TEST(an_older_file_is_replaced),
-      TEST(the_injector_may_be_its_own_target),
-      TEST(links_are_replaced_and_not_written_through),
-      TEST(links_to_directories_are_followed),
-      TEST(a_running_program_is_replaced),
-      TEST(another_user_may_inject),
-      TEST(a_group_may_inject),
-      TEST(standard_descriptors_may_be_closed),
-      TEST(another_file_system_will_do),
-  };
-  const struct CMUnitTest shipped[] = {
-      TEST(proc_need_not_be_mounted), /* sanitizers cannot do without */
-      TEST(little_memory_is_enough),
-      TEST(an_empty_root_is_enough),
-  };
-  int failed = cmocka_run_group_tests_name("inject", tests, injection_begin_group, NULL);
-  if (agent_process_is_shipped())
-    failed += cmocka_run_group_tests_name("inject as shipped", shipped, NULL, NULL);
-  return failed;
-}
+TEST_GROUP(injection_begin_group, NULL)

@@ -6,25 +6,17 @@
 #include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/seccomp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/injection.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
-static void a_volume_that_cannot_execute(void **state) {
+TEST(a_volume_that_cannot_execute, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "size=64m", MS_NOEXEC);
   injection_is_refused(self, "shared", "shared/agent", "mounted noexec", "mount it with exec");
@@ -33,7 +25,7 @@ static void a_volume_that_cannot_execute(void **state) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-static void a_full_disk(void **state) {
+TEST(a_full_disk, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "size=64k", 0);
   injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
@@ -41,7 +33,7 @@ static void a_full_disk(void **state) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-static void a_full_disk_keeps_the_old_file(void **state) {
+TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "size=64k", 0);
   injection_write(self, "shared/agent", "old", 0755);
@@ -53,7 +45,7 @@ static void a_full_disk_keeps_the_old_file(void **state) {
 }
 
 /* The root of the volume is one of the two files that there may be, a parent the other. */
-static void no_more_files(void **state) {
+TEST(no_more_files, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "nr_inodes=2", 0);
   injection_is_refused(self, "shared/a/agent", "shared/a/agent", "No space left", "more room");
@@ -61,7 +53,7 @@ static void no_more_files(void **state) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-static void a_read_only_volume(void **state) {
+TEST(a_read_only_volume, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "shared", "size=64m", MS_RDONLY);
   injection_is_refused(self, "shared/agent", "shared/agent", "Read-only", "mount the volume writ");
@@ -69,7 +61,7 @@ static void a_read_only_volume(void **state) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-static void a_directory_of_somebody_else(void **state) {
+TEST(a_directory_of_somebody_else, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 0);
   self->setup.uid = 1000;
@@ -79,7 +71,7 @@ static void a_directory_of_somebody_else(void **state) {
 }
 
 /* Made until it fails, in a directory of the user's own: what is made is removed. */
-static void a_closed_directory(void **state) {
+TEST(a_closed_directory, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 1000);
   injection_make_directory(self, "shared/closed", 0700, 0);
@@ -92,7 +84,7 @@ static void a_closed_directory(void **state) {
 }
 
 /* In a sticky directory nobody may replace what is not his. */
-static void a_file_of_somebody_else(void **state) {
+TEST(a_file_of_somebody_else, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 01777, 0);
   injection_write(self, "shared/agent", "old", 0755);
@@ -101,7 +93,7 @@ static void a_file_of_somebody_else(void **state) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-static void a_file_in_the_middle(void **state) {
+TEST(a_file_in_the_middle, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "file", "x", 0644);
   injection_is_refused(self, "file/agent", "file/agent", "Not a directory", "another target");
@@ -111,7 +103,7 @@ static void a_file_in_the_middle(void **state) {
   assert_int_equal(injection_count(self, ""), 1);
 }
 
-static void a_link_to_nowhere_in_the_middle(void **state) {
+TEST(a_link_to_nowhere_in_the_middle, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   assert_int_equal(symlink("nowhere", injection_path(self, "link")), 0);
   assert_int_equal(symlink("round", injection_path(self, "round")), 0);
@@ -121,7 +113,7 @@ static void a_link_to_nowhere_in_the_middle(void **state) {
   assert_int_equal(injection_count(self, ""), 2);
 }
 
-static void a_directory_of_that_name(void **state) {
+TEST(a_directory_of_that_name, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_make_directory(self, "shared", 0755, 0);
   injection_make_directory(self, "shared/agent", 0755, 0);
@@ -129,7 +121,7 @@ static void a_directory_of_that_name(void **state) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-static void a_name_that_is_too_long(void **state) {
+TEST(a_name_that_is_too_long, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   char name[300];
   memset(name, 'n', sizeof name);
@@ -142,7 +134,7 @@ static void a_name_that_is_too_long(void **state) {
   assert_int_equal(injection_count(self, ""), 0);
 }
 
-static void nothing_for_a_target(void **state) {
+TEST(nothing_for_a_target, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   struct agent_process *injector = injection_start(self, "");
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 64);
@@ -180,7 +172,7 @@ static void use_faults(struct injection *self, const struct fault *faults) {
 }
 
 /* An old kernel, a network file system, a sandbox around the container. */
-static void what_the_kernel_cannot_do_is_done_otherwise(void **state) {
+TEST(what_the_kernel_cannot_do_is_done_otherwise, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   static const struct fault faults[][4] = {
       {{SYS_copy_file_range, ENOSYS}},
@@ -199,7 +191,7 @@ static void what_the_kernel_cannot_do_is_done_otherwise(void **state) {
   }
 }
 
-static void errors_of_the_disk_are_told(void **state) {
+TEST(errors_of_the_disk_are_told, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   static const struct fault faults[][3] = {
       {{SYS_copy_file_range, EIO}, {SYS_pwrite64, EIO}},
@@ -215,7 +207,8 @@ static void errors_of_the_disk_are_told(void **state) {
 }
 
 /* What is written is read back; only of a program without a loader is this the first pread. */
-static void errors_of_reading_are_told(void **state) {
+TEST_IF(agent_process_is_shipped(), errors_of_reading_are_told, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
   use_faults(self, faults);
@@ -223,7 +216,7 @@ static void errors_of_reading_are_told(void **state) {
   assert_int_equal(injection_count(self, ""), 0);
 }
 
-static void quota_is_a_full_disk(void **state) {
+TEST(quota_is_a_full_disk, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   static const struct fault faults[] = {
       {SYS_copy_file_range, EDQUOT}, {SYS_pwrite64, EDQUOT}, {0, 0}};
@@ -232,7 +225,7 @@ static void quota_is_a_full_disk(void **state) {
   assert_int_equal(injection_count(self, ""), 0);
 }
 
-static void a_program_that_cannot_be_read(void **state) {
+TEST(a_program_that_cannot_be_read, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "closed");
   assert_int_equal(chmod(injection_path(self, "closed"), 0711), 0);
@@ -245,33 +238,4 @@ static void a_program_that_cannot_be_read(void **state) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_volume_that_cannot_execute),
-      TEST(a_full_disk),
-      TEST(a_full_disk_keeps_the_old_file),
-      TEST(no_more_files),
-      TEST(a_read_only_volume),
-      TEST(a_directory_of_somebody_else),
-      TEST(a_closed_directory),
-      TEST(a_file_of_somebody_else),
-      TEST(a_file_in_the_middle),
-      TEST(a_link_to_nowhere_in_the_middle),
-      TEST(a_directory_of_that_name),
-      TEST(a_name_that_is_too_long),
-      TEST(nothing_for_a_target),
-      TEST(what_the_kernel_cannot_do_is_done_otherwise),
-      TEST(errors_of_the_disk_are_told),
-      TEST(quota_is_a_full_disk),
-      TEST(a_program_that_cannot_be_read),
-  };
-  const struct CMUnitTest shipped[] = {
-      TEST(errors_of_reading_are_told),
-  };
-  int failed = cmocka_run_group_tests_name("inject faults", tests, injection_begin_group, NULL);
-  if (agent_process_is_shipped())
-    failed += cmocka_run_group_tests_name("inject faults, shipped", shipped, NULL, NULL);
-  return failed;
-}
+TEST_GROUP(injection_begin_group, NULL)

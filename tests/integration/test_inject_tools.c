@@ -1,23 +1,15 @@
 /* `/python` in the carrier image: copied beside the agent, and found by the steps. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 enum { AT_ONCE = 20, OLD = 1000000000 };
 
@@ -65,7 +57,8 @@ static void expect_link(struct injection *self, const char *name, const char *ex
   assert_string_equal(target, expected);
 }
 
-static void tools_are_copied_as_they_are(void **state) {
+TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   mode_t before = umask(077);
@@ -89,7 +82,8 @@ static void tools_are_copied_as_they_are(void **state) {
   assert_int_equal(injection_count(self, "root/a/shared"), 9); /* all but the fifo */
 }
 
-static void the_next_injection_replaces_them(void **state) {
+TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   inject(self, "/shared/");
@@ -103,7 +97,8 @@ static void the_next_injection_replaces_them(void **state) {
 }
 
 /* What the carrier forbids to change, its owner replaces all the same. */
-static void another_user_may_copy_them_twice(void **state) {
+TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
@@ -115,7 +110,7 @@ static void another_user_may_copy_them_twice(void **state) {
   assert_int_equal(injection_count(self, "root/shared"), 9);
 }
 
-static void many_at_once_leave_one(void **state) {
+TEST_IF(agent_process_is_shipped(), many_at_once_leave_one, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   struct agent_process *injectors[AT_ONCE];
@@ -137,7 +132,8 @@ static void is_refused(struct injection *self, const char *target, const char *w
 }
 
 /* Room for the program, and not for all of the tools. */
-static void a_full_disk_leaves_neither(void **state) {
+TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   struct stat program = look(self, "root/agent");
@@ -152,7 +148,8 @@ static void a_full_disk_leaves_neither(void **state) {
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-static void tools_that_cannot_be_read(void **state) {
+TEST_IF(agent_process_is_shipped(), tools_that_cannot_be_read, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 1000);
@@ -161,7 +158,7 @@ static void tools_that_cannot_be_read(void **state) {
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-static void a_file_in_their_place(void **state) {
+TEST_IF(agent_process_is_shipped(), a_file_in_their_place, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 0);
@@ -171,7 +168,8 @@ static void a_file_in_their_place(void **state) {
 }
 
 /* The program is refused before the tools take their place. */
-static void a_directory_in_the_agents_place(void **state) {
+TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 0);
@@ -181,7 +179,8 @@ static void a_directory_in_the_agents_place(void **state) {
 }
 
 /* The program's rename fails behind that of the tools: nothing can take a mount's place. */
-static void what_was_there_comes_back(void **state) {
+TEST_IF(agent_process_is_shipped(), what_was_there_comes_back, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   inject(self, "/shared/");
@@ -195,7 +194,8 @@ static void what_was_there_comes_back(void **state) {
   assert_int_equal(injection_count(self, "root"), 9 + 10 + 2);
 }
 
-static void they_are_not_copied_into_themselves(void **state) {
+TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   is_refused(self, "/python", "/python/agent", "tools");
@@ -205,7 +205,8 @@ static void they_are_not_copied_into_themselves(void **state) {
   assert_int_equal(injection_count(self, "root"), 10);
 }
 
-static void a_tight_umask_keeps_nobody_out(void **state) {
+TEST_IF(agent_process_is_shipped(), a_tight_umask_keeps_nobody_out, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
@@ -225,7 +226,8 @@ static void limit_file_size(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-static void a_limit_on_files_is_an_error(void **state) {
+TEST_IF(agent_process_is_shipped(), a_limit_on_files_is_an_error, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   self->setup.prepare = limit_file_size;
@@ -252,7 +254,7 @@ static const char *output_of(struct job *job, const cJSON *step) {
   return job_text(result, "outputContent");
 }
 
-static void steps_find_them_first(void **state) {
+TEST_IF(agent_process_is_shipped(), steps_find_them_first, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   inject(self, "/shared/");
@@ -264,7 +266,8 @@ static void steps_find_them_first(void **state) {
   job_free(job);
 }
 
-static void a_step_that_sets_path_has_its_own(void **state) {
+TEST_IF(agent_process_is_shipped(), a_step_that_sets_path_has_its_own, injection_set_up,
+        injection_tear_down) {
   struct injection *self = *state;
   make_carrier(self);
   inject(self, "/shared/");
@@ -276,7 +279,7 @@ static void a_step_that_sets_path_has_its_own(void **state) {
   job_free(job);
 }
 
-static void no_tools_leave_path_alone(void **state) {
+TEST(no_tools_leave_path_alone, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_succeeds(self, "root/shared/agent");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
@@ -285,31 +288,4 @@ static void no_tools_leave_path_alone(void **state) {
   job_free(job);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(no_tools_leave_path_alone),
-  };
-  /* Only a program as it is shipped runs in a root of its own. */
-  const struct CMUnitTest shipped[] = {
-      TEST(tools_are_copied_as_they_are),
-      TEST(the_next_injection_replaces_them),
-      TEST(another_user_may_copy_them_twice),
-      TEST(many_at_once_leave_one),
-      TEST(a_full_disk_leaves_neither),
-      TEST(tools_that_cannot_be_read),
-      TEST(a_file_in_their_place),
-      TEST(a_directory_in_the_agents_place),
-      TEST(what_was_there_comes_back),
-      TEST(they_are_not_copied_into_themselves),
-      TEST(a_tight_umask_keeps_nobody_out),
-      TEST(a_limit_on_files_is_an_error),
-      TEST(steps_find_them_first),
-      TEST(a_step_that_sets_path_has_its_own),
-  };
-  int failed = cmocka_run_group_tests_name("inject tools", tests, injection_begin_group, NULL);
-  if (agent_process_is_shipped())
-    failed += cmocka_run_group_tests_name("inject tools, shipped", shipped, NULL, NULL);
-  return failed;
-}
+TEST_GROUP(injection_begin_group, NULL)

@@ -22,8 +22,7 @@ static long long time_left(struct job *job, const char *name) {
 
 /* A step that runs, others that wait with the agent and in the list, a result: all keys there. */
 static void fill_all_keys(struct job *job) {
-  const cJSON *step =
-      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "results", 1);
   job_push(job, step);
@@ -125,7 +124,7 @@ TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
   for (size_t i = 0; i < 2; i++) {
-    steps[i] = job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+    steps[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
     job_push(job, steps[i]);
   }
   for (int i = 0; i < WAITING; i++)
@@ -155,8 +154,7 @@ TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
 TEST(a_signal_does_too, job_setup_server, job_teardown) {
   struct job *job = *state;
   job_start_agent(job, NULL);
-  const cJSON *step =
-      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);

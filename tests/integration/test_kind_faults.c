@@ -42,14 +42,14 @@ TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {
   hanging_mount_init(&hanging, path);
   job_start_agent(job, NULL);
   const cJSON *result = job_run_within(
-      job, kind_rows_step(job, "\"kind\":\"readFile\",\"path\":\"mount/x\",\"timeoutSeconds\":1"),
+      job, kind_rows_step(job, "'kind':'readFile','path':'mount/x','timeoutSeconds':1"),
       HANG_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
   agent_is_alive(job);
 
   /* Where the step is at home may hang, too. */
-  cJSON *step = kind_rows_step(job, "\"kind\":\"grep\",\"path\":\".\",\"pattern\":\"x\"");
+  cJSON *step = kind_rows_step(job, "'kind':'grep','path':'.','pattern':'x'");
   cJSON_ReplaceItemInObject(step, "workingDirectory",
                             cJSON_CreateString(kind_rows_path(job, "mount/below")));
   job_push(job, step);
@@ -98,8 +98,7 @@ TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
   static const char *const orders[] = {"name", "size", "mtime"};
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
     const cJSON *step = kind_rows_step(
-        job,
-        job_format(job, "\"kind\":\"listFiles\",\"path\":\"huge\",\"sortBy\":\"%s\"", orders[i]));
+        job, job_format(job, "'kind':'listFiles','path':'huge','sortBy':'%s'", orders[i]));
     const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
     assert_string_equal(events_lines(job, step, "stderr"), "directory truncated at 1000 entries\n");
@@ -108,7 +107,7 @@ TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
     assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
                         kind_rows_path(job, "huge/name-0000999"));
   }
-  const cJSON *step = kind_rows_step(job, "\"kind\":\"directoryTree\",\"path\":\"huge\"");
+  const cJSON *step = kind_rows_step(job, "'kind':'directoryTree','path':'huge'");
   const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   const char *text = job_text(result, "outputContent");
@@ -118,8 +117,8 @@ TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
   assert_memory_equal(words, "directory tree truncated at ", 28);
 
   /* The deadline is stronger than the work. */
-  step = kind_rows_step(job, "\"kind\":\"grep\",\"path\":\"huge\",\"pattern\":\"x\",\"headLimit\":"
-                             "2000000000,\"timeoutSeconds\":1");
+  step = kind_rows_step(job, "'kind':'grep','path':'huge','pattern':'x','headLimit':"
+                             "2000000000,'timeoutSeconds':1");
   result = job_run_within(job, step, HANG_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   job_shut_down(job);
@@ -127,3 +126,5 @@ TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
 }
 
 TEST_GROUP(injection_begin_group, NULL)
+
+TEST_OVERLAP(2)

@@ -39,7 +39,7 @@ static cJSON *step_number(struct job *job, int number, const char *sleep) {
 
 TEST(a_thousand_steps, job_setup_server, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const char **ids = calloc(STEPS + 1, sizeof *ids);
   assert_non_null(ids);
   for (int number = 1; number <= STEPS; number++) {
@@ -86,7 +86,7 @@ TEST(a_thousand_steps, job_setup_server, job_teardown) {
 /* Orphans that come to the agent as their next parent are reaped too. */
 TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 1);
+  const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
       job, "for i in 1 2 3 4 5 6 7 8 9; do setsid sh -c '%s & true' >/dev/null 2>&1; done", sleep);
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, NULL);

@@ -8,7 +8,7 @@
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"
 
-#define READ "\"kind\":\"readFile\",\"path\":"
+#define READ "'kind':'readFile','path':"
 
 static void run(struct job *job, const struct kind_row *rows, size_t count) {
   job_start_agent(job, NULL);
@@ -23,14 +23,14 @@ TEST(text_comes_as_it_is, job_setup_server, job_teardown) {
   kind_rows_file(job, "sub/caf\xC3\xA9", "\xF0\x9F\x98\x80\n");
   assert_int_equal(symlink("sub/caf\xC3\xA9", kind_rows_path(job, "link")), 0);
   static const struct kind_row rows[] = {
-      {READ "\"text\"", 0, "one\ntwo\r\n\n  four \"\\", NULL},
-      {READ "\"$D/text\"", 0, "one\ntwo\r\n\n  four \"\\", NULL},
-      {READ "\"./sub/../text\"", 0, "one\ntwo\r\n\n  four \"\\", NULL},
-      {READ "\"empty\"", 0, "", NULL},
-      {READ "\"mark\"", 0, "one\n", NULL},
-      {READ "\"sub/caf\\u00e9\"", 0, "\xF0\x9F\x98\x80\n", NULL},
-      {READ "\"link\"", 0, "\xF0\x9F\x98\x80\n", NULL},
-      {READ "\"/proc/self/comm\"", 0, "readFile\n", NULL},
+      {READ "'text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'$D/text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'./sub/../text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'empty'", 0, "", NULL},
+      {READ "'mark'", 0, "one\n", NULL},
+      {READ "'sub/caf\\u00e9'", 0, "\xF0\x9F\x98\x80\n", NULL},
+      {READ "'link'", 0, "\xF0\x9F\x98\x80\n", NULL},
+      {READ "'/proc/self/comm'", 0, "readFile\n", NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }
@@ -40,16 +40,16 @@ TEST(lines_are_cut_and_numbered, job_setup_server, job_teardown) {
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
   kind_rows_file(job, "open", "a\nb");
   static const struct kind_row rows[] = {
-      {READ "\"ten\",\"startLine\":9", 0, "i\nj\n", NULL},
-      {READ "\"ten\",\"startLine\":2,\"lineCount\":1", 0, "b\n", NULL},
-      {READ "\"ten\",\"lineCount\":2", 0, "a\nb\n", NULL},
-      {READ "\"ten\",\"startLine\":0,\"lineCount\":0", 0, "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", NULL},
-      {READ "\"ten\",\"startLine\":-3,\"lineCount\":1", 0, "a\n", NULL},
-      {READ "\"ten\",\"startLine\":11", 0, "", NULL},
-      {READ "\"ten\",\"startLine\":2147483647,\"lineCount\":2147483647", 0, "", NULL},
-      {READ "\"ten\",\"startLine\":9,\"withLineNumbers\":true", 0, " 9\ti\n10\tj\n", NULL},
-      {READ "\"open\",\"withLineNumbers\":true", 0, "1\ta\n2\tb", NULL},
-      {READ "\"open\",\"startLine\":2,\"lineCount\":5", 0, "b", NULL},
+      {READ "'ten','startLine':9", 0, "i\nj\n", NULL},
+      {READ "'ten','startLine':2,'lineCount':1", 0, "b\n", NULL},
+      {READ "'ten','lineCount':2", 0, "a\nb\n", NULL},
+      {READ "'ten','startLine':0,'lineCount':0", 0, "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", NULL},
+      {READ "'ten','startLine':-3,'lineCount':1", 0, "a\n", NULL},
+      {READ "'ten','startLine':11", 0, "", NULL},
+      {READ "'ten','startLine':2147483647,'lineCount':2147483647", 0, "", NULL},
+      {READ "'ten','startLine':9,'withLineNumbers':true", 0, " 9\ti\n10\tj\n", NULL},
+      {READ "'open','withLineNumbers':true", 0, "1\ta\n2\tb", NULL},
+      {READ "'open','startLine':2,'lineCount':5", 0, "b", NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }
@@ -65,19 +65,19 @@ TEST(what_is_no_file_is_refused_at_once, job_setup_server, job_teardown) {
   assert_int_equal(symlink("loop", kind_rows_path(job, "loop")), 0);
   kind_rows_file(job, "binary", "a\xFF\n");
   static const struct kind_row rows[] = {
-      {READ "\"none\"", 1, NULL, "file not found: none"},
-      {READ "\"no/such/$$file\"", 1, NULL, "file not found: no/such/$$file"},
-      {READ "\"$D/none\"", 1, NULL, "file not found: $D/none"},
-      {READ "\"binary/below\"", 1, NULL, "file not found: binary/below"},
-      {READ "\"binary\"", 1, NULL, "binary or non-UTF-8 content not supported"},
-      {READ "\"directory\"", 1, NULL, "is a directory, not a regular file: directory"},
-      {READ "\"fifo\"", 1, NULL, "is a FIFO, not a regular file: fifo"},
-      {READ "\"socket\"", 1, NULL, "is a socket, not a regular file: socket"},
-      {READ "\"/dev/zero\"", 1, NULL, "is a character device, not a regular file: /dev/zero"},
+      {READ "'none'", 1, NULL, "file not found: none"},
+      {READ "'no/such/$$file'", 1, NULL, "file not found: no/such/$$file"},
+      {READ "'$D/none'", 1, NULL, "file not found: $D/none"},
+      {READ "'binary/below'", 1, NULL, "file not found: binary/below"},
+      {READ "'binary'", 1, NULL, "binary or non-UTF-8 content not supported"},
+      {READ "'directory'", 1, NULL, "is a directory, not a regular file: directory"},
+      {READ "'fifo'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {READ "'socket'", 1, NULL, "is a socket, not a regular file: socket"},
+      {READ "'/dev/zero'", 1, NULL, "is a character device, not a regular file: /dev/zero"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
   /* The C library has its own words for it. */
-  const cJSON *result = job_run(job, kind_rows_step(job, READ "\"loop\""));
+  const cJSON *result = job_run(job, kind_rows_step(job, READ "'loop'"));
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
   job_expect_part(job, result, "errorMessage", "cannot read file (");
   close(listener);
@@ -94,9 +94,9 @@ TEST(a_mebibyte_is_the_most, job_setup_server, job_teardown) {
   content[MOST] = '\0';
   kind_rows_file(job, "fits", content);
   const struct kind_row rows[] = {
-      {READ "\"fits\"", 0, content, NULL},
-      {READ "\"large\"", 1, NULL, "file exceeds 1 MB limit"},
-      {READ "\"large\",\"lineCount\":1", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'fits'", 0, content, NULL},
+      {READ "'large'", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'large','lineCount':1", 1, NULL, "file exceeds 1 MB limit"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
   free(content);

@@ -37,8 +37,7 @@ static void put_inflight(struct job *job, const cJSON *step) {
 TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
-  const cJSON *running =
-      counted_step(job, ran, job_format(job, "exec %s", job_unique_sleep(job, 600)));
+  const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = counted_step(job, ran, "echo first");
   const cJSON *second = counted_step(job, ran, "echo second");
   job_push(job, running);
@@ -61,8 +60,7 @@ TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
 TEST(one_agent_of_many_answers, job_setup, job_teardown) {
   struct job *job = *state;
   const char *ran = job_path(job, "ran");
-  const cJSON *running =
-      counted_step(job, ran, job_format(job, "exec %s", job_unique_sleep(job, 600)));
+  const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
   job_push(job, running);
   events_wait(job, running, "stdout", "two");
   job_kill_agent(job);
@@ -130,7 +128,7 @@ TEST(what_ended_and_was_not_told_is_interrupted, job_setup, job_teardown) {
 
 TEST(what_waited_when_the_agent_was_stopped_runs_later, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *running = job_script(job, job_format(job, "exec %s", job_unique_sleep(job, 600)));
+  const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = job_step(job, "echo", "first", NULL);
   const cJSON *second = job_step(job, "echo", "second", NULL);
   job_push(job, running);

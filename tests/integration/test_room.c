@@ -84,8 +84,7 @@ TEST(what_is_put_back_leaves_room_for_output, job_setup_server, job_teardown) {
 /* One payload that is as much as may wait in the agent keeps no order out. */
 TEST(a_large_step_that_waits_keeps_no_cancel, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *running =
-      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
   job_push(job, running);
   events_wait(job, running, "stdout", "up");

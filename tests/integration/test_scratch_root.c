@@ -2,23 +2,15 @@
    no shell. Only the program as it is shipped has to run there. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 static void copy_program(const char *from, const char *to) {
   struct stat file;
@@ -61,7 +53,7 @@ static void start_in_root(struct job *job, const char *url) {
       &(struct agent_setup){.arguments = arguments, .root = job_path(job, "root")});
 }
 
-static void a_command_runs_in_an_empty_root(void **state) {
+TEST_IF(agent_process_is_shipped(), a_command_runs_in_an_empty_root, setup, job_teardown) {
   struct job *job = *state;
   start_in_root(job, job->url);
   const cJSON *step = job_step(job, "/command", "hello", NULL);
@@ -79,7 +71,7 @@ static void a_command_runs_in_an_empty_root(void **state) {
 }
 
 /* A name needs no resolver's files for what every machine calls itself. */
-static void localhost_is_known_without_a_hosts_file(void **state) {
+TEST_IF(agent_process_is_shipped(), localhost_is_known_without_a_hosts_file, setup, job_teardown) {
   struct job *job = *state;
   start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
                                 redis_server_port(job->server)));
@@ -87,7 +79,7 @@ static void localhost_is_known_without_a_hosts_file(void **state) {
   job_shut_down(job);
 }
 
-static void a_unix_socket_inside_of_it_will_do(void **state) {
+TEST_IF(agent_process_is_shipped(), a_unix_socket_inside_of_it_will_do, setup, job_teardown) {
   struct job *job = *state;
   assert_int_equal(link(redis_server_socket(job->server), job_path(job, "root/redis.sock")), 0);
   start_in_root(job, "unix:///redis.sock");
@@ -95,7 +87,7 @@ static void a_unix_socket_inside_of_it_will_do(void **state) {
   job_shut_down(job);
 }
 
-static void work_is_where_commands_run(void **state) {
+TEST_IF(agent_process_is_shipped(), work_is_where_commands_run, setup, job_teardown) {
   struct job *job = *state;
   assert_int_equal(mkdir(job_path(job, "root/work"), 0755), 0);
   start_in_root(job, job->url);
@@ -109,7 +101,7 @@ static void work_is_where_commands_run(void **state) {
 }
 
 /* Without /proc the step's tag can not be read; its group can still be ended. */
-static void a_deadline_holds_in_an_empty_root(void **state) {
+TEST_IF(agent_process_is_shipped(), a_deadline_holds_in_an_empty_root, setup, job_teardown) {
   struct job *job = *state;
   start_in_root(job, job->url);
   cJSON *step =
@@ -121,24 +113,8 @@ static void a_deadline_holds_in_an_empty_root(void **state) {
 }
 
 /* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
-static void a_dynamic_program_does_not_run_there(void **state) {
+TEST_IF(!agent_process_is_shipped(), a_dynamic_program_does_not_run_there, setup, job_teardown) {
   struct job *job = *state;
   start_in_root(job, job->url);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), AGENT_PROCESS_NO_START);
-}
-
-int main(void) {
-  const struct CMUnitTest shipped[] = {
-      cmocka_unit_test_setup_teardown(a_command_runs_in_an_empty_root, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(localhost_is_known_without_a_hosts_file, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_unix_socket_inside_of_it_will_do, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(work_is_where_commands_run, setup, job_teardown),
-      cmocka_unit_test_setup_teardown(a_deadline_holds_in_an_empty_root, setup, job_teardown),
-  };
-  const struct CMUnitTest dynamic[] = {
-      cmocka_unit_test_setup_teardown(a_dynamic_program_does_not_run_there, setup, job_teardown),
-  };
-  return agent_process_is_shipped()
-             ? cmocka_run_group_tests_name("scratch root", shipped, NULL, NULL)
-             : cmocka_run_group_tests_name("scratch root", dynamic, NULL, NULL);
 }

@@ -62,7 +62,7 @@ TEST(each_step_counts_from_one, job_setup, job_teardown) {
 
 TEST(a_step_that_is_ended_is_counted_too, job_setup, job_teardown) {
   struct job *job = *state;
-  cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_unique_sleep(job, 600)));
+  cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_sleep(job, 600)));
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   expect_all(job, step, job_run(job, step), 3);
 }

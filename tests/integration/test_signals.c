@@ -64,7 +64,7 @@ TEST(sigint_while_idle, job_setup, job_teardown) {
 
 TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, 3000);
@@ -78,7 +78,7 @@ TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
 
 TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, IN_TIME_MS);
@@ -88,7 +88,7 @@ TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
 
 TEST(a_stubborn_step_at_sigint, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   send_signal(job, SIGINT);
   expect_exit(job, 130, IN_TIME_MS);
@@ -117,7 +117,7 @@ static long long length_of(struct job *job, const char *list) {
 
 TEST(no_more_steps_are_taken, job_setup, job_teardown) {
   struct job *job = *state;
-  start_willing(job, job_unique_sleep(job, 60));
+  start_willing(job, job_sleep(job, 60));
   job_push(job, job_step(job, "echo", "never", NULL));
   send_signal(job, SIGTERM);
   expect_exit(job, 143, IN_TIME_MS);
@@ -129,7 +129,7 @@ TEST(no_more_steps_are_taken, job_setup, job_teardown) {
 
 TEST(the_background_ends_too, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
   send_signal(job, SIGTERM);
@@ -139,7 +139,7 @@ TEST(the_background_ends_too, job_setup, job_teardown) {
 
 TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
   struct job *job = *state;
-  start_stubborn(job, job_unique_sleep(job, 60));
+  start_stubborn(job, job_sleep(job, 60));
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "SIGTERM");
   assert_true(agent_process_is_running(job->agent));
@@ -159,7 +159,7 @@ TEST(without_redis_an_idle_agent_leaves_at_once, job_setup, job_teardown) {
 
 TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   start_willing(job, sleep);
   redis_server_kill(job->server);
   send_signal(job, SIGTERM);
@@ -170,7 +170,7 @@ TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
 /* A connection that was cut a moment ago is no reason to lose the answer. */
 TEST(a_cut_connection_is_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
   send_signal(job, SIGTERM);
@@ -188,7 +188,7 @@ static bool holds_all_it_may(void *context) {
 /* Its output has nowhere to go, so that it could not end by itself. */
 TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *words = job_format(job, "%s", job_unique_sleep(job, 1));
+  const char *words = job_format(job, "%s", job_sleep(job, 1));
   const cJSON *step = job_step(job, "yes", words, NULL);
   job_push(job, step);
   events_wait(job, step, "stdout", words);
@@ -201,7 +201,7 @@ TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
 
 TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
@@ -211,7 +211,7 @@ TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
 
 TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 60);
+  const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
@@ -227,7 +227,7 @@ TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
 
 TEST(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup, job_teardown) {
   struct job *job = *state;
-  start_willing(job, job_unique_sleep(job, 60));
+  start_willing(job, job_sleep(job, 60));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "exit=-1");
@@ -256,3 +256,5 @@ TEST(sigterm_during_the_first_connection, job_setup_server, job_teardown) {
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
 }
+
+TEST_OVERLAP(3)

@@ -52,7 +52,7 @@ static cJSON *named_step(struct job *job, const char *name) {
 
 static cJSON *endless_step(struct job *job, const char *name) {
   return job_script(job, job_format(job, "echo %s >>%s; echo %s; exec %s", name,
-                                    job_path(job, "ran"), name, job_unique_sleep(job, 600)));
+                                    job_path(job, "ran"), name, job_sleep(job, 600)));
 }
 
 static void expect_ran(struct job *job, const char *names) {

@@ -40,7 +40,7 @@ TEST(an_idle_one_leaves, job_setup, job_teardown) {
 
 TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
   const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
   job_push(job, running);

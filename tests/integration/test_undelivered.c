@@ -131,8 +131,7 @@ TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
 /* The one that runs is answered there, in Redis' place. */
 TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
   struct job *job = *state;
-  const cJSON *step =
-      job_script(job, job_format(job, "echo up; exec %s", job_unique_sleep(job, 600)));
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);

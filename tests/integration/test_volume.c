@@ -89,6 +89,12 @@ static void expect_small(struct job *job) {
     job_fail(job, "%ld KiB were resident", peak);
 }
 
+static int setup(void **state) {
+  job_setup_server(state);
+  job_start_agent(*state, "--events-maxlen", "0", NULL);
+  return 0;
+}
+
 TEST(a_million_lines, setup, job_teardown) {
   struct job *job = *state;
   long long count = 1000000;
@@ -147,10 +153,4 @@ TEST(a_gigabyte_without_an_end, setup, job_teardown) {
   assert_int_equal(strlen(job_text(result, "outputContent")), 1000000);
   expect_small(job);
   job_shut_down(job);
-}
-
-static int setup(void **state) {
-  job_setup_server(state);
-  job_start_agent(*state, "--events-maxlen", "0", NULL);
-  return 0;
 }

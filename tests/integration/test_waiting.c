@@ -104,7 +104,7 @@ TEST(what_is_refused_keeps_its_place, job_setup, job_teardown) {
 /* The command does not run before Redis knows that it will. */
 TEST(nothing_runs_before_redis_knows, job_setup, job_teardown) {
   struct job *job = *state;
-  const char *sleep = job_unique_sleep(job, 600);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
   job_run(job, job_step(job, "true", NULL));
   char *payload = cJSON_PrintUnformatted(step);

@@ -6,7 +6,7 @@
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"
 
-#define WRITE "\"kind\":\"writeFile\",\"path\":"
+#define WRITE "'kind':'writeFile','path':"
 
 static void run(struct job *job, const struct kind_row *rows, size_t count) {
   job_start_agent(job, NULL);
@@ -17,10 +17,10 @@ TEST(content_arrives_as_it_is, job_setup_server, job_teardown) {
   struct job *job = *state;
   kind_rows_file(job, "old", "much longer than the new one");
   static const struct kind_row rows[] = {
-      {WRITE "\"new\",\"content\":\"one\\ntwo\\r\\n \\ud83d\\ude00 \\\"\"", 0, NULL, NULL},
-      {WRITE "\"$D/old\",\"content\":\"x\"", 0, NULL, NULL},
-      {WRITE "\"empty\",\"content\":\"\"", 0, NULL, NULL},
-      {WRITE "\"a/b/c/deep\",\"content\":\"d\"", 0, NULL, NULL},
+      {WRITE "'new','content':'one\\ntwo\\r\\n \\ud83d\\ude00 \\''", 0, NULL, NULL},
+      {WRITE "'$D/old','content':'x'", 0, NULL, NULL},
+      {WRITE "'empty','content':''", 0, NULL, NULL},
+      {WRITE "'a/b/c/deep','content':'d'", 0, NULL, NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);
   assert_string_equal(kind_rows_content(job, "new"), "one\ntwo\r\n \xF0\x9F\x98\x80 \"");
@@ -38,9 +38,9 @@ TEST(what_the_file_was_it_stays, job_setup_server, job_teardown) {
   kind_rows_file(job, "sub/target", "old");
   assert_int_equal(symlink("sub/target", kind_rows_path(job, "link")), 0);
   static const struct kind_row rows[] = {
-      {WRITE "\"script\",\"content\":\"new\"", 0, NULL, NULL},
-      {WRITE "\"mark\",\"content\":\"new\"", 0, NULL, NULL},
-      {WRITE "\"link\",\"content\":\"new\"", 0, NULL, NULL},
+      {WRITE "'script','content':'new'", 0, NULL, NULL},
+      {WRITE "'mark','content':'new'", 0, NULL, NULL},
+      {WRITE "'link','content':'new'", 0, NULL, NULL},
   };
   run(job, rows, sizeof rows / sizeof *rows);
   struct stat script;
@@ -61,12 +61,11 @@ TEST(what_is_no_file_is_refused, job_setup_server, job_teardown) {
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   kind_rows_file(job, "file", "");
   static const struct kind_row rows[] = {
-      {WRITE "\"directory\",\"content\":\"x\"", 1, NULL,
-       "is a directory, not a regular file: directory"},
-      {WRITE "\"fifo\",\"content\":\"x\"", 1, NULL, "is a FIFO, not a regular file: fifo"},
-      {WRITE "\"/dev/null\",\"content\":\"x\"", 1, NULL,
+      {WRITE "'directory','content':'x'", 1, NULL, "is a directory, not a regular file: directory"},
+      {WRITE "'fifo','content':'x'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {WRITE "'/dev/null','content':'x'", 1, NULL,
        "is a character device, not a regular file: /dev/null"},
-      {WRITE "\"file/below\",\"content\":\"x\"", 1, NULL,
+      {WRITE "'file/below','content':'x'", 1, NULL,
        "cannot write file (Not a directory): file/below"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
@@ -93,11 +92,11 @@ TEST(ten_mebibytes_are_the_most, job_setup_server, job_teardown) {
 
 TEST(a_nul_is_written, job_setup_server, job_teardown) {
   struct job *job = *state;
-  static const struct kind_row row = {WRITE "\"nul\",\"content\":\"a\\u0000b\"", 0, NULL, NULL};
+  static const struct kind_row row = {WRITE "'nul','content':'a\\u0000b'", 0, NULL, NULL};
   job_start_agent(job, NULL);
   /* cJSON's own text would end there. */
-  const char *payload = job_format(job, "{\"stepId\":\"nul\",\"workingDirectory\":\"%s\",%s}",
-                                   kind_rows_directory(job), row.fields);
+  const char *payload = job_json(job, "{'stepId':'nul','workingDirectory':'%s',%s}",
+                                 kind_rows_directory(job), row.fields);
   job_push_text(job, payload, strlen(payload));
   job_expect_result(job, job_result(job), 0, NULL, NULL);
   struct stat nul;

@@ -41,6 +41,13 @@ const char *agent_process_program(void) {
   return program == NULL || *program == '\0' ? "build/agent" : program;
 }
 
+const char *agent_process_short_idle(void) {
+  const char *program = getenv("AGENT_SHORT_IDLE");
+  if (program == NULL || *program == '\0')
+    fail_msg("AGENT_SHORT_IDLE names no program");
+  return program;
+}
+
 bool agent_process_is_shipped(void) {
   Elf64_Ehdr header;
   int fd = open(agent_process_program(), O_RDONLY | O_CLOEXEC);

@@ -59,6 +59,11 @@ void agent_process_fail(struct agent_process *self, const char *format, ...)
 /* The program's path, for who needs it as a file. */
 const char *agent_process_program(void);
 
+/* The same program with an idle cycle of AGENT_SHORT_IDLE_MS instead of a minute; see the Makefile.
+   Fails the test when there is none. */
+enum { AGENT_SHORT_IDLE_MS = 5000 };
+const char *agent_process_short_idle(void);
+
 /* Whether it is a program as it is shipped, without an interpreter. Of any other (a sanitizer or
    coverage build, a script around one) limits on memory and time mean little. */
 bool agent_process_is_shipped(void);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -101,6 +102,9 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   if (fd < 0)
     return;
   fake_redis_close_connection(self);
+  /* As Redis does; and virtual time does not wait for a segment that the kernel keeps back. */
+  const int yes = 1;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   self->fd = fd;
   self->length = 0;
   self->connections++;

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 
 struct job *job_new(struct redis_server *server) {
@@ -65,7 +66,8 @@ void job_start_agent(struct job *self, ...) {
     count++;
   va_end(more);
   agent_process_free(self->agent);
-  self->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  self->agent =
+      agent_process_start(&(struct agent_setup){.arguments = arguments, .program = self->program});
 }
 
 void job_fail(struct job *self, const char *format, ...) {
@@ -100,13 +102,24 @@ char *job_format(struct job *self, const char *format, ...) {
   return job_own_text(self, text);
 }
 
+char *job_json(struct job *self, const char *format, ...) {
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0)
+    text = NULL;
+  va_end(arguments);
+  char *json = job_own_text(self, text);
+  quoted_in_place(json);
+  return json;
+}
+
 char *job_path(struct job *self, const char *name) {
   return job_format(self, "%s/%s", redis_server_directory(self->server), name);
 }
 
-char *job_unique_sleep(struct job *self, int seconds) {
-  return job_format(self, "sleep %d.%07d%05d%03d", seconds, (int)getpid(),
-                    redis_server_port(self->server), ++self->last_number);
+char *job_sleep(struct job *self, int seconds) {
+  return job_format(self, "sleep %d.%03d", seconds, ++self->last_number);
 }
 
 static cJSON *new_step(struct job *self) {

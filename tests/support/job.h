@@ -27,6 +27,7 @@
 struct job {
   struct redis_server *server;
   struct agent_process *agent; /* NULL until started */
+  const char *program;         /* what job_start_agent starts; NULL: the one under test */
   redisContext *redis;
   char id[32];
   char url[96];                   /* redis://[login@]127.0.0.1:<port> */
@@ -118,11 +119,14 @@ cJSON *job_own(struct job *self, cJSON *json);
 /* printf into a string that belongs to the job. */
 char *job_format(struct job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same, with quotes as in quoted.h: job_json(job, "{'stepId':'%s'}", id). */
+char *job_json(struct job *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* A name in the server's directory, which any user may write to. */
 char *job_path(struct job *self, const char *name);
 
-/* `sleep <seconds>` with a fraction that no other process on the machine has, to be found by. */
-char *job_unique_sleep(struct job *self, int seconds);
+/* `sleep <seconds>` with a fraction that no other one of this job has, for proc_find. */
+char *job_sleep(struct job *self, int seconds);
 
 /* Fails with this text and the agent's log. */
 void job_fail(struct job *self, const char *format, ...)

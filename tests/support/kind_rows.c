@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/events.h"
+#include "tests/support/quoted.h"
 
 const char *kind_rows_directory(struct job *job) {
   char *path = job_path(job, "files");
@@ -54,10 +55,13 @@ const char *kind_rows_content(struct job *job, const char *name) {
   return job_own_text(job, content);
 }
 
-/* $D becomes the directory, $$ a dollar. */
+/* $D becomes the directory, $$ a dollar; quotes are as in quoted.h. */
 static const char *expand(struct job *job, const char *text) {
   if (text == NULL)
     return NULL;
+  char *copy = job_format(job, "%s", text);
+  quoted_in_place(copy);
+  text = copy;
   const char *directory = kind_rows_directory(job);
   char *out = NULL;
   size_t size = 0;
@@ -84,9 +88,11 @@ void kind_rows_deep_file(struct job *job) {
 }
 
 cJSON *kind_rows_step(struct job *job, const char *fields) {
-  const char *json =
-      job_format(job, "{\"schemaVersion\":1,\"stepId\":\"kind-%d\",\"workingDirectory\":\"%s\",%s}",
-                 ++job->last_number, kind_rows_directory(job), expand(job, fields));
+  const char *json = job_format(
+      job, "%s,%s}",
+      expand(job, job_format(job, "{'schemaVersion':1,'stepId':'kind-%d','workingDirectory':'$D'",
+                             ++job->last_number)),
+      expand(job, fields));
   cJSON *step = cJSON_Parse(json);
   if (step == NULL)
     fail_msg("no JSON: %s", json);

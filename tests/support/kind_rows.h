@@ -8,7 +8,7 @@
 /*
  * Steps of the file kinds as a table: what is sent, and what is answered. In all texts $D is the
  * directory of the test, below the Redis server's, which is also the workingDirectory of every
- * step; $$ is a dollar.
+ * step; $$ is a dollar. Quotes are as in quoted.h.
  */
 struct kind_row {
   const char *fields;  /* of the step, without stepId and workingDirectory */

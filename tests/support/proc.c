@@ -120,6 +120,19 @@ struct search {
   pid_t found;
 };
 
+/* A parent may end between two looks; its children have another one then. */
+static bool is_descendant(pid_t pid) {
+  for (int attempt = 0; attempt < 10; attempt++) {
+    char state = '?';
+    pid_t above = pid;
+    while (above > 1 && above != getpid())
+      above = parent_of(above, &state);
+    if (above >= 0)
+      return above == getpid();
+  }
+  return false;
+}
+
 static bool compare_command_line(pid_t pid, void *context) {
   struct search *search = context;
   size_t length;
@@ -130,7 +143,7 @@ static bool compare_command_line(pid_t pid, void *context) {
     if (arguments[i] == '\0')
       arguments[i] = ' ';
   }
-  if (strcmp(arguments, search->command_line) == 0)
+  if (strcmp(arguments, search->command_line) == 0 && is_descendant(pid))
     search->found = pid;
   free(arguments);
   return search->found == 0;

@@ -23,7 +23,8 @@ int proc_fd_count(pid_t pid);
 int proc_child_count(pid_t parent, int *zombies);
 
 /* The live process whose arguments, joined by single spaces, are exactly `command_line`; 0: none.
- */
+   Only descendants of this process count, whatever they did to their environment or session, so
+   that tests that run side by side do not meet: test_main.c adopts orphans. */
 pid_t proc_find(const char *command_line);
 
 /* Waits until proc_find finds it (returns the pid) or, the other way round, finds it no more. */

@@ -1,12 +1,19 @@
 #include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/test.h"
 
-enum { TESTS_MAX = 256 };
+enum { TESTS_MAX = 256, SHARDS_MAX = 16 };
 
 static struct CMUnitTest tests[TESTS_MAX];
 static size_t test_count;
 static CMFixtureFunction group_set_up, group_tear_down;
+static int shard_count = 1;
 
 /* Called before main, in the order in which the tests stand in their file. */
 void test_register(const struct test *test) {
@@ -23,10 +30,66 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down) 
   group_tear_down = tear_down;
 }
 
+void test_overlap(int processes) {
+  if (processes < 1 || processes > SHARDS_MAX)
+    abort();
+  shard_count = processes;
+}
+
+/* Runs every `step`th test from `first` on. What a step leaves behind becomes a child of this
+   process (see proc_find). */
+static int run(size_t first, size_t step) {
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct CMUnitTest chosen[TESTS_MAX];
+  size_t count = 0;
+  for (size_t i = first; i < test_count; i += step)
+    chosen[count++] = tests[i];
+  return count == 0 ? 0
+                    : _cmocka_run_group_tests(program_invocation_short_name, chosen, count,
+                                              group_set_up, group_tear_down);
+}
+
+/* What it writes is collected, so that one process' report does not get into another's. */
+static pid_t start_shard(int number, int output) {
+  pid_t pid = fork();
+  if (pid != 0)
+    return pid;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)
+    _exit(1);
+  exit(run((size_t)number, (size_t)shard_count));
+}
+
+static void copy_output(int fd) {
+  char bytes[16384];
+  ssize_t length;
+  (void)lseek(fd, 0, SEEK_SET);
+  while ((length = read(fd, bytes, sizeof bytes)) > 0)
+    (void)fwrite(bytes, 1, (size_t)length, stdout);
+  close(fd);
+}
+
+static int run_shards(void) {
+  int outputs[SHARDS_MAX], failed = 0;
+  pid_t pids[SHARDS_MAX];
+  for (int i = 0; i < shard_count; i++) {
+    outputs[i] = memfd_create("shard", MFD_CLOEXEC);
+    pids[i] = start_shard(i, outputs[i]);
+    if (outputs[i] < 0 || pids[i] < 0)
+      abort();
+  }
+  for (int i = 0; i < shard_count; i++) {
+    int status;
+    failed += waitpid(pids[i], &status, 0) != pids[i] || status != 0;
+    copy_output(outputs[i]);
+  }
+  return failed;
+}
+
 int main(void) {
+  umask(022);
   const char *filter = getenv("TEST_FILTER");
   if (filter != NULL)
     cmocka_set_test_filter(filter);
-  return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, group_set_up,
-                                 group_tear_down);
+  return shard_count > 1 && filter == NULL ? run_shards() : run(0, 1);
 }

@@ -1,24 +1,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/atomic_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 static void write_bytes(const struct tree *tree, const char *path, const char *content,
                         size_t length) {
@@ -41,7 +33,7 @@ static void expect_refused(const struct tree *tree, const char *path, const char
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-static void a_new_file_is_made(void **state) {
+TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   mode_t before = umask(027);
   write_text(tree, "file", "new\n");
@@ -52,7 +44,7 @@ static void a_new_file_is_made(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void an_old_one_is_replaced(void **state) {
+TEST(an_old_one_is_replaced, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "an old one", 0644);
   int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
@@ -66,7 +58,7 @@ static void an_old_one_is_replaced(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void absolute_paths_have_no_beginning(void **state) {
+TEST(absolute_paths_have_no_beginning, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
@@ -75,7 +67,7 @@ static void absolute_paths_have_no_beginning(void **state) {
   tree_expect(tree, "a/file", "new", 0644);
 }
 
-static void directories_are_made(void **state) {
+TEST(directories_are_made, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   write_text(tree, "a/b//c/./file", "new");
   write_text(tree, "a/b/../d/file", "new");
@@ -84,7 +76,7 @@ static void directories_are_made(void **state) {
   assert_int_equal(tree_count(tree, "a"), 2);
 }
 
-static void mode_and_owner_are_kept(void **state) {
+TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const mode_t modes[] = {0600, 0755, 0000, 0777, 04755, 02711};
   struct stat file;
@@ -100,7 +92,7 @@ static void mode_and_owner_are_kept(void **state) {
   }
 }
 
-static void a_mark_is_kept(void **state) {
+TEST(a_mark_is_kept, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
   write_text(tree, "file", "new");
@@ -122,7 +114,7 @@ static void expect_link(const struct tree *tree, const char *name, const char *t
   assert_string_equal(found, text);
 }
 
-static void links_are_written_through(void **state) {
+TEST(links_are_written_through, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char absolute[64];
   tree_make_directory(tree, "a", 0755);
@@ -144,7 +136,7 @@ static void links_are_written_through(void **state) {
   assert_int_equal(tree_count(tree, "b"), 1);
 }
 
-static void links_to_nothing_are_written_through(void **state) {
+TEST(links_to_nothing_are_written_through, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0755);
   assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
@@ -155,7 +147,7 @@ static void links_to_nothing_are_written_through(void **state) {
   expect_refused(tree, "round", "cannot write file (Too many levels of symbolic links): round");
 }
 
-static void other_kinds_are_refused_by_name(void **state) {
+TEST(other_kinds_are_refused_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "directory", 0755);
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
@@ -174,7 +166,7 @@ static void other_kinds_are_refused_by_name(void **state) {
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-static void what_is_in_the_way_is_named(void **state) {
+TEST(what_is_in_the_way_is_named, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[300];
   char text[400];
@@ -192,7 +184,7 @@ static void what_is_in_the_way_is_named(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void the_limit_is_to_the_byte(void **state) {
+TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
   struct stat file;
@@ -211,7 +203,7 @@ static void the_limit_is_to_the_byte(void **state) {
 }
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
-static void links_of_proc_are_not_believed(void **state) {
+TEST(links_of_proc_are_not_believed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   char text[128];
@@ -234,7 +226,7 @@ static void links_of_proc_are_not_believed(void **state) {
 }
 
 /* As many links as the kernel follows, and one more. */
-static void long_chains_of_links_are_followed(void **state) {
+TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[16] = "file";
   char next[16];
@@ -249,7 +241,7 @@ static void long_chains_of_links_are_followed(void **state) {
 }
 
 /* The kernel's own limit, which is told before anything is made. */
-static void paths_have_a_length(void **state) {
+TEST(paths_have_a_length, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error;
   char path[PATH_MAX + 1] = "new/";
@@ -267,7 +259,7 @@ static void paths_have_a_length(void **state) {
 }
 
 /* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
-static void a_link_to_no_directory_is_not_followed(void **state) {
+TEST(a_link_to_no_directory_is_not_followed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
   expect_refused(tree, "a_link/file", "cannot write file (No such file or directory): a_link/file");
@@ -275,7 +267,7 @@ static void a_link_to_no_directory_is_not_followed(void **state) {
 }
 
 /* As a full disk does it. */
-static void half_a_file_is_none(void **state) {
+TEST(half_a_file_is_none, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char content[8192] = "new";
   struct rlimit before;
@@ -295,36 +287,10 @@ static void half_a_file_is_none(void **state) {
 }
 
 /* Other names of the same file are other files from then on. */
-static void a_hard_link_keeps_the_old_one(void **state) {
+TEST(a_hard_link_keeps_the_old_one, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "old", 0644);
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
   write_text(tree, "file", "new");
   tree_expect(tree, "other", "old", 0644);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_new_file_is_made),
-      TEST(an_old_one_is_replaced),
-      TEST(absolute_paths_have_no_beginning),
-      TEST(directories_are_made),
-      TEST(mode_and_owner_are_kept),
-      TEST(a_mark_is_kept),
-      TEST(links_are_written_through),
-      TEST(links_to_nothing_are_written_through),
-      TEST(other_kinds_are_refused_by_name),
-      TEST(what_is_in_the_way_is_named),
-      TEST(the_limit_is_to_the_byte),
-      TEST(links_of_proc_are_not_believed),
-      TEST(long_chains_of_links_are_followed),
-      TEST(paths_have_a_length),
-      TEST(a_link_to_no_directory_is_not_followed),
-      TEST(half_a_file_is_none),
-      TEST(a_hard_link_keeps_the_old_one),
-  };
-  umask(022);
-  return cmocka_run_group_tests_name("atomic file", tests, NULL, NULL);
 }

@@ -1,22 +1,14 @@
 /* Writing where a file system stands in the way: full, read-only, mounted over, locked away. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
 #include "tests/support/injection.h"
+#include "tests/test.h"
 
 enum { LONG = 1 << 20 };
 
@@ -52,7 +44,7 @@ static void expect_refused(struct injection *self, const char *name, size_t leng
   free(content);
 }
 
-static void a_full_disk_keeps_the_old_file(void **state) {
+TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "small", "size=512k", 0);
   injection_write(self, "small/file", "old", 0644);
@@ -63,7 +55,7 @@ static void a_full_disk_keeps_the_old_file(void **state) {
   write_new(self, "small/file");
 }
 
-static void a_disk_without_inodes_keeps_the_old_file(void **state) {
+TEST(a_disk_without_inodes_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "few", "nr_inodes=2", 0);
   injection_write(self, "few/file", "old", 0644);
@@ -73,7 +65,7 @@ static void a_disk_without_inodes_keeps_the_old_file(void **state) {
   expect_content(self, "few/file", "old");
 }
 
-static void nothing_is_written_to_a_read_only_one(void **state) {
+TEST(nothing_is_written_to_a_read_only_one, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "fixed", NULL, 0);
   injection_write(self, "fixed/file", "old", 0644);
@@ -85,7 +77,7 @@ static void nothing_is_written_to_a_read_only_one(void **state) {
 }
 
 /* /etc/hosts of a container, a key of a ConfigMap by subPath. */
-static void a_mounted_file_is_not_replaced(void **state) {
+TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "outside", "old", 0644);
   injection_make_directory(self, "etc", 0755, 0);
@@ -109,7 +101,7 @@ static void a_mounted_file_is_not_replaced(void **state) {
 }
 
 /* A minimal root file system has none. What is opened is then looked at again. */
-static void files_are_read_and_written_without_proc(void **state) {
+TEST(files_are_read_and_written_without_proc, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "file", "\xEF\xBB\xBFold", 0644);
   assert_int_equal(symlink("file", injection_path(self, "link")), 0);
@@ -135,14 +127,4 @@ static void files_are_read_and_written_without_proc(void **state) {
   buffer_release(&content);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_full_disk_keeps_the_old_file),          TEST(a_disk_without_inodes_keeps_the_old_file),
-      TEST(nothing_is_written_to_a_read_only_one),   TEST(a_mounted_file_is_not_replaced),
-      TEST(files_are_read_and_written_without_proc),
-  };
-  umask(022);
-  return cmocka_run_group_tests_name("atomic file, mounts", tests, injection_begin_group, NULL);
-}
+TEST_GROUP(injection_begin_group, NULL)

@@ -1,20 +1,14 @@
 /* Writers who are not root: what they may not do, and whose the file is afterwards. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/temp_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 enum { OTHER = 1234, TEAM = 1000 };
 
@@ -60,7 +54,7 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-static void its_owner_keeps_it(void **state) {
+TEST(its_owner_keeps_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 04755);
@@ -73,7 +67,7 @@ static void its_owner_keeps_it(void **state) {
 }
 
 /* What may not be given away loses the rights that were another's. */
-static void a_kept_mode_gives_no_one_more(void **state) {
+TEST(a_kept_mode_gives_no_one_more, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "another's", 0, NOBODY, 06776);
@@ -87,7 +81,7 @@ static void a_kept_mode_gives_no_one_more(void **state) {
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
    is the group's. */
-static void a_directory_of_a_group_stays_the_groups(void **state) {
+TEST(a_directory_of_a_group_stays_the_groups, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
@@ -104,7 +98,7 @@ static void a_directory_of_a_group_stays_the_groups(void **state) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-static void write_protection_protects(void **state) {
+TEST(write_protection_protects, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 0444);
@@ -114,7 +108,7 @@ static void write_protection_protects(void **state) {
   tree_expect(tree, "file", "old", 0444);
 }
 
-static void a_directory_that_takes_no_file_is_told(void **state) {
+TEST(a_directory_that_takes_no_file_is_told, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "hidden", 0700);
@@ -129,7 +123,7 @@ static void a_directory_that_takes_no_file_is_told(void **state) {
 }
 
 /* As /tmp is: only its owner may replace a file, though all may write to it. */
-static void a_sticky_directory_protects(void **state) {
+TEST(a_sticky_directory_protects, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", OTHER, OTHER, 0666);
@@ -147,7 +141,7 @@ static int open_it(void *context, struct error *error) {
 }
 
 /* By default it does not go where another user points to in a directory such as /tmp. */
-static void links_are_followed_where_the_kernel_does(void **state) {
+TEST(links_are_followed_where_the_kernel_does, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
   struct writing writing = {tree, "tmp/link"};
@@ -172,7 +166,7 @@ static int leave_a_draft(void *context, struct error *error) {
 }
 
 /* Each has a draft of its own, and what one left behind is not in the other's way. */
-static void users_do_not_meet(void **state) {
+TEST(users_do_not_meet, tree_set_up, tree_tear_down) {
   struct tree *tree = *state;
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
@@ -183,21 +177,4 @@ static void users_do_not_meet(void **state) {
   write_as(tree, "file", NOBODY, NOBODY);
   expect_new(tree, "file", NOBODY, NOBODY, 0644);
   assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(its_owner_keeps_it),
-      TEST(a_kept_mode_gives_no_one_more),
-      TEST(a_directory_of_a_group_stays_the_groups),
-      TEST(write_protection_protects),
-      TEST(a_directory_that_takes_no_file_is_told),
-      TEST(a_sticky_directory_protects),
-      TEST(links_are_followed_where_the_kernel_does),
-      TEST(users_do_not_meet),
-  };
-  umask(022);
-  return cmocka_run_group_tests_name("atomic file, users", tests, NULL, NULL);
 }

@@ -1,24 +1,11 @@
-/* How long a link stays away before it comes back, and what it says about it; what it takes for the
-   time is the test's. */
+/* How long a link stays away before it comes back, and what it says about it, in virtual time. */
 
 #include "agent/doors/redis/client/backoff.h"
-#include "base/clock.h"
 #include "tests/support/client_owner.h"
-#include "tests/support/wait.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-static int64_t ahead_ms;
-
-int64_t clock_monotonic_ms(void) {
-  return wait_now_ms() + ahead_ms;
-}
-
-int64_t clock_unix_ms(void) {
-  return 0;
-}
-
 static void starts(struct client_owner *owner) {
-  ahead_ms = 0;
   client_owner_start(owner, SIZE_MAX);
   client_owner_comes_up(owner);
 }
@@ -35,14 +22,14 @@ static void comes_back(struct client_owner *owner) {
 
 /* The connection is lost, or dropped for this reason; how long it takes until it is back. */
 static int64_t away_ms(struct client_owner *owner, const char *why) {
-  int64_t start_ms = wait_now_ms();
+  int64_t start_ms = virtual_time_ms;
   forget(owner);
   if (why != NULL)
     client_drop(owner->client, why);
   else
     fake_redis_close_connection(owner->server);
   comes_back(owner);
-  return wait_now_ms() - start_ms;
+  return virtual_time_ms - start_ms;
 }
 
 static void is_refused(struct client_owner *owner, const char *text) {
@@ -84,7 +71,7 @@ TEST(it_is_over_when_the_link_works, client_owner_set_up, client_owner_tear_down
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
   (void)away_ms(owner, "OOM no room");
-  ahead_ms += 100000;
+  virtual_time_ms += 100000;
   (void)away_ms(owner, "OOM no room"); /* since the first time */
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
@@ -101,7 +88,7 @@ TEST(an_error_that_lasts_is_told_once, client_owner_set_up, client_owner_tear_do
   starts(owner);
   for (int times = 0; times < 4; times++) {
     is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
-    ahead_ms += 100000;
+    virtual_time_ms += 100000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
   is_refused(owner, "MISCONF no disk"); /* which is other trouble */
@@ -111,13 +98,14 @@ TEST(an_error_that_lasts_is_told_once, client_owner_set_up, client_owner_tear_do
 }
 
 /* Over and there again: a minute has to lie between two that are told. */
-TEST(an_error_that_comes_and_goes_is_told_every_minute, client_owner_set_up, client_owner_tear_down) {
+TEST(an_error_that_comes_and_goes_is_told_every_minute, client_owner_set_up,
+     client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 3; times++) {
     is_refused(owner, "OOM no room");
     client_works(owner->client);
-    ahead_ms += 20000;
+    virtual_time_ms += 20000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
   assert_int_equal(client_owner_logged(owner, "again after"), 1);

@@ -1,25 +1,17 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/temp_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 static void begin(struct temp_file *draft, const struct tree *tree) {
   assert_int_equal(temp_file_begin(draft, tree->fd, "file", 0644), 0);
@@ -34,7 +26,7 @@ static void hidden_name(const struct tree *tree, char *name) {
   temp_file_release(&draft);
 }
 
-static void a_draft_appears_by_its_commit(void **state) {
+TEST(a_draft_appears_by_its_commit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   begin(&draft, tree);
@@ -46,7 +38,7 @@ static void a_draft_appears_by_its_commit(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void without_a_commit_nothing_stays(void **state) {
+TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   begin(&draft, tree);
@@ -65,7 +57,7 @@ static void put(const struct tree *tree) {
 }
 
 /* Whoever put it there: it is removed, not written to. */
-static void what_lies_there_is_not_written_to(void **state) {
+TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char hidden[64];
   hidden_name(tree, hidden);
@@ -84,7 +76,7 @@ static void what_lies_there_is_not_written_to(void **state) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-static void its_owner_need_not_read_it(void **state) {
+TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char hidden[64];
   struct temp_file draft;
@@ -104,7 +96,7 @@ static void its_owner_need_not_read_it(void **state) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-static void a_directory_in_the_way_stays(void **state) {
+TEST(a_directory_in_the_way_stays, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char hidden[64];
   struct temp_file draft;
@@ -117,7 +109,7 @@ static void a_directory_in_the_way_stays(void **state) {
 }
 
 /* One that has lost its name has nothing to commit, and removes nobody else's. */
-static void a_lost_draft_is_not_committed(void **state) {
+TEST(a_lost_draft_is_not_committed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   begin(&draft, tree);
@@ -155,7 +147,7 @@ static bool waits_for_a_lock(void *context) {
   return waits;
 }
 
-static void the_second_waits_for_a_lock(void **state) {
+TEST(the_second_waits_for_a_lock, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   int status;
@@ -182,7 +174,7 @@ static int status_after_sigterm(pid_t pid) {
 }
 
 /* Who waits for another one has nothing to finish. */
-static void a_wait_is_ended_at_once(void **state) {
+TEST(a_wait_is_ended_at_once, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   begin(&draft, tree);
@@ -200,7 +192,7 @@ static bool sigterm_is_pending(void) {
 }
 
 /* What has begun is finished, and nothing is left behind. */
-static void the_end_is_put_off(void **state) {
+TEST(the_end_is_put_off, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int status;
   pid_t pid = fork();
@@ -222,7 +214,7 @@ static void the_end_is_put_off(void **state) {
 }
 
 /* A file that somebody still has open for writing could not be. */
-static void it_can_be_executed_at_once(void **state) {
+TEST(it_can_be_executed_at_once, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct temp_file draft;
   int status;
@@ -240,19 +232,4 @@ static void it_can_be_executed_at_once(void **state) {
   temp_file_release(&draft);
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(WEXITSTATUS(status), 42);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_draft_appears_by_its_commit),     TEST(without_a_commit_nothing_stays),
-      TEST(what_lies_there_is_not_written_to), TEST(its_owner_need_not_read_it),
-      TEST(a_directory_in_the_way_stays),      TEST(a_lost_draft_is_not_committed),
-      TEST(the_second_waits_for_a_lock),       TEST(it_can_be_executed_at_once),
-      TEST(a_wait_is_ended_at_once),           TEST(the_end_is_put_off),
-
-  };
-  umask(022);
-  return cmocka_run_group_tests_name("draft", tests, NULL, NULL);
 }
