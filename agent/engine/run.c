@@ -237,9 +237,9 @@ void run_start(struct run *self) {
   if (self->started || self->ended)
     return;
   self->started = true;
-  const struct kind *kind = kind_of(&self->step);
+  const struct process_spec spec = kind_process_spec(self->context, &self->step, self->tag);
   self->process =
-      kind->start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
+      process_start(&self->context->process, &spec, &process_handler, self, &self->error);
   if (self->process == NULL)
     end_without_process(self);
 }

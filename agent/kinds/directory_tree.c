@@ -33,6 +33,5 @@ const struct kind directory_tree_kind = {.wire = {.name = "directoryTree",
                                                   .fields = fields,
                                                   .field_count = sizeof fields / sizeof *fields,
                                                   .size = sizeof(struct directory_tree)},
-                                         .start = kind_fork,
                                          .work = work,
                                          .has_content = true};

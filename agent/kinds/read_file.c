@@ -22,6 +22,5 @@ const struct kind read_file_kind = {.wire = {.name = "readFile",
                                              .fields = fields,
                                              .field_count = sizeof fields / sizeof *fields,
                                              .size = sizeof(struct line_range)},
-                                    .start = kind_fork,
                                     .work = work,
                                     .has_content = true};

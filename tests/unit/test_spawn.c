@@ -66,7 +66,7 @@ static pid_t run_in(struct trial *self, const char *directory, char *const *argv
   close(out[0]);
   pid_t pid = spawn_pid(spawn);
   assert_int_equal(waitpid(pid, &self->status, 0), pid);
-  assert_true(spawn_is_apart(spawn, 0));
+  assert_true(spawn_is_detached(spawn, 0));
   if (spawn_failed(spawn, &self->error)) {
     assert_int_equal(WEXITSTATUS(self->status), 127);
     pid = -1;
