@@ -331,3 +331,29 @@ TEST(it_dies_with_the_agent, set_up, tear_down) {
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   close(ends[0]);
 }
+
+/* While it waits, too: it is not to execute when nobody knows it. */
+TEST(one_that_waits_dies_with_the_agent, set_up, tear_down) {
+  struct trial *trial = *state;
+  int ends[2];
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  pid_t agent = fork();
+  if (agent == 0) {
+    char *argv[] = {"sh", "-c", "echo ran", NULL};
+    struct spawn_request request = {
+        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = true};
+    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
+    assert_non_null(spawn);
+    pid_t pid = spawn_pid(spawn);
+    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
+  }
+  close(ends[1]);
+  pid_t pid = 0;
+  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
+  assert_true(pid > 0);
+  assert_int_equal(waitpid(agent, NULL, 0), agent);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  char byte;
+  assert_int_equal(read(ends[0], &byte, 1), 0); /* nothing was written */
+  close(ends[0]);
+}
