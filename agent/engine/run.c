@@ -254,21 +254,38 @@ static void end_without_process(struct run *self) {
   loop_timer_start_now(self->finishing);
 }
 
-void run_start(struct run *self) {
-  static const struct process_handler process_handler = {
-      .readable = on_readable, .remains = on_remains, .ended = on_ended};
-  if (self->state != RUN_NEW)
-    return;
-  self->state = RUN_RUNNING;
-  const struct kind *kind = kind_of(&self->step);
-  self->process =
-      kind->start(self->context, &self->step, self->tag, &process_handler, self, &self->error);
+static const struct process_handler process_handler = {
+    .readable = on_readable, .remains = on_remains, .ended = on_ended};
+
+typedef struct process *process_maker(const struct process_context *context,
+                                      const struct process_spec *spec,
+                                      const struct process_handler *handler, void *owner,
+                                      struct error *error);
+
+static void make_process(struct run *self, process_maker *make) {
+  const struct process_spec spec = kind_process_spec(self->context, &self->step, self->tag);
+  self->process = make(&self->context->process, &spec, &process_handler, self, &self->error);
   if (self->process == NULL)
     end_without_process(self);
 }
 
+static bool was_stopped(const struct run *self) {
+  return self->error.text[0] != '\0';
+}
+
 void run_prepare(struct run *self) {
-  (void)self;
+  if (self->state == RUN_NEW && !was_stopped(self))
+    make_process(self, process_prepare);
+}
+
+void run_start(struct run *self) {
+  if (self->state != RUN_NEW || was_stopped(self))
+    return;
+  self->state = RUN_RUNNING;
+  if (self->process != NULL)
+    process_go(self->process);
+  else
+    make_process(self, process_start);
 }
 
 void run_free(struct run *self) {

@@ -33,7 +33,6 @@ const struct kind directory_tree_kind = {.wire = {.name = "directoryTree",
                                                   .fields = fields,
                                                   .field_count = sizeof fields / sizeof *fields,
                                                   .size = sizeof(struct directory_tree)},
-                                         .start = kind_fork,
                                          .work = work,
                                          .has_content = true,
                                          .read_only = true};

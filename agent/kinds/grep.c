@@ -67,7 +67,6 @@ const struct kind grep_kind = {.wire = {.name = "grep",
                                         .fields = fields,
                                         .field_count = sizeof fields / sizeof *fields,
                                         .size = sizeof(struct grep)},
-                               .start = kind_fork,
                                .work = work,
                                .has_content = true,
                                .read_only = true};

@@ -99,12 +99,15 @@ static int child_main(const void *context) {
   return written ? 0 : 1;
 }
 
-struct process *kind_fork(const struct run_context *context, const struct step *step,
-                          const char *tag, const struct process_handler *handler, void *owner,
-                          struct error *error) {
-  struct process_spec spec = {.work = child_main,
-                              .work_context = step,
-                              .tag = tag,
-                              .timeout_seconds = step->timeout_seconds};
-  return process_start(&context->process, &spec, handler, owner, error);
+struct process_spec kind_process_spec(const struct run_context *context, const struct step *step,
+                                      const char *tag) {
+  const struct kind *kind = kind_of(step);
+  struct process_spec spec = {.tag = tag, .timeout_seconds = step->timeout_seconds};
+  if (kind->prepare_spec != NULL) {
+    kind->prepare_spec(context, step, tag, &spec);
+  } else {
+    spec.work = child_main;
+    spec.work_context = step;
+  }
+  return spec;
 }

@@ -16,7 +16,7 @@
  *
  * What a kind does is done in a process of the step's own, so that deadline, cancel and a crash are
  * the same for all. `run` executes a command. Every other kind has a function `work` that runs in a
- * forked child (kind_fork): whatever it meets, a file system that hangs or a pattern that never
+ * forked child: whatever it meets, a file system that hangs or a pattern that never
  * ends, the agent goes on, and ends it like a command. What it writes to standard output is the
  * step's outputContent, each line on standard error is an event, and the code that it exits with is
  * the step's.
@@ -32,10 +32,9 @@ struct kind {
   struct step_kind wire;
   /* One line for the log; NULL: the kind's name and the subject. */
   void (*describe)(const struct step *step, char *out, size_t size);
-  /* See process_start; `tag` is the step's. */
-  struct process *(*start)(const struct run_context *context, const struct step *step,
-                           const char *tag, const struct process_handler *handler, void *owner,
-                           struct error *error);
+  /* Of a command: fills in argv, envp, memory and the directory. NULL where there is `work`. */
+  void (*prepare_spec)(const struct run_context *context, const struct step *step, const char *tag,
+                       struct process_spec *spec);
   /* In the child, in the step's directory where the path is relative. 0, or -1 with the reason,
      which is all that is answered then. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
@@ -61,10 +60,10 @@ char *kind_title(const struct step *step);
 /* What the log says of it; cut at the buffer's end. */
 void kind_describe(const struct step *step, char *out, size_t size);
 
-/* `start` of the kinds that have `work`. Never waits for a file system. */
-struct process *kind_fork(const struct run_context *context, const struct step *step,
-                          const char *tag, const struct process_handler *handler, void *owner,
-                          struct error *error);
+/* What process_prepare and process_start need to run this step. `tag` is the step's; both must
+   outlive the process. The spec's memory is the process's. */
+struct process_spec kind_process_spec(const struct run_context *context, const struct step *step,
+                                      const char *tag);
 
 /* Where a step that names no directory is at home, if it is there; else where the agent is. */
 #define KIND_DIRECTORY "/work"

@@ -42,7 +42,6 @@ const struct kind list_files_kind = {.wire = {.name = "listFiles",
                                               .fields = fields,
                                               .field_count = sizeof fields / sizeof *fields,
                                               .size = sizeof(struct list_files)},
-                                     .start = kind_fork,
                                      .work = work,
                                      .has_content = true,
                                      .read_only = true};

@@ -22,7 +22,6 @@ const struct kind read_file_kind = {.wire = {.name = "readFile",
                                              .fields = fields,
                                              .field_count = sizeof fields / sizeof *fields,
                                              .size = sizeof(struct line_range)},
-                                    .start = kind_fork,
                                     .work = work,
                                     .has_content = true,
                                     .read_only = true};

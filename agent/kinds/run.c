@@ -91,21 +91,15 @@ static struct command *command_new(const struct run_context *context, const stru
   return self;
 }
 
-static struct process *start(const struct run_context *context, const struct step *step,
-                             const char *tag, const struct process_handler *handler, void *owner,
-                             struct error *error) {
+static void prepare_spec(const struct run_context *context, const struct step *step,
+                         const char *tag, struct process_spec *spec) {
   const char *directory = step->working_directory;
   struct command *command = command_new(context, step, tag);
-  struct process_spec spec = {
-      .argv = command->argv,
-      .envp = command->envp,
-      .memory = command,
-      .directory = directory != NULL ? directory : KIND_DIRECTORY,
-      .directory_may_be_missing = directory == NULL,
-      .tag = tag,
-      .timeout_seconds = step->timeout_seconds,
-  };
-  return process_start(&context->process, &spec, handler, owner, error);
+  spec->argv = command->argv;
+  spec->envp = command->envp;
+  spec->memory = command;
+  spec->directory = directory != NULL ? directory : KIND_DIRECTORY;
+  spec->directory_may_be_missing = directory == NULL;
 }
 
 static void describe(const struct step *step, char *out, size_t size) {
@@ -124,4 +118,4 @@ const struct kind run_kind = {.wire = {.name = "run",
                                        .field_count = sizeof fields / sizeof *fields,
                                        .size = sizeof(struct run_fields)},
                               .describe = describe,
-                              .start = start};
+                              .prepare_spec = prepare_spec};

@@ -27,5 +27,4 @@ const struct kind write_file_kind = {.wire = {.name = "writeFile",
                                               .fields = fields,
                                               .field_count = sizeof fields / sizeof *fields,
                                               .size = sizeof(struct write_file)},
-                                     .start = kind_fork,
                                      .work = work};

@@ -9,6 +9,8 @@
 
 #include "agent/process/raw_syscall.h"
 
+#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
+
 /* AddressSanitizer would mark frames on the child's stack, which are never left, and calls
    functions of its own. */
 #define NO_SANITIZER __attribute__((no_sanitize("address")))
@@ -30,7 +32,7 @@ NO_SANITIZER int launch_set_up(const struct spawn_defaults *defaults,
   if (result >= 0)
     result = raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
   if (raw_syscall(SYS_getppid, 0, 0, 0, 0) != agent)
-    leave(); /* it died before it was asked to tell */
+    leave(); /* it died before prctl */
   if (result >= 0)
     result = raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&defaults->open_files, 0);
   if (result >= 0)
@@ -42,12 +44,18 @@ NO_SANITIZER int launch_set_up(const struct spawn_defaults *defaults,
   return result >= 0 ? 0 : (int)-result;
 }
 
+/* Woken for other reasons, too: a stop and a continue, or nothing at all. */
+NO_SANITIZER void launch_wait(const int *gate) {
+  while (__atomic_load_n(gate, __ATOMIC_ACQUIRE) == LAUNCH_GATE_CLOSED)
+    (void)raw_syscall(SYS_futex, (long)gate, FUTEX_WAIT, LAUNCH_GATE_CLOSED, 0);
+}
+
 NO_SANITIZER bool launch_is_missing(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-/* As execvp(3) does: a candidate that is not there is passed over; one that is there but may not be
-   executed is remembered while the search goes on. */
+/* As execvp(3): skips a candidate that is not there; remembers one that is there but may not be
+   executed, and goes on searching. */
 NO_SANITIZER static void exec_candidates(struct launch *self) {
   struct launch_failure *failure = &self->failure;
   failure->error = ENOENT;
@@ -77,10 +85,13 @@ NO_SANITIZER static void execute(struct launch *self) {
   failure->error = launch_set_up(&self->defaults, request, self->agent);
   if (failure->error != 0)
     return;
-  /* What would be closed by execve(2) in any case: while this child waits for a file system, the
-     agent's connections are to end when the agent ends them. Before Linux 5.9 they wait with it. */
+  /* execve(2) would close them in any case, but this child may wait before it, and the agent's
+     connections must end when the agent closes them. Before Linux 5.9 they end with the wait. */
   if (self->report_fd < 0)
     (void)raw_syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0, 0);
+  /* What comes before leaves no trace. The directory comes after: to enter it may mount it, and a
+     step before this one may still make it. */
+  launch_wait(&self->gate);
   if (request->directory != NULL) {
     failure->stage = LAUNCH_DIRECTORY;
     failure->error = (int)-raw_syscall(SYS_chdir, (long)request->directory, 0, 0, 0);

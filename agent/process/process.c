@@ -1,7 +1,7 @@
 /*
  * The end of a command has three parts that come in any order: the command is reaped, its two pipes
- * end, and, when it is being killed, its tree is gone. Each is a flag; every change of one calls
- * maybe_end(), the only place that decides.
+ * end, and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the
+ * only place that decides.
  */
 #include "agent/process/process.h"
 
@@ -19,8 +19,10 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How long a child that was killed on its way to the program may take to obey. */
-#define APART_MS 100
+/* How long a child that was killed before it executed its command may take to die. */
+#define DETACH_MS 100
+
+enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
 struct stream {
   struct process *process;
@@ -40,13 +42,14 @@ struct process {
   struct event *end; /* calls handler->ended from the loop, never from inside a call of the owner */
   struct kill_sequence kill;
   struct process_tree tree;
-  struct spawn *spawn; /* of a command; NULL: of work */
+  struct spawn *spawn;
+  int write_fds[2]; /* of the pipes, while there is no child that has them; else -1 */
   char *tag;
+  unsigned timeout_seconds;
+  enum process_state state;
+  bool reaped; /* or there is nothing to reap */
   struct process_outcome outcome;
   int64_t started_ms;
-  bool reaped;
-  bool killing;
-  bool over;
 };
 
 static bool was_reaped(const struct process *self) {
@@ -54,17 +57,25 @@ static bool was_reaped(const struct process *self) {
 }
 
 static void maybe_end(struct process *self) {
-  if (self->over || !self->reaped || self->killing || self->streams[PROCESS_STDOUT].fd >= 0 ||
-      self->streams[PROCESS_STDERR].fd >= 0)
+  if ((self->state != RUNNING && self->state != ENDING) || !self->reaped ||
+      self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
-  self->over = true;
-  if (self->outcome.end == PROCESS_EXITED && self->spawn != NULL && was_reaped(self) &&
-      spawn_failed(self->spawn, &self->outcome.reason))
+  self->state = OVER;
+  if (self->outcome.end == PROCESS_EXITED && spawn_failed(self->spawn, &self->outcome.reason))
     self->outcome.end = PROCESS_NOT_STARTED;
-  self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
+  if (self->started_ms != 0)
+    self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
   (void)event_del(self->drain);
   loop_timer_start_now(self->end);
+}
+
+static void close_write_fds(struct process *self) {
+  for (int i = 0; i < 2; i++) {
+    if (self->write_fds[i] >= 0)
+      close(self->write_fds[i]);
+    self->write_fds[i] = -1;
+  }
 }
 
 static void stream_end(struct stream *stream, bool held) {
@@ -93,7 +104,8 @@ static void limit_streams(struct process *self) {
     if (waiting == 0)
       stream_end(stream, true);
   }
-  if (!self->over && self->handler->remains != NULL)
+  bool open = self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0;
+  if (open && self->handler->remains != NULL)
     self->handler->remains(self->owner);
 }
 
@@ -105,7 +117,7 @@ static void on_drain(evutil_socket_t fd, short what, void *context) {
 
 static void on_tree_gone(void *owner, size_t survivors) {
   struct process *self = owner;
-  self->killing = false;
+  self->state = ENDING;
   self->outcome.survivors = survivors;
   if (survivors > 0)
     self->reaped = true; /* it may never be: stuck in the kernel */
@@ -113,17 +125,45 @@ static void on_tree_gone(void *owner, size_t survivors) {
   maybe_end(self);
 }
 
-static void end_tree(struct process *self, enum process_end reason, int64_t grace_ms) {
-  if (self->over)
-    return;
-  if (self->reaped && !self->killing) {
-    limit_streams(self);
-    return;
+/* Nothing has happened: there is nothing to read, and nobody has a grace. */
+static void end_prepared(struct process *self) {
+  self->outcome.end = PROCESS_STOPPED;
+  for (int i = 0; i < 2; i++)
+    stream_end(&self->streams[i], false);
+  close_write_fds(self);
+  if (spawn_pid(self->spawn) > 0) {
+    self->state = KILLING;
+    if (!self->reaped)
+      (void)kill(self->tree.leader, SIGKILL);
+    kill_sequence_start(&self->kill, 0); /* until it is dead */
+  } else {
+    self->state = ENDING;
+    self->reaped = true;
+    maybe_end(self);
   }
-  if (!self->killing)
+}
+
+static void end_tree(struct process *self, enum process_end reason, int64_t grace_ms) {
+  switch (self->state) {
+  case PREPARED:
+    end_prepared(self);
+    break;
+  case RUNNING:
+    if (self->reaped) {
+      limit_streams(self);
+      break;
+    }
     self->outcome.end = reason;
-  self->killing = true;
-  kill_sequence_start(&self->kill, grace_ms);
+    self->state = KILLING;
+    kill_sequence_start(&self->kill, grace_ms);
+    break;
+  case KILLING:
+    kill_sequence_start(&self->kill, grace_ms);
+    break;
+  case ENDING:
+  case OVER:
+    break;
+  }
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *context) {
@@ -137,6 +177,10 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct stream *stream = context;
   struct process *self = stream->process;
+  if (self->state == PREPARED) {
+    (void)event_del(stream->readable); /* the end of a child that died: for process_go */
+    return;
+  }
   self->handler->readable(self->owner, (enum process_stream)(stream - self->streams));
 }
 
@@ -161,6 +205,7 @@ static struct process *process_new(const struct process_context *context,
   self->handler = handler;
   self->owner = owner;
   self->orphaned_pipes = context->orphaned_pipes;
+  self->timeout_seconds = spec->timeout_seconds;
   self->outcome.status = -1;
   self->tree.tag = self->tag;
   self->deadline = loop_timer_new(context->base, on_deadline, self);
@@ -187,67 +232,113 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
   return 0;
 }
 
-/* The pid, or -1; `*command` is set when it is one. */
-static pid_t start_child(const struct spawn_defaults *defaults, const struct process_spec *spec,
-                         int stdout_fd, int stderr_fd, struct spawn **command,
-                         struct error *error) {
-  struct spawn_request request = {.argv = spec->argv,
-                                  .envp = spec->envp,
-                                  .memory = spec->memory,
-                                  .directory = spec->directory,
-                                  .directory_may_be_missing = spec->directory_may_be_missing,
-                                  .stdout_fd = stdout_fd,
-                                  .stderr_fd = stderr_fd};
-  *command = NULL;
-  if (spec->work != NULL)
-    return spawn_work(defaults, &request, spec->work, spec->work_context, error);
-  *command = spawn_new(defaults, &request, error);
-  return *command != NULL ? spawn_pid(*command) : -1;
-}
-
-struct process *process_start(const struct process_context *context,
-                              const struct process_spec *spec,
-                              const struct process_handler *handler, void *owner,
-                              struct error *error) {
+/* Makes the pipes and the child. */
+static struct process *make(const struct process_context *context, const struct process_spec *spec,
+                            bool waits, const struct process_handler *handler, void *owner,
+                            struct error *error) {
   int out[2];
   int err[2];
   if (make_pipes(out, err, error) != 0) {
     free(spec->memory);
     return NULL;
   }
+  const struct spawn_request request = {.argv = spec->argv,
+                                        .envp = spec->envp,
+                                        .memory = spec->memory,
+                                        .directory = spec->directory,
+                                        .directory_may_be_missing = spec->directory_may_be_missing,
+                                        .work = spec->work,
+                                        .work_context = spec->work_context,
+                                        .stdout_fd = out[1],
+                                        .stderr_fd = err[1],
+                                        .waits = waits};
   uint64_t since_ticks = process_tree_now();
-  int64_t started_ms = clock_monotonic_ms();
-  struct spawn *command;
-  pid_t pid = start_child(&context->spawn, spec, out[1], err[1], &command, error);
-  close(out[1]);
-  close(err[1]);
-  if (pid < 0) {
-    close(out[0]);
-    close(err[0]);
+  struct spawn *spawn = spawn_new(&context->spawn, &request, error);
+  if (spawn == NULL) {
+    for (int i = 0; i < 2; i++) {
+      close(out[i]);
+      close(err[i]);
+    }
     return NULL;
   }
   struct process *self = process_new(context, spec, handler, owner);
-  self->spawn = command;
-  self->tree.leader = pid;
+  self->spawn = spawn;
+  self->tree.leader = spawn_pid(spawn);
   self->tree.since_ticks = since_ticks;
-  self->started_ms = started_ms;
+  self->write_fds[0] = out[1];
+  self->write_fds[1] = err[1];
+  if (self->tree.leader > 0)
+    close_write_fds(self);
   stream_open(self, context->base, PROCESS_STDOUT, out[0]);
   stream_open(self, context->base, PROCESS_STDERR, err[0]);
-  loop_timer_start(self->deadline, (int64_t)spec->timeout_seconds * 1000);
   return self;
 }
 
-/* A child that is stuck in the kernel on its way to the program keeps its memory, on purpose: it
-   writes there when it gets free, to die. */
+static void begin(struct process *self, int64_t started_ms) {
+  self->state = RUNNING;
+  self->started_ms = started_ms;
+  loop_timer_start(self->deadline, (int64_t)self->timeout_seconds * 1000);
+}
+
+struct process *process_prepare(const struct process_context *context,
+                                const struct process_spec *spec,
+                                const struct process_handler *handler, void *owner,
+                                struct error *error) {
+  return make(context, spec, true, handler, owner, error);
+}
+
+struct process *process_start(const struct process_context *context,
+                              const struct process_spec *spec,
+                              const struct process_handler *handler, void *owner,
+                              struct error *error) {
+  int64_t started_ms = clock_monotonic_ms();
+  struct process *self = make(context, spec, false, handler, owner, error);
+  if (self != NULL)
+    begin(self, started_ms);
+  return self;
+}
+
+/* From now on only its streams can hold it up. */
+static void leader_ended(struct process *self) {
+  self->reaped = true;
+  (void)event_del(self->deadline);
+  if (self->state == RUNNING)
+    loop_timer_start(self->drain, PROCESS_DRAIN_MS);
+  maybe_end(self);
+}
+
+void process_go(struct process *self) {
+  if (self->state != PREPARED)
+    return;
+  begin(self, clock_monotonic_ms());
+  if (!self->reaped)
+    spawn_go(self->spawn);
+  close_write_fds(self);
+  self->tree.leader = spawn_pid(self->spawn);
+  process_resume(self);
+  if (self->reaped || self->tree.leader < 0)
+    leader_ended(self);
+}
+
+/* A child that is stuck in the kernel before it executed its command keeps its memory, on purpose:
+   it writes there when it comes free, to die. */
 static void free_spawn(struct process *self) {
-  if (self->spawn != NULL &&
-      (was_reaped(self) || spawn_is_apart(self->spawn, self->over ? 0 : APART_MS)))
+  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 ||
+      spawn_is_detached(self->spawn, self->state == OVER ? 0 : DETACH_MS))
     spawn_free(self->spawn);
 }
 
-void process_free(struct process *self) {
-  if (!self->over)
+/* One that waits has no tree yet. */
+static void kill_tree(struct process *self) {
+  if (self->state == PREPARED && self->tree.leader > 0 && !self->reaped)
+    (void)kill(self->tree.leader, SIGKILL);
+  else if (self->state != PREPARED && self->state != OVER && self->tree.leader > 0)
     (void)process_tree_signal(&self->tree, SIGKILL);
+}
+
+void process_free(struct process *self) {
+  kill_tree(self);
+  close_write_fds(self);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {
       event_free(self->streams[i].readable);
@@ -306,11 +397,9 @@ bool process_reaped(struct process *self, pid_t pid, int status) {
     return false;
   }
   self->outcome.status = status;
-  self->reaped = true;
-  (void)event_del(self->deadline);
-  if (!self->killing) {
-    loop_timer_start(self->drain, PROCESS_DRAIN_MS);
-  }
-  maybe_end(self);
+  if (self->state == PREPARED)
+    self->reaped = true; /* for process_go */
+  else
+    leader_ended(self);
   return true;
 }

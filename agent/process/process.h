@@ -11,18 +11,32 @@
 #include "base/error.h"
 
 /*
- * One command from its start until it is over. Bytes and an outcome: it knows no lines.
+ * One command, or work, from its start until it is over. Bytes and an outcome: it knows no lines.
  *
- *   process = process_start(…)
+ *   process = process_prepare(…)     the child exists and waits; nothing has happened yet
+ *   process_go(process)              it executes; the deadline and the duration begin
+ *   process = process_start(…)       both at once
  *     readable(stream)  -> process_read, once or more often
  *     process_pause / process_resume   when the bytes cannot be taken
- *     process_reaped    from whoever waits for children
+ *     process_reaped    from whoever waits for children, before process_go too
  *     ended(outcome)    once: nothing more comes; process_free
  *
- * It is over when the command was reaped and both streams have ended, in whichever order, and, if
- * it had to be killed, when its whole tree is gone. A stream ends at end-of-file, or, where a
- * background process still holds it PROCESS_DRAIN_MS after the command was reaped, behind the bytes
- * that were in it at that moment; the pipe then goes to the leftovers.
+ *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone -->
+ * ENDING
+ *      \____________________________ process_stop ____________________/
+ *   RUNNING or ENDING -- reaped, both streams ended --> OVER
+ *
+ * A child that was prepared and is stopped or freed instead leaves no trace: it executes nothing,
+ * opens nothing, enters no directory and has written nothing. The outcome is PROCESS_STOPPED, with
+ * a duration of 0. Before process_go nothing is called back, but after a process_stop `ended`.
+ *
+ * A process is over when the command was reaped and both streams have ended, in whichever order,
+ * and, if it had to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where
+ * a background process still holds it PROCESS_DRAIN_MS after the command was reaped, after the
+ * bytes that were in it at that moment. The pipe then goes to the orphaned pipes.
+ *
+ * Of one context, prepare the next process only after the one before has ended: until it executes,
+ * a child carries no tag, and the scan of a tree that is being killed takes it for a member.
  */
 #define PROCESS_DRAIN_MS 1500
 
@@ -49,8 +63,8 @@ struct process_outcome {
 
 struct process_handler {
   void (*readable)(void *owner, enum process_stream stream);
-  /* The command is over, and so is its tree if it had to be killed: nothing is left but what its
-     pipes hold now. Not called where `ended` follows at once; may be NULL. */
+  /* The command is over, and so is its tree if it had to be killed: only what its pipes hold now is
+     still to be read. Not called where `ended` follows at once; may be NULL. */
   void (*remains)(void *owner);
   void (*ended)(void *owner, const struct process_outcome *outcome);
 };
@@ -65,10 +79,10 @@ struct process_context {
 struct process_spec {
   char *const *argv;
   char *const *envp;     /* holds PROCESS_TREE_TAG=tag */
-  void *memory;          /* freed when the two are used no more, also when there is no process */
+  void *memory;          /* holds the two; freed with the process, also when there is none */
   const char *directory; /* NULL: the agent's own */
   bool directory_may_be_missing; /* the agent's own then */
-  /* Instead of a command, which these three are about: see spawn_work. */
+  /* Instead of a command, which the fields above concern: see spawn_request. */
   int (*work)(const void *context);
   const void *work_context;
   const char *tag;
@@ -77,36 +91,49 @@ struct process_spec {
 
 struct process;
 
-/* Never waits for a file system: that there is no such command, say, is in the outcome. Returns
-   NULL, with the reason, when not even a process could be made. The spec is only read during the
-   call, but a command's argv, envp and directory must stay until process_free. `handler` and
-   `owner` must outlive the process; it calls them from the event loop only. */
+/*
+ * Makes the pipes and the child, which sets itself up and waits. Never waits for a file system:
+ * that there is no such command, say, is in the outcome. Returns NULL, with the reason, when not
+ * even a process could be made. The spec is only read during the call, but a command's argv, envp
+ * and directory must stay until process_free. `handler` and `owner` must outlive the process; it
+ * calls them from the event loop only.
+ */
+struct process *process_prepare(const struct process_context *context,
+                                const struct process_spec *spec,
+                                const struct process_handler *handler, void *owner,
+                                struct error *error);
+
+/* Lets a prepared child execute. Nothing happens when it was stopped before, or again. A child that
+   could not be made, or died while it waited, is reported through `ended`. */
+void process_go(struct process *self);
+
+/* The same as process_prepare and process_go, a little faster than the two. */
 struct process *process_start(const struct process_context *context,
                               const struct process_spec *spec,
                               const struct process_handler *handler, void *owner,
                               struct error *error);
 
-/* Only after `ended`, or to give up: then the tree is killed without looking whether it is gone. */
+/* After `ended`, or to give up: then the tree is killed without checking that it is gone. */
 void process_free(struct process *self);
 
-/* Up to `size` bytes of a stream: their number, 0 when it has ended, -1 when there is nothing now.
-   What was read last may also be followed by `ended` without a 0. */
+/* Reads up to `size` bytes of a stream. Returns their number, 0 when it has ended, -1 when there is
+   nothing now. The last bytes may be followed by `ended` without a 0. */
 ssize_t process_read(struct process *self, enum process_stream stream, char *out, size_t size);
 
 /* While paused nothing is readable and the command waits when its pipes are full. Its deadline
-   keeps running. */
+   keeps running. Not before process_go. */
 void process_pause(struct process *self);
 void process_resume(struct process *self);
 
-/* Ends the tree as at a deadline, with a grace in milliseconds; 0 kills at once. The outcome is
-   PROCESS_STOPPED, unless it was already over its time. When the command was already reaped only
-   the wait for its streams is cut short, and the outcome is what it was. */
+/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. The
+   outcome is PROCESS_STOPPED, unless it was already over its time. After the command was reaped
+   this only cuts short the wait for its streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
-/* The pid of its child, which may be reaped already. */
+/* The pid of its child, which may be reaped already; 0 before one is made. */
 pid_t process_pid(const struct process *self);
 
-/* A child was reaped. True when it was this process's command. */
+/* To be called for every child that was reaped. Returns true when it was this process's. */
 bool process_reaped(struct process *self, pid_t pid, int status);
 
 #endif

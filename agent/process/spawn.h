@@ -16,58 +16,63 @@ struct spawn_defaults {
   struct rlimit open_files; /* as the agent found it: it raises its own */
 };
 
+/* A command, or work: a function of this program. */
 struct spawn_request {
   char *const *argv; /* argv[0] is looked up on PATH as envp has it, unless it holds a slash */
   char *const *envp;
   void *memory;          /* freed with the object; where there is none, before spawn_new returns */
   const char *directory; /* NULL: the agent's own */
   bool directory_may_be_missing; /* the agent's own then */
+  /* Of work, which the fields above do not concern. The child exits with what this returns. */
+  int (*work)(const void *context);
+  const void *work_context;
   int stdout_fd;
   int stderr_fd;
+  bool waits; /* the child does nothing but set itself up until spawn_go */
 };
 
 /*
- * One start of a program. It is under way when spawn_new returns: to find the directory and the
- * program takes the child as long as their file systems like, and nobody waits for that.
+ * One child: a session of its own, the three descriptors and no other, an empty signal mask and
+ * default dispositions (the agent blocks signals and handles none), and SIGKILL when the agent
+ * dies. A command is found and executed by the child, which takes as long as its file systems need;
+ * nobody waits for that. Work runs on a copy of the agent's memory, taken by spawn_new, and leaves
+ * no core file, which would hold that memory.
  *
  *   spawn = spawn_new(…)
+ *   spawn_go(spawn)            of one that waits, or SIGKILL: it then has left no trace
  *   …                          the process runs, is killed, is reaped
- *   spawn_failed(spawn, …)     once it was reaped: was it the program at all?
+ *   spawn_failed(spawn, …)     after it was reaped: did it ever become the command?
  *   spawn_free(spawn)
  */
 struct spawn;
 
 /*
- * Starts a program in a session of its own, with the three descriptors and no other, an empty
- * signal mask and default dispositions (the agent blocks signals and handles none), and SIGKILL to
- * come when the agent dies. NULL, with the reason, when there is no child. All descriptors stay the
- * caller's, who may close them at once; those above 2 must be close-on-exec. What the request
- * points to must stay until the object is freed.
+ * Makes the child. Returns NULL, with the reason, when there is none. What the request points to
+ * must stay until spawn_free. All descriptors stay the caller's; those above 2 must be
+ * close-on-exec. The caller may close them as soon as there is a pid.
  */
 struct spawn *spawn_new(const struct spawn_defaults *defaults, const struct spawn_request *request,
                         struct error *error);
 
+/*
+ * Lets a waiting child go on; call it once. Where the kernel makes no child that can wait (an
+ * emulator), this makes it, and spawn_failed gives the reason when it cannot.
+ */
+void spawn_go(struct spawn *self);
+
+/* 0: no child yet (see spawn_go). -1: spawn_go could not make it. */
 pid_t spawn_pid(const struct spawn *self);
 
-/* Of a child that was reaped: true when it never became the program; the text names the command or
-   the directory and the reason. It then exited with 127. Looks at no file. */
+/* Of a child that was reaped, or could not be made: true when it never became the command; the text
+   names the command or the directory and the reason. The child exited with 127. Reads no file. */
 bool spawn_failed(const struct spawn *self, struct error *error);
 
-/* Whether the child uses the object no more: it executes the program, or is gone. Waits for that,
-   so long at the most. */
-bool spawn_is_apart(const struct spawn *self, int wait_ms);
+/* Whether the child no longer uses this object: it has executed the command, or is dead. Waits for
+   that, up to `wait_ms` milliseconds. */
+bool spawn_is_detached(const struct spawn *self, int wait_ms);
 
-/* Only when the child is apart or was reaped: it would run on freed memory. One that is stuck in
+/* Only when the child is detached or was reaped: it would run on freed memory. One that is stuck in
    the kernel keeps the object, and what the request points to. */
 void spawn_free(struct spawn *self);
-
-/*
- * Forks a child that calls `work` and exits with what it returns: with a copy of this process's
- * memory, set up as above, with no descriptor but the three and without a core file, which would
- * hold that memory. Of the request only the two descriptors count. Returns its pid, or -1 with the
- * reason.
- */
-pid_t spawn_work(const struct spawn_defaults *defaults, const struct spawn_request *request,
-                 int (*work)(const void *context), const void *context, struct error *error);
 
 #endif

@@ -86,8 +86,12 @@ int process_owner_tear_down(void **state) {
   return 0;
 }
 
-void process_owner_start_argv(struct process_owner *self, char *const *argv,
-                              const char *directory) {
+typedef struct process *begin_process(const struct process_context *context,
+                                      const struct process_spec *spec,
+                                      const struct process_handler *handler, void *owner,
+                                      struct error *error);
+
+static void begin(struct process_owner *self, begin_process *how, struct process_spec *spec) {
   static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
   snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
   snprintf(self->variables[0], sizeof self->variables[0], PROCESS_TREE_TAG "=%s", self->tag);
@@ -95,28 +99,51 @@ void process_owner_start_argv(struct process_owner *self, char *const *argv,
   snprintf(self->variables[2], sizeof self->variables[2], "PATH=/usr/bin:/bin");
   for (size_t i = 0; i < 3; i++)
     self->envp[i] = self->variables[i];
-  struct process_spec spec = {.argv = argv,
-                              .envp = self->envp,
-                              .directory = directory,
-                              .tag = self->tag,
-                              .timeout_seconds = self->timeout_seconds};
+  spec->envp = self->envp;
+  spec->tag = self->tag;
+  spec->timeout_seconds = self->timeout_seconds;
   struct error error;
   memset(self->length, 0, sizeof self->length);
+  memset(self->readable, 0, sizeof self->readable);
+  memset(self->end_of_file, 0, sizeof self->end_of_file);
   self->output[0][0] = self->output[1][0] = '\0';
   self->reaped = self->ended = 0;
-  self->process = process_start(&self->context, &spec, &handler, self, &error);
+  self->process = how(&self->context, spec, &handler, self, &error);
   assert_non_null(self->process);
   assert_int_equal(self->ended, 0);
 }
 
-void process_owner_start(struct process_owner *self, const char *script) {
+static char *const *make_script(struct process_owner *self, const char *script) {
   static char shell[] = "sh";
   static char option[] = "-c";
   snprintf(self->script, sizeof self->script, "%s", script);
   self->argv[0] = shell;
   self->argv[1] = option;
   self->argv[2] = self->script;
-  process_owner_start_argv(self, self->argv, NULL);
+  return self->argv;
+}
+
+void process_owner_start_argv(struct process_owner *self, char *const *argv,
+                              const char *directory) {
+  begin(self, process_start, &(struct process_spec){.argv = argv, .directory = directory});
+}
+
+void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
+                                const char *directory) {
+  begin(self, process_prepare, &(struct process_spec){.argv = argv, .directory = directory});
+}
+
+void process_owner_start(struct process_owner *self, const char *script) {
+  process_owner_start_argv(self, make_script(self, script), NULL);
+}
+
+void process_owner_prepare(struct process_owner *self, const char *script) {
+  process_owner_prepare_argv(self, make_script(self, script), NULL);
+}
+
+void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context)) {
+  begin(self, process_prepare,
+        &(struct process_spec){.work = work, .work_context = self->directory.path});
 }
 
 void process_owner_wait(struct process_owner *self) {

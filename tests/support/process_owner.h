@@ -49,6 +49,14 @@ void process_owner_start(struct process_owner *self, const char *script);
    freed. */
 void process_owner_start_argv(struct process_owner *self, char *const *argv, const char *directory);
 
+/* The same, by process_prepare: the caller calls process_go. */
+void process_owner_prepare(struct process_owner *self, const char *script);
+void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
+                                const char *directory);
+
+/* Prepares work, whose context is the path of the directory. */
+void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context));
+
 /* Runs the loop until it has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);
 

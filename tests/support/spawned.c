@@ -13,7 +13,7 @@ pid_t spawned(const struct spawn_defaults *defaults, const struct spawn_request 
   struct error error;
   struct spawn *spawn = spawn_new(defaults, request, &error);
   assert_non_null(spawn);
-  assert_true(spawn_is_apart(spawn, WAIT_BOUND_MS));
+  assert_true(spawn_is_detached(spawn, WAIT_BOUND_MS));
   pid_t pid = spawn_pid(spawn);
   spawn_free(spawn);
   return pid;

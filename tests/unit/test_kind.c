@@ -153,7 +153,7 @@ static const struct step_field value_fields[] = {
 };
 
 #define KIND(function)                                                                             \
-  { .wire = {.name = #function, .target = "path"}, .start = kind_fork, .work = (function) }
+  { .wire = {.name = #function, .target = "path"}, .work = (function) }
 
 static const struct kind test_kinds[] = {
     KIND(echo),
@@ -172,12 +172,8 @@ static const struct kind test_kinds[] = {
               .fields = value_fields,
               .field_count = sizeof value_fields / sizeof *value_fields,
               .size = sizeof(struct values)},
-     .start = kind_fork,
      .work = show},
-    {.wire = {.name = "blank", .target = "path"},
-     .start = kind_fork,
-     .work = nothing,
-     .has_content = true},
+    {.wire = {.name = "blank", .target = "path"}, .work = nothing, .has_content = true},
 };
 
 enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };

@@ -66,7 +66,7 @@ static pid_t run_in(struct trial *self, const char *directory, char *const *argv
   close(out[0]);
   pid_t pid = spawn_pid(spawn);
   assert_int_equal(waitpid(pid, &self->status, 0), pid);
-  assert_true(spawn_is_apart(spawn, 0));
+  assert_true(spawn_is_detached(spawn, 0));
   if (spawn_failed(spawn, &self->error)) {
     assert_int_equal(WEXITSTATUS(self->status), 127);
     pid = -1;
@@ -329,5 +329,31 @@ TEST(it_dies_with_the_agent, set_up, tear_down) {
   assert_true(pid > 0);
   assert_int_equal(waitpid(agent, NULL, 0), agent);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  close(ends[0]);
+}
+
+/* While it waits, too: it is not to execute when nobody knows it. */
+TEST(one_that_waits_dies_with_the_agent, set_up, tear_down) {
+  struct trial *trial = *state;
+  int ends[2];
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  pid_t agent = fork();
+  if (agent == 0) {
+    char *argv[] = {"sh", "-c", "echo ran", NULL};
+    struct spawn_request request = {
+        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = true};
+    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
+    assert_non_null(spawn);
+    pid_t pid = spawn_pid(spawn);
+    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
+  }
+  close(ends[1]);
+  pid_t pid = 0;
+  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
+  assert_true(pid > 0);
+  assert_int_equal(waitpid(agent, NULL, 0), agent);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  char byte;
+  assert_int_equal(read(ends[0], &byte, 1), 0); /* nothing was written */
   close(ends[0]);
 }

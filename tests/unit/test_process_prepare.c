@@ -1,0 +1,298 @@
+/* A child that is prepared, and goes or not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/process.h"
+#include "tests/support/proc.h"
+#include "tests/support/process_owner.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+enum { MANY = 1000 };
+
+#define LEAVES_TRACES "touch $D/made; echo out; echo err >&2; exit 5"
+
+/* The only child, or 0. */
+static pid_t find_child(void) {
+  char path[32];
+  size_t length;
+  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
+  char *list = proc_read(getpid(), path, &length);
+  assert_non_null(list);
+  pid_t pid = (pid_t)strtol(list, NULL, 10);
+  free(list);
+  return pid;
+}
+
+static char state_of(pid_t pid) {
+  size_t length;
+  char *text = proc_read(pid, "stat", &length);
+  const char *end = text != NULL ? strrchr(text, ')') : NULL;
+  char state = end != NULL ? end[2] : '\0';
+  free(text);
+  return state;
+}
+
+/* It has set itself up, and sleeps. */
+static bool waits_at_the_gate(void *pid) {
+  return proc_fd_count(*(pid_t *)pid) == 3 && state_of(*(pid_t *)pid) == 'S';
+}
+
+static bool is_suspended(void *pid) {
+  return state_of(*(pid_t *)pid) == 'T';
+}
+
+static pid_t wait_for_child(void) {
+  pid_t pid = find_child();
+  assert_true(pid > 0);
+  assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS));
+  return pid;
+}
+
+static bool has_file(const struct process_owner *owner, const char *name) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
+  return access(path, F_OK) == 0;
+}
+
+static void expect_no_trace(struct process_owner *owner) {
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
+  assert_false(has_file(owner, "made"));
+}
+
+static void expect_nothing_yet(struct process_owner *owner) {
+  expect_no_trace(owner);
+  assert_int_equal(owner->ended, 0);
+}
+
+static void expect_all_traces(struct process_owner *owner) {
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
+  assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
+  assert_true(has_file(owner, "made"));
+}
+
+static void expect_stopped(struct process_owner *owner) {
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  assert_int_equal(owner->outcome.duration_ms, 0);
+  assert_int_equal(owner->outcome.survivors, 0);
+  assert_string_equal(owner->outcome.holder, "");
+  expect_no_trace(owner);
+  assert_int_equal(find_child(), 0);
+}
+
+/* As LEAVES_TRACES. */
+static int work(const void *directory) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/made", (const char *)directory);
+  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  bool written = write(1, "out\n", 4) == 4 && write(2, "err\n", 4) == 4;
+  return fd >= 0 && close(fd) == 0 && written ? 5 : 6;
+}
+
+TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  (void)wait_for_child();
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  process_go(owner->process);
+  expect_all_traces(owner);
+}
+
+TEST(it_may_go_before_it_has_come_to_its_gate, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  process_go(owner->process);
+  expect_all_traces(owner);
+}
+
+TEST(work_waits_as_well, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare_work(owner, work);
+  (void)wait_for_child();
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  expect_all_traces(owner);
+}
+
+TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  for (int i = 0; i < 40; i++) {
+    if (i % 4 < 2)
+      process_owner_prepare(owner, LEAVES_TRACES);
+    else
+      process_owner_prepare_work(owner, work);
+    if (i % 8 < 4)
+      (void)wait_for_child();
+    process_stop(owner->process, i % 2 == 0 ? 3600000 : 0);
+    process_stop(owner->process, 0);
+    process_go(owner->process); /* too late */
+    expect_stopped(owner);
+  }
+}
+
+TEST(what_is_freed_before_it_goes_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  pid_t pid = wait_for_child();
+  process_free(owner->process);
+  owner->process = NULL;
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  expect_nothing_yet(owner);
+}
+
+TEST(a_suspended_one_goes_when_it_continues, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  pid_t pid = wait_for_child();
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  assert_int_equal(kill(pid, SIGCONT), 0);
+  assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS)); /* as before */
+  expect_nothing_yet(owner);
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  process_go(owner->process);
+  expect_nothing_yet(owner);
+  assert_int_equal(kill(pid, SIGCONT), 0);
+  expect_all_traces(owner);
+}
+
+TEST(a_suspended_one_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  pid_t pid = wait_for_child();
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  process_stop(owner->process, 3600000);
+  expect_stopped(owner);
+}
+
+/* By somebody else, while it waits: the outcome comes with process_go. */
+TEST(one_that_was_killed_is_reported, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
+  assert_int_equal(owner->length[PROCESS_STDOUT], 0);
+  assert_false(has_file(owner, "made"));
+}
+
+TEST(one_that_was_killed_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_stop(owner->process, 0);
+  expect_stopped(owner);
+}
+
+TEST(what_cannot_start_is_reported_after_it_goes, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  static const struct {
+    const char *command;
+    const char *directory;
+    const char *reason;
+  } rows[] = {
+      {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
+      {"no-such-command", NULL, "no-such-command: command not found on PATH"},
+      {"true", "/no/such/place", "working directory /no/such/place: No such file or directory"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char command[32];
+    snprintf(command, sizeof command, "%s", rows[i].command);
+    char *argv[] = {command, NULL};
+    process_owner_prepare_argv(owner, argv, rows[i].directory);
+    (void)wait_for_child();
+    expect_nothing_yet(owner);
+    process_go(owner->process);
+    process_owner_wait(owner);
+    assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+    assert_string_equal(owner->outcome.reason.text, rows[i].reason);
+  }
+}
+
+/* A step before it may have made the directory. */
+TEST(the_directory_is_entered_after_it_goes, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  char path[96];
+  snprintf(path, sizeof path, "%s/later", owner->directory.path);
+  char *argv[] = {"pwd", NULL};
+  process_owner_prepare_argv(owner, argv, path);
+  (void)wait_for_child();
+  assert_int_equal(mkdir(path, 0755), 0);
+  process_go(owner->process);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.status, 0);
+  assert_int_equal(strncmp(owner->output[PROCESS_STDOUT], path, strlen(path)), 0);
+  assert_int_equal(rmdir(path), 0);
+}
+
+static bool second_passed(void *since_ms) {
+  return wait_now_ms() - *(const int64_t *)since_ms > 1000;
+}
+
+TEST(its_time_begins_when_it_goes, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  int64_t prepared_ms = wait_now_ms();
+  assert_true(loop_until(&owner->loop, second_passed, &prepared_ms));
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  expect_all_traces(owner);
+  assert_true(owner->outcome.duration_ms < 1000);
+}
+
+TEST(the_deadline_ends_one_that_was_prepared, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  owner->timeout_seconds = 1;
+  process_owner_prepare(owner, "exec sleep 3120");
+  process_go(owner->process);
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  assert_true(owner->outcome.duration_ms >= 990);
+}
+
+static bool no_child_is_left(void *context) {
+  (void)context;
+  return find_child() == 0;
+}
+
+/* The sanitizers look for what they left in memory. */
+TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  int descriptors = proc_fd_count(getpid());
+  for (int i = 0; i < MANY; i++) {
+    if (i % 4 != 0)
+      process_owner_prepare(owner, LEAVES_TRACES);
+    else
+      process_owner_prepare_work(owner, work);
+    if (i % 16 == 0) {
+      process_stop(owner->process, 0);
+      process_owner_wait(owner);
+    } else {
+      process_free(owner->process);
+      owner->process = NULL;
+    }
+  }
+  assert_true(loop_until(&owner->loop, no_child_is_left, NULL));
+  assert_int_equal(waitpid(-1, NULL, 0), -1);
+  assert_int_equal(errno, ECHILD);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  assert_false(has_file(owner, "made"));
+}
