@@ -13,6 +13,7 @@
 #include "agent/engine/signals.h"
 #include "agent/last_words.h"
 #include "base/loop.h"
+#include "base/signal_name.h"
 
 void departure_end(struct departure *self) {
   if (!outbox_is_empty(self->job.outbox) && !presence_is_ending(self->presence))
@@ -105,7 +106,7 @@ void departure_begin(struct departure *self, int exit_code, const char *reason) 
 void departure_order(struct departure *self, int signal) {
   if (self->signal != 0) {
     log_line(self->job.log, LOG_WARN, NULL, "second signal (%s): leaving at once",
-             signals_name(signal));
+             signal_name(signal));
     leave_at_once(self);
     return;
   }
@@ -114,7 +115,7 @@ void departure_order(struct departure *self, int signal) {
   if (departure_has_begun(self))
     self->exit_code = AGENT_EXIT_SIGNAL + signal;
   else
-    departure_begin(self, AGENT_EXIT_SIGNAL + signal, signals_name(signal));
+    departure_begin(self, AGENT_EXIT_SIGNAL + signal, signal_name(signal));
   departure_go_on(self); /* a shutdown was more patient */
 }
 
