@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/json_string.h"
 #include "base/memory.h"
-#include "wire/json_string.h"
 
 #define FIRST_CAPACITY 256
 

@@ -7,8 +7,8 @@
 #include <cjson/cJSON.h>
 
 #include "base/decimal.h"
+#include "base/json_string.h"
 #include "base/memory.h"
-#include "wire/json_string.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";
