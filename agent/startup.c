@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 
 #include "agent/doors/redis/net/url.h"
 #include "base/memory.h"
+#include "base/own_program.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */
@@ -130,28 +130,11 @@ void startup_release(struct startup *self) {
     close(self->signal_fd);
 }
 
-/* The directory of the running program: as the kernel knows it, or, where /proc is not mounted, as
-   it was executed. False when it is not known. */
-static bool own_directory(char *out, size_t size) {
-  ssize_t length = readlink("/proc/self/exe", out, size - 1);
-  if (length > 0) {
-    out[length] = '\0';
-  } else {
-    const char *path = (const char *)getauxval(AT_EXECFN);
-    if (path == NULL || realpath(path, out) == NULL)
-      return false;
-  }
-  char *slash = strrchr(out, '/');
-  if (slash != NULL)
-    *slash = '\0';
-  return slash != NULL;
-}
-
 void startup_offer_tools(void) {
   char directory[PATH_MAX];
   char tools[PATH_MAX + sizeof "/python/bin"];
   struct stat stat_buffer;
-  if (!own_directory(directory, sizeof directory))
+  if (!own_program_directory(directory, sizeof directory))
     return;
   (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
   if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))

@@ -1,11 +1,11 @@
 #include "base/buffer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
+#include "base/json_string.h"
 #include "base/memory.h"
-#include "wire/json_string.h"
 
 #define FIRST_CAPACITY 256
 
@@ -35,9 +35,8 @@ void buffer_add_string(struct buffer *self, const char *string) {
 }
 
 void buffer_add_number(struct buffer *self, unsigned long long number) {
-  char digits[24];
-  int length = snprintf(digits, sizeof digits, "%llu", number);
-  buffer_add(self, digits, (size_t)length);
+  char *out = buffer_space(self, DECIMAL_LENGTH_MAX);
+  self->length += (size_t)(decimal_write(out, number) - out);
 }
 
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length) {

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/own_program.h"
 #include "inject/copy_bytes.h"
 #include "inject/copy_tree.h"
 #include "inject/staged_file.h"
@@ -64,19 +64,6 @@ static int failed(const struct injection *self, const char *what, const char *pa
   (void)snprintf(self->text, self->text_size, "cannot %s %s: %s; %s", what, path, strerror(error),
                  advice(error));
   return -1;
-}
-
-static int open_self(void) {
-  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0)
-    return fd;
-  /* The path that the kernel executed; /proc need not be mounted. */
-  const char *path = (const char *)getauxval(AT_EXECFN);
-  int error = errno;
-  fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-  if (fd < 0 && error != ENOENT)
-    errno = error;
-  return fd;
 }
 
 static bool is_directory(const char *path) {
@@ -272,7 +259,7 @@ static int inject(struct injection *self, int program, const char *tools) {
 
 int inject_program(const char *target, const char *tools, char *text, size_t size) {
   struct injection self = {.text = text, .text_size = size};
-  int program = open_self();
+  int program = own_program_open();
   if (program < 0) {
     (void)snprintf(text, size,
                    "cannot inject into %s: the running program cannot be read: %s; start it by its "

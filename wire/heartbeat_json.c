@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
+
 static const char before_time[] = "{\"Ts\":";
 
 size_t heartbeat_json(int64_t unix_ms, int pid, bool step_in_flight,
@@ -13,11 +15,11 @@ size_t heartbeat_json(int64_t unix_ms, int pid, bool step_in_flight,
 }
 
 bool heartbeat_json_set_time(char *json, int64_t unix_ms) {
-  char digits[24];
-  size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRId64, unix_ms);
-  char *first = json + sizeof before_time - 1;
-  if (strcspn(first, ",") != length)
+  if (unix_ms < 0)
     return false;
-  memcpy(first, digits, length);
+  char *first = json + sizeof before_time - 1;
+  if (strcspn(first, ",") != decimal_length((uint64_t)unix_ms))
+    return false;
+  (void)decimal_write(first, (uint64_t)unix_ms);
   return true;
 }

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "base/json_string.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_string.h"
 
 static const char nul_escape[] = "\\u0000";
 #define ESCAPE_LENGTH (sizeof nul_escape - 1)

@@ -6,9 +6,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/decimal.h"
+#include "base/json_string.h"
 #include "base/memory.h"
 #include "base/swar.h"
-#include "wire/json_string.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_kind[] = "\",\"kind\":\"";
@@ -37,20 +38,6 @@ static const char *kind_name(enum step_event_kind kind) {
   return "completed";
 }
 
-static size_t count_digits(uint64_t number) {
-  size_t digits = 1;
-  for (; number >= 10; number /= 10)
-    digits++;
-  return digits;
-}
-
-/* `number` with leading zeros, so many digits. */
-static char *write_digits(char *out, uint64_t number, size_t digits) {
-  for (size_t i = digits; i-- > 0; number /= 10)
-    out[i] = (char)('0' + number % 10);
-  return out + digits;
-}
-
 void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) {
   if (unix_ms < 0)
     unix_ms = 0;
@@ -61,19 +48,19 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
   (void)gmtime_r(&seconds, &utc);
 
   /* Called for each line: snprintf would cost more than all the rest of an event. */
-  out = write_digits(out, (uint64_t)utc.tm_year + 1900, 4);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_year + 1900, 4);
   *out++ = '-';
-  out = write_digits(out, (uint64_t)utc.tm_mon + 1, 2);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_mon + 1, 2);
   *out++ = '-';
-  out = write_digits(out, (uint64_t)utc.tm_mday, 2);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_mday, 2);
   *out++ = 'T';
-  out = write_digits(out, (uint64_t)utc.tm_hour, 2);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_hour, 2);
   *out++ = ':';
-  out = write_digits(out, (uint64_t)utc.tm_min, 2);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_min, 2);
   *out++ = ':';
-  out = write_digits(out, (uint64_t)utc.tm_sec, 2);
+  out = decimal_write_padded(out, (uint64_t)utc.tm_sec, 2);
   *out++ = '.';
-  out = write_digits(out, (uint64_t)(unix_ms % 1000), 3);
+  out = decimal_write_padded(out, (uint64_t)(unix_ms % 1000), 3);
   memcpy(out, "+00:00", sizeof "+00:00");
 }
 
@@ -86,7 +73,7 @@ size_t step_event_length(const struct step_event *self) {
                  sizeof before_timestamp + sizeof before_seq - 5 + TIMESTAMP_LENGTH;
   size_t behind = self->partial ? sizeof behind_seq_partial : sizeof behind_seq;
   return fixed + behind - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
-         json_string_length(self->line, self->line_length) + count_digits(self->seq);
+         json_string_length(self->line, self->line_length) + decimal_length(self->seq);
 }
 
 char *step_event_write(const struct step_event *self, char *out) {
@@ -100,7 +87,7 @@ char *step_event_write(const struct step_event *self, char *out) {
   out = put(out, before_timestamp, sizeof before_timestamp - 1);
   out = put(out, self->timestamp, TIMESTAMP_LENGTH);
   out = put(out, before_seq, sizeof before_seq - 1);
-  out = write_digits(out, self->seq, count_digits(self->seq));
+  out = decimal_write(out, self->seq);
   if (self->partial)
     return put(out, behind_seq_partial, sizeof behind_seq_partial - 1);
   return put(out, behind_seq, sizeof behind_seq - 1);

@@ -1,14 +1,14 @@
 #include "wire/step_result.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
+#include "base/decimal.h"
+#include "base/json_string.h"
 #include "base/memory.h"
-#include "wire/json_string.h"
 
 static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";
@@ -18,34 +18,32 @@ static const char before_count[] = ",\"eventCount\":";
 /* Room for everything between the id and the error message, its numbers at their longest. */
 #define NUMBERS_SIZE 128
 
-/* Seconds with up to three decimals and no zeros behind them: 600, 1.23, 0.012. */
-static void format_seconds(char *out, size_t size, int64_t duration_ms) {
-  if (duration_ms < 0)
-    duration_ms = 0;
-  int length =
-      snprintf(out, size, "%" PRId64 ".%03d", duration_ms / 1000, (int)(duration_ms % 1000));
-  while (out[length - 1] == '0')
-    length--;
-  if (out[length - 1] == '.')
-    length--;
-  out[length] = '\0';
+/* At their longest, with a NUL. */
+#define SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
+
+/* Seconds with up to three decimals and without trailing zeros: 600, 1.23, 0.012. */
+static void format_seconds(char out[SECONDS_SIZE], int64_t duration_ms) {
+  uint64_t milliseconds = duration_ms > 0 ? (uint64_t)duration_ms : 0;
+  char *end = decimal_write(out, milliseconds / 1000);
+  *end++ = '.';
+  end = decimal_write_padded(end, milliseconds % 1000, 3);
+  while (end[-1] == '0')
+    end--;
+  if (end[-1] == '.')
+    end--;
+  *end = '\0';
 }
 
 static size_t format_numbers(char out[NUMBERS_SIZE], const struct step_result *self) {
-  char seconds[32];
-  format_seconds(seconds, sizeof seconds, self->duration_ms);
+  char seconds[SECONDS_SIZE];
+  format_seconds(seconds, self->duration_ms);
   return (size_t)snprintf(out, NUMBERS_SIZE,
                           "\",\"exitCode\":%d,\"timedOut\":%s,\"durationSeconds\":%s",
                           self->exit_code, self->timed_out ? "true" : "false", seconds);
 }
 
-/* An int64_t at its longest, or null. */
-#define COUNT_SIZE 32
-
-static size_t format_count(char out[COUNT_SIZE], int64_t count) {
-  if (count < 0)
-    return (size_t)snprintf(out, COUNT_SIZE, "null");
-  return (size_t)snprintf(out, COUNT_SIZE, "%" PRId64, count);
+static size_t count_length(int64_t count) {
+  return count < 0 ? sizeof "null" - 1 : decimal_length((uint64_t)count);
 }
 
 static size_t nullable_length(const char *text, size_t length) {
@@ -66,14 +64,17 @@ static char *write_nullable(char *out, const char *text, size_t length) {
   return out;
 }
 
+static char *write_count(char *out, int64_t count) {
+  return count < 0 ? put(out, "null", sizeof "null" - 1) : decimal_write(out, (uint64_t)count);
+}
+
 size_t step_result_length(const struct step_result *self) {
   char numbers[NUMBERS_SIZE];
-  char count[COUNT_SIZE];
   return sizeof before_id - 1 + json_string_length(self->step_id, strlen(self->step_id)) +
          format_numbers(numbers, self) + sizeof before_error - 1 +
          nullable_length(self->error_message, self->error_message_length) + sizeof before_output -
          1 + nullable_length(self->output_content, self->output_content_length) +
-         sizeof before_count - 1 + format_count(count, self->event_count) + sizeof "}" - 1;
+         sizeof before_count - 1 + count_length(self->event_count) + sizeof "}" - 1;
 }
 
 char *step_result_write(const struct step_result *self, char *out) {
@@ -87,9 +88,7 @@ char *step_result_write(const struct step_result *self, char *out) {
   out = put(out, before_output, sizeof before_output - 1);
   out = write_nullable(out, self->output_content, self->output_content_length);
   out = put(out, before_count, sizeof before_count - 1);
-  char count[COUNT_SIZE];
-  size_t count_length = format_count(count, self->event_count);
-  out = put(out, count, count_length);
+  out = write_count(out, self->event_count);
   *out++ = '}';
   return out;
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/signal_name.h"
 
 struct engine {
   struct engine_options options;
@@ -226,7 +227,7 @@ void engine_signal(struct engine *self, int signal) {
   }
   end_idle(self);
   if (shutdown_signal(&self->shutdown, self->door, signal))
-    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, signals_name(signal));
+    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, signal_name(signal));
 }
 
 /* --- the engine itself ---------------------------------------------------------------------- */

@@ -1,22 +1,10 @@
 #include "agent/engine/outcome.h"
 
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "agent/kinds/kind.h"
-
-static const char *signal_name(int signal) {
-  static const char *const names[] = {
-      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
-      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
-      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
-      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
-      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
-  const char *name =
-      signal > 0 && (size_t)signal < sizeof names / sizeof *names ? names[signal] : NULL;
-  return name != NULL ? name : "another signal";
-}
+#include "base/signal_name.h"
 
 /* A command's output counts however it ended; a kind's own content only when it is whole. */
 static void tell_content(struct step_result *result, const struct step *step,

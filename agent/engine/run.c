@@ -10,10 +10,10 @@
 #include "agent/engine/outcome.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
+#include "base/json_string.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "wire/json_string.h"
 
 struct run {
   const struct run_context *context;

@@ -2,9 +2,9 @@
 
 #include <signal.h>
 
-#include "agent/engine/signals.h"
 #include "agent/exit_code.h"
 #include "base/loop.h"
+#include "base/signal_name.h"
 
 static void close_door(struct shutdown *self, enum door_close how) {
   self->state = SHUTDOWN_CLOSING;
@@ -72,7 +72,7 @@ bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
   self->door = door;
   if (self->signal != 0) {
     log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once",
-             signals_name(signal));
+             signal_name(signal));
     end_at_once(self);
     return false;
   }

@@ -37,10 +37,3 @@ void signals_init(struct signals *self, struct event_base *base, int fd,
 void signals_release(struct signals *self) {
   event_free(self->readable);
 }
-
-const char *signals_name(int signal) {
-  return signal == SIGTERM  ? "SIGTERM"
-         : signal == SIGINT ? "SIGINT"
-         : signal == SIGHUP ? "SIGHUP"
-                            : "SIGQUIT";
-}

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 /*
- * Signals as events of the loop, from the signalfd that self.h makes: orders to stop, and children
+ * Signals as events of the loop, from the signalfd that startup.h makes: orders to stop, and children
  * that have ended, which are reaped here. Strangers too: orphans come to this process, and in a
  * container it is everybody's last parent.
  */
@@ -24,8 +24,5 @@ struct signals {
 void signals_init(struct signals *self, struct event_base *base, int fd,
                   const struct signals_handler *handler, void *owner);
 void signals_release(struct signals *self);
-
-/* "SIGTERM" */
-const char *signals_name(int signal);
 
 #endif

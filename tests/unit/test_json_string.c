@@ -1,9 +1,9 @@
 #include <cjson/cJSON.h>
 
+#include "base/json_string.h"
 #include "base/utf8.h"
-#include "wire/json_guard.h"
-#include "wire/json_string.h"
 #include "tests/test.h"
+#include "wire/json_guard.h"
 
 #define TEXT_MAX 64
 

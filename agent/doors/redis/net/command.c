@@ -4,20 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/swar.h"
 
 struct command_word command_word(const char *text) {
   return (struct command_word){.text = text, .length = strlen(text)};
-}
-
-static size_t digits(size_t number) {
-  size_t count = 1;
-  while (number >= 10) {
-    number /= 10;
-    count++;
-  }
-  return count;
 }
 
 char *command_close(char *out) {
@@ -28,17 +20,14 @@ char *command_close(char *out) {
 
 /* A type byte, a number and a line end. */
 static char *write_number(char *out, char type, size_t number) {
-  size_t count = digits(number);
   *out = type;
-  for (size_t i = count; i > 0; i--, number /= 10)
-    out[i] = (char)('0' + number % 10);
-  return command_close(out + 1 + count);
+  return command_close(decimal_write(out + 1, number));
 }
 
 size_t command_length(const struct command_word *words, size_t count) {
-  size_t length = 3 + digits(count);
+  size_t length = 3 + decimal_length(count);
   for (size_t i = 0; i < count; i++)
-    length += 3 + digits(words[i].length) + words[i].length + 2;
+    length += 3 + decimal_length(words[i].length) + words[i].length + 2;
   return length;
 }
 
@@ -90,9 +79,9 @@ void command_head_init(struct command_head *self, const char *const *texts, size
   /* One word more is announced than is there; that may be one digit more. */
   self->text = memory_allocate(command_length(words, count) + 1);
   char *body = command_write(self->text, words, count);
-  size_t announced = 3 + digits(count);
+  size_t announced = 3 + decimal_length(count);
   size_t length = (size_t)(body - self->text) - announced;
-  memmove(self->text + 3 + digits(count + 1), self->text + announced, length);
+  memmove(self->text + 3 + decimal_length(count + 1), self->text + announced, length);
   self->length = (size_t)(write_number(self->text, '*', count + 1) - self->text) + length;
   free(words);
 }
@@ -103,7 +92,7 @@ void command_head_release(struct command_head *self) {
 }
 
 size_t command_head_length(const struct command_head *self, size_t last) {
-  return self->length + 3 + digits(last) + last + 2;
+  return self->length + 3 + decimal_length(last) + last + 2;
 }
 
 char *command_head_write(const struct command_head *self, char *out, size_t last) {

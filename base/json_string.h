@@ -1,5 +1,5 @@
-#ifndef WIRE_JSON_STRING_H
-#define WIRE_JSON_STRING_H
+#ifndef BASE_JSON_STRING_H
+#define BASE_JSON_STRING_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "wire/json_string.h"
+#include "base/json_string.h"
 
 #include <stdbool.h>
 #include <string.h>
