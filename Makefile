@@ -151,6 +151,15 @@ $(out)/code-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(code_flags))
 $(out)/link-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(link_flags) $(link_tail) $(MAX_BYTES))
+# Groups of packages: deps/install lists them.
+FOR ?= build test
+.PHONY: deps update-deps
+deps:
+	@deps/install --sudo $(FOR)
+# The versions and sums that Debian has now; the next make fetches and compiles them.
+update-deps:
+	@deps/fetch --update
+
 # So that a source that is gone leaves the archive too.
 $(out)/source-list: FORCE
 	$(call write_if_changed,$(agent_sources) $(support_sources))
@@ -440,3 +449,4 @@ help:
 FORCE:
 
 -include $(shell find $(out) -name '*.d' 2>/dev/null)
+	@echo 'make update-deps      the newest versions of the libraries that Debian has, to deps/versions'

@@ -1,4 +1,5 @@
-# The four libraries, for the Makefile: where their sources are, and how each is compiled.
+# The four libraries, for the Makefile: where their sources are, and how each is compiled. deps/versions
+# pins them.
 #
 # Once per configuration, with the program's own compiler and hardening. Only the files that a
 # program on Linux needs are listed; the linker drops what is not called.
@@ -39,7 +40,7 @@ pcre2_flags = -DHAVE_CONFIG_H -DPCRE2_CODE_UNIT_WIDTH=8 -DPCRE2_STATIC -DSUPPORT
 hot := read sds epoll event evmap evutil_time cJSON $(addprefix src/pcre2_,match valid_utf xclass)
 smaller := $(if $(filter -O2,$(optimize)),$(if $(is_clang),-Oz,-Os))
 
-$(sources_ready): deps/fetch | tools
+$(sources_ready): deps/fetch deps/versions | tools
 	@echo "  FETCH   hiredis libevent cJSON PCRE2"
 	@rm -rf $(sources_dir)
 	$(Q)deps/fetch $(sources_dir)
