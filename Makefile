@@ -8,6 +8,10 @@
 #   make ARCH=arm64                   build/arm64/agent, by a cross compiler
 #   make SANITIZE=address,undefined   build/sanitize/agent: glibc, for tests
 #
+#   make debug                        build/debug/agent: -O0, with symbols, for gdb
+#
+# No target uses sudo but `make deps`. As root the others install the packages that they lack; as
+# another user they name them and fail.
 # Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
 # FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
 # the smoke run against: redis-7, redis-8 or valkey-8, which are fetched, or a program; without it
@@ -138,7 +142,7 @@ agent: $(agent)
 
 include deps/libraries.mk
 
-# What apt has to bring for the goals of this run; before anything else, in one go.
+# The packages that the goals of this run need; before anything else, in one go.
 groups := build $(if $(is_clang),clang $(if $(SANITIZE),fuzz)) $(if $(cross),build-$(ARCH)) \
   $(if $(filter test% run-% smoke coverage% fault bench%,$(MAKECMDGOALS)),test) \
   $(if $(filter fuzz%,$(MAKECMDGOALS)),fuzz) $(if $(filter lint% tidy,$(MAKECMDGOALS)),lint)
@@ -446,6 +450,8 @@ help:
 	@echo 'make fmt              formats every C file'
 	@echo 'make clean            removes what was compiled; distclean: what was fetched too'
 
+	@echo 'make deps             installs the packages of make and make test, by apt, through sudo if need be'
+	@echo '                      (FOR="build lint": those of other targets; deps/install lists the groups)'
 FORCE:
 
 -include $(shell find $(out) -name '*.d' 2>/dev/null)
