@@ -1,11 +1,11 @@
-# The one door for people: `make help` names every target.
+# `make help` names every target.
 #
 # Everything that is made is under build/, but for compile_commands.json. Objects live in
 # build/<configuration>/, one directory per C library, architecture, compiler and sanitizer, so that
 # switching never mixes them:
 #
 #   make                              build/agent: static, musl, gcc
-#   make CC=clang                     the same by clang
+#   make CC=clang                     the same, compiled by clang
 #   make ARCH=arm64                   build/arm64/agent, by a cross compiler
 #   make SANITIZE=address,undefined   build/sanitize/agent: glibc, for tests
 #   make debug                        build/debug/agent: -O0, with symbols, for gdb
@@ -68,7 +68,7 @@ agent := build/$(room)agent
 
 # --- flags ---------------------------------------------------------------------------------------
 
-# The compiler is asked when it is first needed, by then it is installed; once, not per object.
+# Queries of the compiler: at first use, when it is installed, and once instead of once per object.
 once = $(eval $(1) := $(2))$($(1))
 ask = $(shell $(CC) $(target) $(1) 2>/dev/null)
 compiler_version = $(call once,compiler_version,$(call ask,--version | head -n 1))
@@ -81,8 +81,8 @@ warnings := -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Wmissing-prototypes -Wstric
 hardening := -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections
 
 ifeq ($(LIBC),musl)
-# musl by explicit paths: the musl-gcc wrapper knows no clang, and its -static-pie quietly makes a
-# dynamic program. rcrt1.o relocates the program itself, so that no interpreter is needed.
+# musl by explicit paths: the musl-gcc wrapper does not support clang, and its -static-pie makes a
+# dynamic program. With rcrt1.o the program relocates itself and needs no interpreter.
 musl_lib := /usr/lib/$(cpu)-linux-musl
 libc_includes = -nostdinc -isystem /usr/include/$(cpu)-linux-musl -isystem $(compiler_include)
 link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dynamic-linker \
@@ -90,8 +90,8 @@ link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dyna
   $(musl_lib)/rcrt1.o $(musl_lib)/crti.o $(crt_begin)
 link_tail = -Wl,--start-group -lc -lgcc -lgcc_eh -Wl,--end-group $(crt_end) $(musl_lib)/crtn.o
 optimize := $(if $(DEBUG),-O0,-O2)
-# Nobody unwinds the stack of a stripped C program; the tables for it would be an eighth of it. The
-# unstripped one has them among what is for debuggers.
+# A stripped C program is not unwound; the unwind tables would be an eighth of it. The unstripped program has
+# them in its debug information.
 hardening += $(if $(DEBUG),-fno-omit-frame-pointer,-fno-asynchronous-unwind-tables -fno-unwind-tables)
 else
 libc_includes :=
@@ -109,7 +109,7 @@ code_flags = $(target) -std=c11 -D_GNU_SOURCE $(optimize) -g $(warnings) $(harde
 dep_flags = $(target) -std=gnu11 -w $(optimize) -g $(hardening) $(instrument) $(libc_includes) $(CFLAGS)
 link_flags = $(link_head) $(instrument) $(gcov) $(LDFLAGS)
 
-# A file that holds its text; touched only when the text differs.
+# Writes the text to the target, only when it differs from what is there.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
 
 # --- sources -------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
-# What takes a minute and more, waiting, begins first.
+# Tests that take a minute or more start first.
 longest := $(patsubst %,tests/integration/test_%.c,run_alive heartbeat idle hanging_mount deadline \
   kind_faults inject_kill)
 integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
@@ -166,7 +166,7 @@ $(out)/code-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(code_flags))
 $(out)/link-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(link_flags) $(link_tail) $(MAX_BYTES))
-# So that a source that is gone leaves the archive too.
+# So that the object of a deleted source leaves the archive.
 $(out)/source-list: FORCE
 	$(call write_if_changed,$(agent_sources) $(support_sources))
 
@@ -183,8 +183,8 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-# What only a search needs stands behind everything else, the C library too: the kernel maps 64 KB
-# around what is touched, and a third of the program would count as memory of each idle agent.
+# Code that only a search needs comes last, after the C library: the kernel maps 64 KB around each page
+# that is used, and a third of the program would count as memory of each idle agent.
 rarely := $(out)/deps/libpcre2.a
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
@@ -204,7 +204,7 @@ else
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^)
 endif
 
-# Compilers share this name; which one was last is remembered, so that switching replaces the file.
+# Compilers share this name; .origin holds the last one, so that a switch replaces the file.
 $(agent).origin: FORCE
 	$(call write_if_changed,$(out))
 $(agent): $(out)/agent $(agent).origin
@@ -224,7 +224,7 @@ install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
-# The carrier image compiles the program again, in a stage of its own.
+# The carrier image compiles the program again, in its first stage.
 version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
 IMAGE ?= sandbox-agent:$(version)
 .PHONY: image
