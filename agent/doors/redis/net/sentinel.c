@@ -7,7 +7,6 @@
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/net/connection.h"
 #include "agent/doors/redis/net/dialer.h"
-#include "agent/doors/redis/net/url_text.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -103,7 +102,7 @@ static void take_address(struct sentinel *self, const redisReply *reply) {
   const redisReply *port = reply->elements == 2 ? reply->element[1] : NULL;
   if (host == NULL || host->type != REDIS_REPLY_STRING || host->len == 0 ||
       port->type != REDIS_REPLY_STRING ||
-      !url_text_number(port->str, port->len, 65535, &master.port) || master.port == 0) {
+      redis_address_parse_port(port->str, port->len, &master.port) != 0) {
     refused(self, "its answer is not an address");
     return;
   }
