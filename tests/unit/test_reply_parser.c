@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <hiredis/alloc.h>
 #include <malloc.h>
 
@@ -392,4 +393,12 @@ TEST(it_can_be_released_in_a_reply_and_twice, set_up, tear_down) {
     reply_parser_release(&trial->reader);
     reply_parser_init(&trial->reader, LARGEST);
   }
+}
+
+TEST(the_library_has_a_name_and_a_version) {
+  char expected[64];
+  (void)snprintf(expected, sizeof expected, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR,
+                 HIREDIS_PATCH);
+  assert_string_equal(reply_parser_library(), expected);
+  static_assert(HIREDIS_MAJOR > 1 || (HIREDIS_MAJOR == 1 && HIREDIS_MINOR >= 2), "new enough");
 }
