@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/door.h"
-#include "agent/doors/redis/net/version.h"
+#include "agent/doors/redis/net/reply_parser.h"
 #include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
@@ -100,7 +100,7 @@ static void print_version(void) {
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   pcre2[strcspn(pcre2, " ")] = '\0';
   (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s)\n", AGENT_VERSION,
-               redis_client_version(), event_get_version(), cJSON_Version(), pcre2);
+               reply_parser_library(), event_get_version(), cJSON_Version(), pcre2);
 }
 
 int main(int argc, char **argv) {

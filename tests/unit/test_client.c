@@ -162,7 +162,7 @@ TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_own
 
 static bool refused_often(void *context) {
   const struct client_owner *owner = context;
-  return client_owner_logged(owner, "attempt 6:") > 0;
+  return client_owner_logged(owner, "(attempt 6)") > 0;
 }
 
 TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owner_tear_down) {
