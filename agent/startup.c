@@ -86,6 +86,7 @@ static int take_signals(void) {
   sigfillset(&all);
   sigemptyset(&read_here);
   sigaddset(&read_here, SIGCHLD);
+  sigaddset(&read_here, SIGUSR1); /* asks for a dump of the state */
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     if (orders[i] != SIGHUP || !is_ignored(SIGHUP))
       sigaddset(&read_here, orders[i]);
