@@ -23,7 +23,7 @@ struct worker {
   void *owner;
   struct prefetch *prefetch;
   struct run *run; /* begun or running; NULL for none */
-  const struct queued *running;
+  const struct claimed_step *running;
   bool begun; /* the run waits for Redis to know of it */
   bool waits; /* the run is over but for lines for which there is no room */
   uint64_t runs;
@@ -38,18 +38,18 @@ static void next(struct worker *self);
 
 /* An answer of the agent's own. */
 static void answer(struct worker *self, const char *step_id, const char *message, int64_t events,
-                   const struct taken *taken, bool started) {
+                   const struct claimed *claimed, bool started) {
   struct step_result result = {.step_id = step_id,
                                .exit_code = -1,
                                .error_message = message,
                                .error_message_length = strlen(message),
                                .event_count = events};
-  outbox_result(self->job.outbox, NULL, &result, taken, started);
+  outbox_result(self->job.outbox, NULL, &result, claimed, started);
   outbox_flush(self->job.outbox);
 }
 
-static void remove_unanswered(struct worker *self, const struct taken *taken) {
-  outbox_removal(self->job.outbox, taken);
+static void remove_unanswered(struct worker *self, const struct claimed *claimed) {
+  outbox_removal(self->job.outbox, claimed);
   outbox_flush(self->job.outbox);
 }
 
@@ -87,7 +87,7 @@ static void on_run_waits(void *owner) {
 }
 
 static bool next_is_run(const struct worker *self) {
-  const struct queued *oldest = prefetch_oldest(self->prefetch);
+  const struct claimed_step *oldest = prefetch_oldest(self->prefetch);
   return oldest != NULL && !oldest->refused && step_is_work(&oldest->step);
 }
 
@@ -96,7 +96,8 @@ static bool next_is_run(const struct worker *self) {
 static void on_run_done(void *owner, const struct run_report *report) {
   struct worker *self = owner;
   struct run *run = self->run;
-  outbox_result(self->job.outbox, &report->completed, &report->result, &self->running->taken, true);
+  outbox_result(self->job.outbox, &report->completed, &report->result, &self->running->claimed,
+                true);
   self->run = NULL;
   self->running = NULL;
   self->begun = self->waits = false;
@@ -113,7 +114,7 @@ static void on_run_done(void *owner, const struct run_report *report) {
     next(self);
 }
 
-static void begin_run(struct worker *self, struct queued *queued) {
+static void begin_run(struct worker *self, struct claimed_step *queued) {
   static const struct run_handler handler = {.event = on_run_event,
                                              .flush = on_run_flush,
                                              .full = on_run_full,
@@ -140,17 +141,17 @@ void worker_delivered(struct worker *self) {
   run_start(self->run);
 }
 
-static void begin(struct worker *self, struct queued *queued) {
+static void begin(struct worker *self, struct claimed_step *queued) {
   if (!queued->refused && step_is_work(&queued->step)) {
     begin_run(self, queued);
   } else if (queued->refused) {
-    run_log_refused(self->job.log, queued->step.step_id, &queued->error, queued->taken.payload,
-                    queued->taken.length);
-    answer(self, queued->step.step_id, queued->error.text, 0, queued->gone ? NULL : &queued->taken,
-           false);
+    run_log_refused(self->job.log, queued->step.step_id, &queued->error, queued->claimed.payload,
+                    queued->claimed.length);
+    answer(self, queued->step.step_id, queued->error.text, 0,
+           queued->gone ? NULL : &queued->claimed, false);
     prefetch_settled(self->prefetch);
   } else { /* a shutdown: what overtakes does not come this way */
-    remove_unanswered(self, &queued->taken);
+    remove_unanswered(self, &queued->claimed);
     prefetch_settled(self->prefetch);
     self->handler->shutdown(self->owner);
   }
@@ -159,7 +160,7 @@ static void begin(struct worker *self, struct queued *queued) {
 /* Unless Redis is behind: then the results would pile up. And a step whose id was used before waits
    until the answer to that one is delivered: then it is known whether it is the same step. */
 static bool may_begin(struct worker *self) {
-  const struct queued *oldest = prefetch_oldest(self->prefetch);
+  const struct claimed_step *oldest = prefetch_oldest(self->prefetch);
   if (oldest == NULL || self->run != NULL || self->stopping)
     return false;
   if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
@@ -168,7 +169,7 @@ static bool may_begin(struct worker *self) {
 }
 
 static void next(struct worker *self) {
-  struct queued *queued;
+  struct claimed_step *queued;
   while (may_begin(self) && (queued = prefetch_next(self->prefetch)) != NULL)
     begin(self, queued);
   if (self->run == NULL && !self->stopping)
@@ -189,30 +190,30 @@ void worker_room(struct worker *self) {
 static void cancel(struct worker *self, const char *step_id) {
   static const char reason[] = "cancelled: by a cancel step";
   const struct log *log = self->job.log;
-  struct queued *waiting;
+  struct claimed_step *waiting;
   if (self->run != NULL && strcmp(running_id(self), step_id) == 0) {
     log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
     run_stop(self->run, PROCESS_GRACE_MS, reason);
   } else if ((waiting = prefetch_take_run(self->prefetch, step_id)) != NULL) {
     log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-    answer(self, step_id, reason, 0, &waiting->taken, false);
-    queued_free(waiting);
+    answer(self, step_id, reason, 0, &waiting->claimed, false);
+    claimed_step_free(waiting);
   } else {
     log_line(log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
   }
 }
 
-static bool on_arrived(void *owner, struct queued *queued) {
+static bool on_arrived(void *owner, struct claimed_step *queued) {
   struct worker *self = owner;
   if (self->run == NULL)
     self->handler->busy(self->owner); /* else the time may be running that it waits for Redis */
   if (!queued->refused && queued->step.kind == &step_cancel) {
     cancel(self, queued->step.step_id);
-    remove_unanswered(self, &queued->taken);
+    remove_unanswered(self, &queued->claimed);
   } else if (!reconcile_settles(&self->rollback, queued)) {
     return false;
   }
-  queued_free(queued);
+  claimed_step_free(queued);
   return true;
 }
 
@@ -227,12 +228,12 @@ static void on_changed(void *owner) {
 
 /* It was started by an agent before this one: it is answered, and not run again. */
 static void on_interrupted(void *owner, const char *step_id, int64_t events,
-                           const struct taken *taken) {
+                           const struct claimed *claimed) {
   static const char reason[] = "interrupted: the agent ended while this step was running";
   struct worker *self = owner;
   log_line(self->job.log, LOG_WARN, step_id, "%s", reason);
   recent_steps_add(&self->recent_steps, step_id);
-  answer(self, step_id, reason, events, taken, true);
+  answer(self, step_id, reason, events, claimed, true);
 }
 
 static void on_supply_failed(void *owner, const struct error *error) {
@@ -253,8 +254,8 @@ static void on_missing(void *owner) {
   reconcile_missing(&self->rollback, running_id(self));
 }
 
-static void on_lost(void *owner, const struct queued *queued) {
-  answer(owner, queued->step.step_id, lost_result, -1, &queued->taken, false);
+static void on_lost(void *owner, const struct claimed_step *queued) {
+  answer(owner, queued->step.step_id, lost_result, -1, &queued->claimed, false);
 }
 
 /* A step that waits to be started may have run before; so may those that wait behind it. */

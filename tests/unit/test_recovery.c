@@ -38,10 +38,10 @@ static void on_interrupted(void *owner, const char *step_id, int64_t events) {
   say(owner, text);
 }
 
-static bool on_step(void *owner, const struct taken *taken) {
+static bool on_step(void *owner, const struct claimed *claimed) {
   struct scene *self = owner;
   char text[64];
-  snprintf(text, sizeof text, "%.20s%s", taken->payload, taken->whole ? "" : "(cut)");
+  snprintf(text, sizeof text, "%.20s%s", claimed->payload, claimed->truncated ? "(cut)" : "");
   say(self, text);
   if (self->result != NULL) {
     outbox_owner_put_result(self->owner, self->result);
@@ -233,7 +233,7 @@ TEST(of_those_that_are_alike_as_many_as_are_removed, set_up, tear_down) {
   struct scene *scene = *state;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
-  struct taken one = {.payload = "one", .length = 3, .whole = true};
+  struct claimed one = {.payload = "one", .length = 3, .truncated = false};
   for (int times = 0; times < 2; times++) {
     outbox_owner_put_result(scene->owner, "one");
     outbox_owner_put_result(scene->owner, "other");

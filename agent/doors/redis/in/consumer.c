@@ -86,10 +86,11 @@ static void on_reply(void *owner, const redisReply *reply) {
   self->wanted = self->asked = false;
   client_works(self->client);
   client_expect(self->client, 0);
-  struct taken taken = {
-      .payload = reply->str, .length = reply->len, .whole = !client_reply_too_large(self->client)};
+  struct claimed claimed = {.payload = reply->str,
+                            .length = reply->len,
+                            .truncated = client_reply_too_large(self->client)};
   if (reply->type == REDIS_REPLY_STRING)
-    self->handler->step(self->owner, &taken);
+    self->handler->step(self->owner, &claimed);
   else
     self->handler->nothing(self->owner);
 }

@@ -29,7 +29,7 @@ struct consumer;
 struct consumer_handler {
   /* Valid during the call. One longer than STEP_PAYLOAD_MAX was thrown away but for its beginning:
      then it is not whole. */
-  void (*step)(void *owner, const struct taken *taken);
+  void (*step)(void *owner, const struct claimed *claimed);
   void (*nothing)(void *owner);
   void (*needs_resync)(void *owner);
   void (*failed)(void *owner, const struct error *error);

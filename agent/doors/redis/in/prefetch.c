@@ -22,8 +22,8 @@ struct prefetch {
   struct consumer *consumer;
   struct recovery recovery;
   struct step_queue queue;
-  struct queued *current; /* given and not settled */
-  char *interrupted;      /* a step that an earlier agent started, to be told; NULL for none */
+  struct claimed_step *current; /* given and not settled */
+  char *interrupted; /* a step that an earlier agent started, to be told; NULL for none */
   int64_t interrupted_events;
   int64_t late_until_ms; /* monotonic: till then others may take steps; 0: nobody else does */
   int64_t looked_ms;     /* monotonic: when the recovery that is going on began */
@@ -46,8 +46,8 @@ static void look(struct prefetch *self, bool peek) {
   recovery_scan(&self->recovery);
 }
 
-static bool is_returning(const struct prefetch *self, const struct queued *queued) {
-  return queued != NULL && outbox_returns(self->job.outbox, &queued->taken);
+static bool is_returning(const struct prefetch *self, const struct claimed_step *queued) {
+  return queued != NULL && outbox_returns(self->job.outbox, &queued->claimed);
 }
 
 /* A copy of a step that is put back must not be taken before: it would be removed in its place. */
@@ -69,12 +69,12 @@ void prefetch_more(struct prefetch *self) {
     look(self, false);
 }
 
-const struct queued *prefetch_oldest(const struct prefetch *self) {
+const struct claimed_step *prefetch_oldest(const struct prefetch *self) {
   return self->queue.count > 0 ? self->queue.items[0] : NULL;
 }
 
 /* As long as others may take steps, one that is older than what is known here may lie there. */
-struct queued *prefetch_next(struct prefetch *self) {
+struct claimed_step *prefetch_next(struct prefetch *self) {
   if (!self->recovered || self->stopped || self->recovery.running || self->queue.count == 0)
     return NULL;
   if (self->late_until_ms > 0 && !self->sure) {
@@ -87,16 +87,16 @@ struct queued *prefetch_next(struct prefetch *self) {
 }
 
 void prefetch_settled(struct prefetch *self) {
-  queued_free(self->current);
+  claimed_step_free(self->current);
   self->current = NULL;
 }
 
-struct queued *prefetch_take_run(struct prefetch *self, const char *step_id) {
+struct claimed_step *prefetch_take_run(struct prefetch *self, const char *step_id) {
   return step_queue_take_run(&self->queue, step_id);
 }
 
-void prefetch_drop(struct prefetch *self, bool (*drop)(void *owner, const struct queued *queued),
-                   void *owner) {
+void prefetch_drop(struct prefetch *self,
+                   bool (*drop)(void *owner, const struct claimed_step *queued), void *owner) {
   step_queue_drop(&self->queue, drop, owner);
 }
 
@@ -104,8 +104,8 @@ void prefetch_wait_for_returns(struct prefetch *self) {
   self->returning = true;
 }
 
-void prefetch_each(const struct prefetch *self, void (*known)(void *owner, struct queued *queued),
-                   void *owner) {
+void prefetch_each(const struct prefetch *self,
+                   void (*known)(void *owner, struct claimed_step *queued), void *owner) {
   for (size_t i = self->queue.count; i-- > 0;)
     known(owner, self->queue.items[i]);
   if (self->current != NULL)
@@ -117,27 +117,27 @@ static void watch_for_strays(struct prefetch *self) {
 }
 
 /* Takes the step over; true when it waits now. */
-static bool arrive(struct prefetch *self, struct queued *queued, size_t place) {
+static bool arrive(struct prefetch *self, struct claimed_step *queued, size_t place) {
   if (self->handler->arrived(self->owner, queued))
     return false;
-  struct queued *newest = step_queue_insert(&self->queue, queued, place);
+  struct claimed_step *newest = step_queue_insert(&self->queue, queued, place);
   if (newest != NULL) {
-    queued_free(newest); /* it is found again */
+    claimed_step_free(newest); /* it is found again */
     self->needs_resync = true;
   }
   return true;
 }
 
-static struct queued *parse(struct prefetch *self, const struct taken *taken) {
-  struct queued *queued = queued_new(taken);
+static struct claimed_step *parse(struct prefetch *self, const struct claimed *claimed) {
+  struct claimed_step *queued = claimed_step_new(claimed);
   /* A large payload takes a while; what is timed from here on starts now. */
   (void)event_base_update_cache_time(self->job.base);
   return queued;
 }
 
-static void on_step(void *owner, const struct taken *taken) {
+static void on_step(void *owner, const struct claimed *claimed) {
   struct prefetch *self = owner;
-  (void)arrive(self, parse(self, taken), self->queue.count);
+  (void)arrive(self, parse(self, claimed), self->queue.count);
   self->handler->changed(self->owner);
 }
 
@@ -167,29 +167,29 @@ static void on_interrupted(void *owner, const char *step_id, int64_t events) {
   self->interrupted_events = events;
 }
 
-static void tell_interrupted(struct prefetch *self, const struct taken *taken) {
-  self->handler->interrupted(self->owner, self->interrupted, self->interrupted_events, taken);
+static void tell_interrupted(struct prefetch *self, const struct claimed *claimed) {
+  self->handler->interrupted(self->owner, self->interrupted, self->interrupted_events, claimed);
   free(self->interrupted);
   self->interrupted = NULL;
 }
 
-static bool is_current(struct prefetch *self, const struct taken *taken) {
-  if (self->current == NULL || self->current->seen || !queued_is(self->current, taken))
+static bool is_current(struct prefetch *self, const struct claimed *claimed) {
+  if (self->current == NULL || self->current->seen || !claimed_step_is(self->current, claimed))
     return false;
   return self->current->seen = true;
 }
 
 /* A step that is not known here; returns whether there is room for more. */
-static bool find(struct prefetch *self, const struct taken *taken) {
+static bool find(struct prefetch *self, const struct claimed *claimed) {
   if (step_queue_behind_seen(&self->queue) == STEP_QUEUE_MAX) {
     self->needs_resync = true;
     return false;
   }
-  struct queued *queued = parse(self, taken);
+  struct claimed_step *queued = parse(self, claimed);
   queued->seen = true;
   if (self->interrupted != NULL && strcmp(queued->step.step_id, self->interrupted) == 0) {
-    tell_interrupted(self, taken);
-    queued_free(queued);
+    tell_interrupted(self, claimed);
+    claimed_step_free(queued);
     return true;
   }
   log_line(self->job.log, LOG_DEBUG, queued->step.step_id,
@@ -202,15 +202,15 @@ static bool find(struct prefetch *self, const struct taken *taken) {
   return !step_queue_is_full(&self->queue);
 }
 
-static bool on_recovered_step(void *owner, const struct taken *taken) {
+static bool on_recovered_step(void *owner, const struct claimed *claimed) {
   struct prefetch *self = owner;
-  if (is_current(self, taken))
+  if (is_current(self, claimed))
     return true;
-  return step_queue_see(&self->queue, taken) ? !self->peeking : find(self, taken);
+  return step_queue_see(&self->queue, claimed) ? !self->peeking : find(self, claimed);
 }
 
-bool prefetch_is_missing(const struct prefetch *self, const struct queued *queued) {
-  return !queued->seen && !queued->gone && !outbox_returns(self->job.outbox, &queued->taken);
+bool prefetch_is_missing(const struct prefetch *self, const struct claimed_step *queued) {
+  return !queued->seen && !queued->gone && !outbox_returns(self->job.outbox, &queued->claimed);
 }
 
 static bool any_is_missing(const struct prefetch *self) {
@@ -256,7 +256,7 @@ struct prefetch *prefetch_new(const struct job *job, const struct prefetch_handl
 
 void prefetch_free(struct prefetch *self) {
   if (self->current != NULL)
-    queued_free(self->current);
+    claimed_step_free(self->current);
   step_queue_release(&self->queue);
   recovery_release(&self->recovery);
   consumer_free(self->consumer);

@@ -23,15 +23,16 @@
 struct prefetch;
 
 struct prefetch_handler {
-  /* A step that an agent before this one had started; `taken` is NULL when it is not in the list
+  /* A step that an agent before this one had started; `claimed` is NULL when it is not in the list
      any more; `events` is -1 when their number is not known. */
-  void (*interrupted)(void *owner, const char *step_id, int64_t events, const struct taken *taken);
+  void (*interrupted)(void *owner, const char *step_id, int64_t events,
+                      const struct claimed *claimed);
   /* True: it is the owner's, and does not wait. */
-  bool (*arrived)(void *owner, struct queued *queued);
+  bool (*arrived)(void *owner, struct claimed_step *queued);
   /* Steps that were taken are no longer in the list: Redis has gone back to a time before, without
      anything else telling of it. */
   void (*missing)(void *owner);
-  /* For a while nothing more was there to be taken. */
+  /* For a while nothing more was there to be claimed. */
   void (*drained)(void *owner);
   void (*changed)(void *owner);
   void (*failed)(void *owner, const struct error *error);
@@ -50,27 +51,27 @@ void prefetch_prepare(struct prefetch *self);
 void prefetch_more(struct prefetch *self);
 
 /* The oldest that waits, as far as is known; or NULL. */
-const struct queued *prefetch_oldest(const struct prefetch *self);
+const struct claimed_step *prefetch_oldest(const struct prefetch *self);
 
 /* Takes it out, when it is certain that it is the oldest; or NULL. It counts as taken until it is
  * settled, which frees it. */
-struct queued *prefetch_next(struct prefetch *self);
+struct claimed_step *prefetch_next(struct prefetch *self);
 void prefetch_settled(struct prefetch *self);
 
 /* See step_queue_take_run. */
-struct queued *prefetch_take_run(struct prefetch *self, const char *step_id);
+struct claimed_step *prefetch_take_run(struct prefetch *self, const char *step_id);
 
 /* Frees those that wait of which `drop` says so, the oldest first. */
-void prefetch_drop(struct prefetch *self, bool (*drop)(void *owner, const struct queued *queued),
-                   void *owner);
+void prefetch_drop(struct prefetch *self,
+                   bool (*drop)(void *owner, const struct claimed_step *queued), void *owner);
 
 /* Calls `known` for each step that waits, the newest first, and then for the one that prefetch_next
    gave last, unless it is settled. */
-void prefetch_each(const struct prefetch *self, void (*known)(void *owner, struct queued *queued),
-                   void *owner);
+void prefetch_each(const struct prefetch *self,
+                   void (*known)(void *owner, struct claimed_step *queued), void *owner);
 
 /* Whether the list does not have this known step, and will not get it back either. */
-bool prefetch_is_missing(const struct prefetch *self, const struct queued *queued);
+bool prefetch_is_missing(const struct prefetch *self, const struct claimed_step *queued);
 
 /* Steps are on their way back into the list: takes no more until they are there. */
 void prefetch_wait_for_returns(struct prefetch *self);

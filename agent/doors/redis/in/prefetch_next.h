@@ -52,7 +52,7 @@ struct prefetch_handler {
   bool (*cancel)(void *owner, const char *step_id);
   /* Something changed for prefetch_oldest and prefetch_take. */
   void (*changed)(void *owner);
-  /* Nothing more can be taken. */
+  /* Nothing more can be claimed. */
   void (*failed)(void *owner, const struct error *error);
 };
 
@@ -77,10 +77,10 @@ void prefetch_more(struct prefetch *self);
 const struct claimed_step *prefetch_oldest(const struct prefetch *self);
 
 /*
- * Takes out the oldest step that waits; the prefetch still owns it. NULL when there is none, when it
- * is not certain yet that it is the oldest (changed() follows), when the outbox is full, or when its
- * stepId was used before and not everything is delivered: then it is known only later whether it is
- * the same step. At most one step is taken and not released.
+ * Takes out the oldest step that waits; the prefetch still owns it. NULL when there is none, when
+ * it is not certain yet that it is the oldest (changed() follows), when the outbox is full, or when
+ * its stepId was used before and not everything is delivered: then it is known only later whether
+ * it is the same step. At most one step is taken and not released.
  */
 struct claimed_step *prefetch_take(struct prefetch *self);
 

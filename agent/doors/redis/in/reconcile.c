@@ -4,14 +4,14 @@
 
 #include "wire/step_result.h"
 
-static void note_shutdown(void *context, struct queued *queued) {
+static void note_shutdown(void *context, struct claimed_step *queued) {
   bool *there = context;
   *there |= !queued->refused && queued->step.kind == &step_shutdown;
 }
 
 /* A cancel may come twice. A shutdown comes once more only where one waits already: ids are not
    told apart by kind, and it must not be lost. */
-static bool may_come_once_more(struct reconcile *self, const struct queued *queued) {
+static bool may_come_once_more(struct reconcile *self, const struct claimed_step *queued) {
   bool waits = false;
   if (queued->refused || queued->step.kind == &step_cancel)
     return false;
@@ -20,7 +20,7 @@ static bool may_come_once_more(struct reconcile *self, const struct queued *queu
   return step_is_work(&queued->step) || waits;
 }
 
-bool reconcile_settles(struct reconcile *self, const struct queued *queued) {
+bool reconcile_settles(struct reconcile *self, const struct claimed_step *queued) {
   const char *step_id = queued->step.step_id;
   if (!may_come_once_more(self, queued))
     return false;
@@ -30,7 +30,7 @@ bool reconcile_settles(struct reconcile *self, const struct queued *queued) {
   case RECENT_STEPS_HELD:
     log_line(self->log, LOG_WARN, step_id,
              "redis hands out this step once more; it is answered once");
-    outbox_removal_of_copy(self->outbox, &queued->taken);
+    outbox_removal_of_copy(self->outbox, &queued->claimed);
     outbox_flush(self->outbox);
     break;
   case RECENT_STEPS_ANSWERED:
@@ -42,23 +42,23 @@ bool reconcile_settles(struct reconcile *self, const struct queued *queued) {
 }
 
 /* The one that is running has given its id away. */
-static void hold(void *context, struct queued *queued) {
+static void hold(void *context, struct claimed_step *queued) {
   struct reconcile *self = context;
   const char *step_id = queued->step.step_id;
   recent_steps_hold(self->recent_steps, step_id != NULL ? step_id : self->running);
 }
 
-static void hold_missing(void *context, struct queued *queued) {
+static void hold_missing(void *context, struct claimed_step *queued) {
   const struct reconcile *self = context;
   if (prefetch_is_missing(self->prefetch, queued))
     hold(context, queued);
 }
 
-static void put_back(void *context, struct queued *queued) {
+static void put_back(void *context, struct claimed_step *queued) {
   const struct reconcile *self = context;
-  queued->gone = !queued->taken.whole; /* only its beginning could be returned */
-  if (queued->taken.whole)
-    outbox_return(self->outbox, &queued->taken);
+  queued->gone = queued->claimed.truncated; /* only its beginning could be returned */
+  if (!queued->claimed.truncated)
+    outbox_return(self->outbox, &queued->claimed);
 }
 
 /* All are returned, so that their order stays. */
@@ -84,7 +84,7 @@ static void hold_result(void *context, const char *json, size_t length) {
   free(step_id);
 }
 
-static bool is_twin(void *context, const struct queued *queued) {
+static bool is_twin(void *context, const struct claimed_step *queued) {
   return reconcile_settles(context, queued);
 }
 

@@ -22,7 +22,7 @@ struct reconcile {
   struct outbox *outbox;
   struct prefetch *prefetch;
   struct recent_steps *recent_steps; /* has every step that was begun */
-  void (*lost)(void *owner, const struct queued *queued);
+  void (*lost)(void *owner, const struct claimed_step *queued);
   void *owner;
   const char *running; /* inside the first two */
 };
@@ -33,6 +33,6 @@ void reconcile_forgotten(struct reconcile *self, const char *running);
 void reconcile_missing(struct reconcile *self, const char *running);
 
 /* True when the step came once more; then there is nothing left to be done for it. */
-bool reconcile_settles(struct reconcile *self, const struct queued *queued);
+bool reconcile_settles(struct reconcile *self, const struct claimed_step *queued);
 
 #endif

@@ -19,17 +19,17 @@ static void ask_step(struct recovery *self) {
 }
 
 /* Of those that are not whole nothing is compared, they go in order. */
-static uint64_t hash(const struct taken *taken) {
-  return hash_bytes(taken->payload, taken->whole ? taken->length : 0);
+static uint64_t hash(const struct claimed *claimed) {
+  return hash_bytes(claimed->payload, claimed->truncated ? 0 : claimed->length);
 }
 
 /* Its removal may be on its way: then it is answered. A removal is of the oldest of those that are
    alike. */
-static bool is_removed(struct recovery *self, const struct taken *taken) {
-  size_t removals = outbox_removals(self->outbox, taken);
+static bool is_removed(struct recovery *self, const struct claimed *claimed) {
+  size_t removals = outbox_removals(self->outbox, claimed);
   if (removals == 0)
     return false;
-  uint64_t value = hash(taken);
+  uint64_t value = hash(claimed);
   for (size_t i = 0; i < self->removed_count; i++)
     if (self->removed[i] == value && --removals == 0)
       return false;
@@ -40,10 +40,10 @@ static bool is_removed(struct recovery *self, const struct taken *taken) {
 
 static void on_step(void *owner, const redisReply *reply, bool whole) {
   struct recovery *self = owner;
-  struct taken taken = {.payload = reply->str, .length = reply->len, .whole = whole};
+  struct claimed claimed = {.payload = reply->str, .length = reply->len, .truncated = !whole};
   bool more = reply->type == REDIS_REPLY_STRING;
-  if (more && !is_removed(self, &taken))
-    more = self->handler->step(self->owner, &taken);
+  if (more && !is_removed(self, &claimed))
+    more = self->handler->step(self->owner, &claimed);
   self->position++;
   if (more) {
     ask_step(self);

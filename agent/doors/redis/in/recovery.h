@@ -24,7 +24,7 @@ struct recovery_handler {
   /* A step was started and not answered. `events`: how many of its events are in the stream, -1
      when that is not known. The id is valid during the call. */
   void (*interrupted)(void *owner, const char *step_id, int64_t events);
-  bool (*step)(void *owner, const struct taken *taken);
+  bool (*step)(void *owner, const struct claimed *claimed);
   void (*done)(void *owner);
 };
 

@@ -17,8 +17,8 @@
 #define STEP_QUEUE_BYTES ((size_t)32 * 1024 * 1024)
 
 /* One step, parsed, with the payload it came as: by that it is removed from the list. */
-struct queued {
-  struct taken taken; /* its payload is owned */
+struct claimed_step {
+  struct claimed claimed; /* its payload is owned */
   struct step step;
   bool refused;
   struct error error; /* why */
@@ -26,11 +26,11 @@ struct queued {
   bool gone;          /* it is not in the list any more */
 };
 
-struct queued *queued_new(const struct taken *taken);
-void queued_free(struct queued *self);
+struct claimed_step *claimed_step_new(const struct claimed *claimed);
+void claimed_step_free(struct claimed_step *self);
 
 struct step_queue {
-  struct queued *items[STEP_QUEUE_MAX];
+  struct claimed_step *items[STEP_QUEUE_MAX];
   size_t count;
   size_t bytes;
 };
@@ -40,27 +40,28 @@ void step_queue_release(struct step_queue *self);
 bool step_queue_is_full(const struct step_queue *self);
 
 /* The oldest; NULL when there is none. The caller's from here on. */
-struct queued *step_queue_pop(struct step_queue *self);
+struct claimed_step *step_queue_pop(struct step_queue *self);
 
 /* The oldest that is to be run and has this stepId, taken out; NULL when there is none. */
-struct queued *step_queue_take_run(struct step_queue *self, const char *step_id);
+struct claimed_step *step_queue_take_run(struct step_queue *self, const char *step_id);
 
 /* Takes out and frees those of which `drop` says so, the oldest first. */
 void step_queue_drop(struct step_queue *self,
-                     bool (*drop)(void *owner, const struct queued *queued), void *owner);
+                     bool (*drop)(void *owner, const struct claimed_step *queued), void *owner);
 
 /* For a recovery, which sees the steps in their order: none was seen; this one is: false when it is
    not there, or was seen. */
 void step_queue_forget_seen(struct step_queue *self);
-bool step_queue_see(struct step_queue *self, const struct taken *taken);
+bool step_queue_see(struct step_queue *self, const struct claimed *claimed);
 
 /* The place behind the last one that was seen. */
 size_t step_queue_behind_seen(const struct step_queue *self);
 
 /* The queue takes it over, at this place, at most `count`. When it is full the newest one has to
    go: it is returned, else NULL. */
-struct queued *step_queue_insert(struct step_queue *self, struct queued *queued, size_t place);
+struct claimed_step *step_queue_insert(struct step_queue *self, struct claimed_step *queued,
+                                       size_t place);
 
-bool queued_is(const struct queued *self, const struct taken *taken);
+bool claimed_step_is(const struct claimed_step *self, const struct claimed *claimed);
 
 #endif
