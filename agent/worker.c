@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "agent/doors/redis/in/prefetch.h"
-#include "agent/doors/redis/in/recent_steps.h"
-#include "agent/doors/redis/in/reconcile.h"
 #include "agent/engine/run_log.h"
 #include "agent/process/process.h"
 #include "base/memory.h"
@@ -27,12 +25,8 @@ struct worker {
   bool begun; /* the run waits for Redis to know of it */
   bool waits; /* the run is over but for lines for which there is no room */
   uint64_t runs;
-  struct recent_steps recent_steps;
-  struct reconcile rollback;
   bool stopping;
 };
-
-static const char lost_result[] = "lost: the step has run, and redis has lost its result";
 
 static void next(struct worker *self);
 
@@ -101,7 +95,7 @@ static void on_run_done(void *owner, const struct run_report *report) {
   self->run = NULL;
   self->running = NULL;
   self->begun = self->waits = false;
-  prefetch_settled(self->prefetch);
+  prefetch_release(self->prefetch);
   bool joined = !self->stopping && next_is_run(self);
   if (joined)
     next(self);
@@ -120,8 +114,7 @@ static void begin_run(struct worker *self, struct claimed_step *queued) {
                                              .full = on_run_full,
                                              .waits = on_run_waits,
                                              .done = on_run_done};
-  recent_steps_add(&self->recent_steps, queued->step.step_id);
-  outbox_started(self->job.outbox, queued->step.step_id);
+  prefetch_started(self->prefetch);
   self->begun = true;
   self->running = queued;
   self->run = run_new(self->context, &queued->step, ++self->runs, &handler, self);
@@ -129,16 +122,16 @@ static void begin_run(struct worker *self, struct claimed_step *queued) {
 }
 
 void worker_delivered(struct worker *self) {
+  if (self->begun && outbox_is_empty(self->job.outbox)) {
+    self->begun = false;
+    self->handler->busy(self->owner);
+    log_line(self->job.log, LOG_DEBUG, running_id(self), "started");
+    run_start(self->run);
+  }
   if (self->run == NULL)
     next(self);
   else
     prefetch_more(self->prefetch);
-  if (!self->begun || !outbox_is_empty(self->job.outbox))
-    return;
-  self->begun = false;
-  self->handler->busy(self->owner);
-  log_line(self->job.log, LOG_DEBUG, running_id(self), "started");
-  run_start(self->run);
 }
 
 static void begin(struct worker *self, struct claimed_step *queued) {
@@ -149,28 +142,17 @@ static void begin(struct worker *self, struct claimed_step *queued) {
                     queued->claimed.length);
     answer(self, queued->step.step_id, queued->error.text, 0,
            queued->gone ? NULL : &queued->claimed, false);
-    prefetch_settled(self->prefetch);
+    prefetch_release(self->prefetch);
   } else { /* a shutdown: what overtakes does not come this way */
     remove_unanswered(self, &queued->claimed);
-    prefetch_settled(self->prefetch);
+    prefetch_release(self->prefetch);
     self->handler->shutdown(self->owner);
   }
 }
 
-/* Unless Redis is behind: then the results would pile up. And a step whose id was used before waits
-   until the answer to that one is delivered: then it is known whether it is the same step. */
-static bool may_begin(struct worker *self) {
-  const struct claimed_step *oldest = prefetch_oldest(self->prefetch);
-  if (oldest == NULL || self->run != NULL || self->stopping)
-    return false;
-  if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
-    return outbox_is_empty(self->job.outbox);
-  return !outbox_is_full(self->job.outbox, 0);
-}
-
 static void next(struct worker *self) {
   struct claimed_step *queued;
-  while (may_begin(self) && (queued = prefetch_next(self->prefetch)) != NULL)
+  while (self->run == NULL && !self->stopping && (queued = prefetch_take(self->prefetch)) != NULL)
     begin(self, queued);
   if (self->run == NULL && !self->stopping)
     self->handler->idle(self->owner);
@@ -186,54 +168,23 @@ void worker_room(struct worker *self) {
   }
 }
 
-/* Overtakes what waits. */
-static void cancel(struct worker *self, const char *step_id) {
-  static const char reason[] = "cancelled: by a cancel step";
-  const struct log *log = self->job.log;
-  struct claimed_step *waiting;
-  if (self->run != NULL && strcmp(running_id(self), step_id) == 0) {
-    log_line(log, LOG_INFO, step_id, "cancel: ending the running step");
-    run_stop(self->run, PROCESS_GRACE_MS, reason);
-  } else if ((waiting = prefetch_take_run(self->prefetch, step_id)) != NULL) {
-    log_line(log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-    answer(self, step_id, reason, 0, &waiting->claimed, false);
-    claimed_step_free(waiting);
-  } else {
-    log_line(log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
-  }
-}
-
-static bool on_arrived(void *owner, struct claimed_step *queued) {
+static bool on_cancel(void *owner, const char *step_id) {
   struct worker *self = owner;
-  if (self->run == NULL)
-    self->handler->busy(self->owner); /* else the time may be running that it waits for Redis */
-  if (!queued->refused && queued->step.kind == &step_cancel) {
-    cancel(self, queued->step.step_id);
-    remove_unanswered(self, &queued->claimed);
-  } else if (!reconcile_settles(&self->rollback, queued)) {
+  if (self->run == NULL || strcmp(running_id(self), step_id) != 0)
     return false;
-  }
-  claimed_step_free(queued);
+  log_line(self->job.log, LOG_INFO, step_id, "cancel: ending the running step");
+  run_stop(self->run, PROCESS_GRACE_MS, "cancelled: by a cancel step");
   return true;
 }
 
-static void on_drained(void *owner) {
+static void on_arrived(void *owner) {
   struct worker *self = owner;
-  recent_steps_settle(&self->recent_steps);
+  if (self->run == NULL)
+    self->handler->busy(self->owner); /* else the time may be running that it waits for Redis */
 }
 
 static void on_changed(void *owner) {
   next(owner);
-}
-
-/* It was started by an agent before this one: it is answered, and not run again. */
-static void on_interrupted(void *owner, const char *step_id, int64_t events,
-                           const struct claimed *claimed) {
-  static const char reason[] = "interrupted: the agent ended while this step was running";
-  struct worker *self = owner;
-  log_line(self->job.log, LOG_WARN, step_id, "%s", reason);
-  recent_steps_add(&self->recent_steps, step_id);
-  answer(self, step_id, reason, events, claimed, true);
 }
 
 static void on_supply_failed(void *owner, const struct error *error) {
@@ -249,39 +200,27 @@ void worker_prepare(struct worker *self) {
   prefetch_prepare(self->prefetch);
 }
 
-static void on_missing(void *owner) {
-  struct worker *self = owner;
-  reconcile_missing(&self->rollback, running_id(self));
-}
-
-static void on_lost(void *owner, const struct claimed_step *queued) {
-  answer(owner, queued->step.step_id, lost_result, -1, &queued->claimed, false);
-}
-
-/* A step that waits to be started may have run before; so may those that wait behind it. */
+/* A step that waits to be started may have run before. */
 void worker_forgotten(struct worker *self) {
-  if (self->begun && recent_steps_times(&self->recent_steps, running_id(self)) > 1)
-    run_stop(self->run, 0, lost_result);
-  reconcile_forgotten(&self->rollback, running_id(self));
+  if (prefetch_forgotten(self->prefetch) && self->begun)
+    run_stop(self->run, 0, prefetch_lost_result);
 }
 
 struct worker *worker_new(const struct job *job, const struct run_context *context,
                           const struct worker_handler *handler, void *owner) {
-  static const struct prefetch_handler prefetch_handler = {.interrupted = on_interrupted,
-                                                           .arrived = on_arrived,
-                                                           .missing = on_missing,
-                                                           .drained = on_drained,
+  static const struct prefetch_handler prefetch_handler = {.arrived = on_arrived,
+                                                           .cancel = on_cancel,
                                                            .changed = on_changed,
                                                            .failed = on_supply_failed};
   struct worker *self = memory_allocate(sizeof *self);
   *self = (struct worker){.job = *job, .context = context, .handler = handler, .owner = owner};
-  self->prefetch = prefetch_new(job, &prefetch_handler, self);
-  self->rollback = (struct reconcile){.log = job->log,
-                                      .outbox = job->outbox,
-                                      .prefetch = self->prefetch,
-                                      .recent_steps = &self->recent_steps,
-                                      .lost = on_lost,
-                                      .owner = self};
+  struct prefetch_options options = {.base = job->base,
+                                     .log = job->log,
+                                     .url = &job->options->redis,
+                                     .keys = job->keys,
+                                     .outbox = job->outbox,
+                                     .job_id = job->options->job_id};
+  self->prefetch = prefetch_new(&options, &prefetch_handler, self);
   return self;
 }
 
