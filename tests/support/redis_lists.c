@@ -182,8 +182,8 @@ static const char *answer_in(void *owner, const char *command) {
 }
 
 void redis_lists_init(struct redis_lists *self, struct event_base *base) {
-  *self = (struct redis_lists){.out = fake_redis_new(base, false),
-                               .in = fake_redis_new(base, false)};
+  *self =
+      (struct redis_lists){.out = fake_redis_new(base, false), .in = fake_redis_new(base, false)};
   fake_redis_answer_with(self->out, answer_out, self);
   fake_redis_answer_with(self->in, answer_in, self);
 }
