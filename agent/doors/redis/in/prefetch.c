@@ -46,6 +46,7 @@ struct prefetch {
   size_t read_from;       /* of the read that is going on: its first position */
   size_t found;           /* by it: steps that it was for */
   bool scan_due;          /* there may be steps in `inflight` that are not known here */
+  size_t scan_below;      /* a scan waits until there are fewer records */
   int64_t late_until_ms;  /* monotonic: until then others may take steps; 0: nobody does */
   int64_t scan_began_ms;  /* monotonic */
 };
@@ -345,9 +346,11 @@ static void answer_interrupted(struct prefetch *self, const struct claimed *clai
 /* A step that is not known here; returns whether the scan goes on. */
 static bool find(struct prefetch *self, const struct claimed *claimed) {
   bool peeking = self->state == PREFETCH_PEEKING;
-  if (self->cancel_count == PREFETCH_CANCELS_MAX ||
-      (!peeking && !step_queue_has_room(&self->queue))) {
+  bool no_room = !peeking && !step_queue_has_room(&self->queue);
+  if (no_room || self->cancel_count == PREFETCH_CANCELS_MAX) {
     self->scan_due = true;
+    if (no_room)
+      self->scan_below = STEP_QUEUE_RECORDS_MAX / 2;
     if (peeking)
       self->state = PREFETCH_READY; /* not certain */
     return false;
@@ -450,8 +453,10 @@ static void end_scan(struct prefetch *self, bool complete) {
   else if (self->scan_began_ms > self->late_until_ms)
     self->late_until_ms = 0;
   self->state = PREFETCH_CERTAIN;
-  if (complete && !self->scan_due)
-    compare(self);
+  if (!complete || self->scan_due)
+    return;
+  self->scan_below = SIZE_MAX;
+  compare(self);
 }
 
 /* From where the record was to be found to the end of the list there was nothing; then from the
@@ -498,11 +503,11 @@ static void on_read_end(void *owner, bool complete) {
   advance(self);
 }
 
-/* A scan may be long: it does not begin for each step. And not while a step may be on its way,
-   which it would see before it arrives. */
+/* Not while a step may be on its way, which it would see before it arrives. And when the one before
+   has ended for want of room it does not begin anew for each step. */
 static bool may_scan(const struct prefetch *self) {
   return self->scan_due && !consumer_is_waiting(self->consumer) &&
-         self->queue.record_count <= STEP_QUEUE_RECORDS_MAX / 2;
+         self->queue.record_count < self->scan_below;
 }
 
 static void begin_read(struct prefetch *self) {
@@ -544,7 +549,8 @@ struct prefetch *prefetch_new(const struct prefetch_options *options,
                                                            .needs_resync = on_needs_resync,
                                                            .failed = on_consumer_failed};
   struct prefetch *self = memory_allocate(sizeof *self);
-  *self = (struct prefetch){.options = *options, .handler = handler, .owner = owner};
+  *self = (struct prefetch){
+      .options = *options, .handler = handler, .owner = owner, .scan_below = SIZE_MAX};
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:in", options->job_id);
   self->options.job_id = NULL;
