@@ -176,7 +176,7 @@ TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
 TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
   enum { WAITING = 1000, ENDED = 900, QUICK_MS = 1000 };
   struct job *job = *state;
-  const cJSON *running = start_endless(job, job_unique_sleep(job, 600));
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *steps[WAITING];
   for (int i = 0; i < WAITING; i++) {
     steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
