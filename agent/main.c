@@ -35,7 +35,7 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup self;
-  if (startup_init(&self, &error) != 0) {
+  if (startup_init(&self, options->dumpable, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }

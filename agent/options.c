@@ -32,6 +32,9 @@ const char options_help[] =
     "  --key-ttl SECONDS     seconds after which the job's keys expire when no agent is left to\n"
     "                        refresh them, default 604800; 0 keeps them\n"
     "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
+    "  --dumpable            let debuggers of the same user attach to the agent (gdb, strace), "
+    "and\n"
+    "                        any of its processes read its memory, passwords included\n"
     "  --verbose             log at debug level, every line of output included\n"
     "  --help                show this and exit\n"
     "  --version             show the version and those of the linked libraries, and exit\n"
@@ -50,6 +53,7 @@ enum flag {
   SEND_QUEUE_BYTES,
   KEY_TTL,
   INJECT,
+  DUMPABLE,
   VERBOSE,
   HELP,
   VERSION
@@ -63,6 +67,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
                                       {"inject", required_argument, NULL, INJECT},
+                                      {"dumpable", no_argument, NULL, DUMPABLE},
                                       {"verbose", no_argument, NULL, VERBOSE},
                                       {"help", no_argument, NULL, HELP},
                                       {"version", no_argument, NULL, VERSION},
@@ -146,6 +151,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case INJECT:
       raw->inject = optarg;
       self->action = OPTIONS_INJECT;
+      break;
+    case DUMPABLE:
+      self->dumpable = true;
       break;
     case VERBOSE:
       self->verbose = true;

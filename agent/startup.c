@@ -103,12 +103,12 @@ static int fail(struct startup *self, struct error *error, const char *what) {
   return -1;
 }
 
-int startup_init(struct startup *self, struct error *error) {
+int startup_init(struct startup *self, bool dumpable, struct error *error) {
   *self = (struct startup){.spawn = {.stdin_fd = -1}, .signal_fd = -1};
   if ((self->spawn.stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
-  if (prctl(PR_SET_DUMPABLE, 0) != 0)
+  if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
     return fail(self, error, "prctl");
   /* Some emulators know no subreapers. The first process of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;

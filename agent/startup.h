@@ -18,8 +18,9 @@ struct startup {
   bool keeps_orphans; /* or they go to init, and what has left its step is not found there */
 };
 
-/* The descriptors are the caller's to close, with startup_release. */
-int startup_init(struct startup *self, struct error *error);
+/* `dumpable`: other processes of the same user may read this one's memory after all, and debuggers
+   attach. Returns 0, or -1 with the reason. After 0 the caller ends with startup_release. */
+int startup_init(struct startup *self, bool dumpable, struct error *error);
 void startup_release(struct startup *self);
 
 /* Puts python/bin beside this program, where that is a directory, in front of PATH. */
