@@ -9,7 +9,6 @@
 
 #include "base/memory.h"
 #include "wire/json_guard.h"
-#include "wire/json_names.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown"};
 const struct step_kind step_cancel = {.name = "cancel"};
@@ -141,7 +140,7 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
 /* The stepId replaces the one that was found in a text that might have been broken. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
-  if (json_names_unique(root, "", error) != 0)
+  if (step_field_names_unique(root, "", error) != 0)
     return -1;
   struct step read = {0};
   if (read_field(&id_field, root, &read, error) != 0)

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
-#include "wire/json_names.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)
@@ -27,6 +27,74 @@ static const char *type_name(const cJSON *value) {
 int step_field_refuse(const char *path, const char *expected, const cJSON *value,
                       struct error *error) {
   return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
+}
+
+/* A name, or what else is short: its ASCII, one question mark for each other character, and "..."
+   when that is not all. The size is with the NUL. */
+#define SHOWN_SIZE 41
+
+static void show(char out[SHOWN_SIZE], const char *text, size_t length) {
+  static const char more[] = "...";
+  size_t n = 0;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)text[i];
+    if (byte >= 0x80 && byte < 0xC0)
+      continue; /* one question mark for each sequence */
+    if (n + 1 == SHOWN_SIZE) {
+      memcpy(out + n - (sizeof more - 1), more, sizeof more - 1);
+      break;
+    }
+    out[n++] = byte >= 0x20 && byte < 0x7F ? (char)byte : '?';
+  }
+  out[n] = '\0';
+}
+
+/* "<path>.<name>", such as env.PATH. What follows a "=" in a name may be meant as a value, and
+   values are not shown. */
+#define PATH_SIZE 80
+
+static void make_path(char out[PATH_SIZE], const char *path, const char *name) {
+  char shown[SHOWN_SIZE];
+  show(shown, name, strcspn(name, "="));
+  (void)snprintf(out, PATH_SIZE, "%s%s%s", path, path[0] != '\0' ? "." : "", shown);
+}
+
+/* Sorted by hash first: any order will do, and to compare numbers touches no memory but the array.
+   Names that were made to collide cost no more than sorting strings does. */
+struct hashed_name {
+  uint64_t hash;
+  const char *name;
+};
+
+static int compare(const void *left, const void *right) {
+  const struct hashed_name *a = left;
+  const struct hashed_name *b = right;
+  if (a->hash != b->hash)
+    return a->hash < b->hash ? -1 : 1;
+  return strcmp(a->name, b->name);
+}
+
+int step_field_names_unique(const cJSON *object, const char *path, struct error *error) {
+  size_t count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    count++;
+  struct hashed_name *names = memory_allocate(count * sizeof *names);
+  count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    names[count++] =
+        (struct hashed_name){hash_bytes(item->string, strlen(item->string)), item->string};
+  qsort(names, count, sizeof *names, compare);
+
+  int result = 0;
+  for (size_t i = 1; i < count && result == 0; i++) {
+    if (compare(&names[i - 1], &names[i]) == 0) {
+      char shown[PATH_SIZE];
+      make_path(shown, path, names[i].name);
+      result = error_set(error, "%s: expected once, got it twice", shown);
+    }
+  }
+  free(names);
+  return result;
 }
 
 /* No other string out of a guarded text has this byte: it is never part of UTF-8. */
@@ -115,7 +183,7 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
   for (cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next) {
     /* Only a bad one needs a path; there may be many. */
     if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
-      char path[JSON_NAMES_PATH_SIZE];
+      char path[PATH_SIZE];
       (void)snprintf(path, sizeof path, "%s[%zu]", self->name, count);
       return check_text(path, item, error);
     }
@@ -141,8 +209,8 @@ static int check_variable(const char *field, const cJSON *item, struct error *er
   bool good_name = strchr(name, '=') == NULL && !has_nul(name);
   if (good_name && cJSON_IsString(item) && !has_nul(item->valuestring))
     return 0;
-  char path[JSON_NAMES_PATH_SIZE]; /* only a bad one needs it */
-  json_names_path(path, field, name);
+  char path[PATH_SIZE]; /* only a bad one needs it */
+  make_path(path, field, name);
   if (strchr(name, '=') != NULL)
     return error_set(error, "%s: expected a name without \"=\", got one with it", path);
   if (has_nul(name))
@@ -166,7 +234,7 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
   char **texts = new_texts(value, place);
   if (value == NULL)
     return 0;
-  if (json_names_unique(value, self->name, error) != 0)
+  if (step_field_names_unique(value, self->name, error) != 0)
     return -1;
   size_t count = 0;
   for (cJSON *item = value->child; item != NULL; item = item->next) {
@@ -248,8 +316,8 @@ static int read_choice(const struct step_field *self, cJSON *value, void *place,
   }
   if (!cJSON_IsString(value))
     return step_field_refuse(self->name, expected, value, error);
-  char shown[JSON_NAMES_SHOWN_SIZE];
-  json_names_show(shown, value->valuestring, strlen(value->valuestring));
+  char shown[SHOWN_SIZE];
+  show(shown, value->valuestring, strlen(value->valuestring));
   return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
 }
 

@@ -70,4 +70,9 @@ extern const struct step_field_type step_field_choice;
 int step_field_refuse(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
 
+/* Whether each member's name is in the object once. Returns 0, or -1 with "<path>.<name>: expected
+   once, got it twice", of any of several; the path of the outermost object is "". Takes n log n
+   time, whatever the names are. */
+int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
+
 #endif
