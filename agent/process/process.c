@@ -28,7 +28,7 @@ struct stream {
   struct process *process;
   struct event *readable;
   int fd;       /* -1: ended */
-  bool limited; /* only `left` more bytes are the step's */
+  bool limited; /* only `left` more bytes count */
   size_t left;
 };
 
@@ -39,7 +39,7 @@ struct process {
   struct stream streams[2];
   struct event *deadline;
   struct event *drain;
-  struct event *end; /* calls handler->ended from the loop, never from inside a call of the owner */
+  struct event *end; /* calls handler->ended from the loop, never from within an owner's call */
   struct kill_sequence kill;
   struct process_tree tree;
   struct spawn *spawn;
@@ -47,7 +47,8 @@ struct process {
   char *tag;
   unsigned timeout_seconds;
   enum process_state state;
-  bool reaped; /* or there is nothing to reap */
+  bool reaped; /* or nothing is to be reaped */
+  bool paused;
   struct process_outcome outcome;
   int64_t started_ms;
 };
@@ -89,7 +90,7 @@ static void stream_end(struct stream *stream, bool held) {
   maybe_end(stream->process);
 }
 
-/* From now on only what is in the pipes already counts. */
+/* From now on only the bytes count that are in the pipes already. */
 static void limit_streams(struct process *self) {
   for (int i = 0; i < 2; i++) {
     struct stream *stream = &self->streams[i];
@@ -125,7 +126,7 @@ static void on_tree_gone(void *owner, size_t survivors) {
   maybe_end(self);
 }
 
-/* Nothing has happened: there is nothing to read, and nobody has a grace. */
+/* The child has done nothing: there is nothing to read, and it needs no grace. */
 static void end_prepared(struct process *self) {
   self->outcome.end = PROCESS_STOPPED;
   for (int i = 0; i < 2; i++)
@@ -178,7 +179,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
   struct stream *stream = context;
   struct process *self = stream->process;
   if (self->state == PREPARED) {
-    (void)event_del(stream->readable); /* the end of a child that died: for process_go */
+    (void)event_del(stream->readable); /* a child that died; process_go adds it again */
     return;
   }
   self->handler->readable(self->owner, (enum process_stream)(stream - self->streams));
@@ -215,7 +216,7 @@ static struct process *process_new(const struct process_context *context,
   return self;
 }
 
-/* Two pipes whose reading ends do not block. */
+/* Makes two pipes whose reading ends do not block. */
 static int make_pipes(int out[2], int err[2], struct error *error) {
   if (pipe2(out, O_CLOEXEC) != 0) {
     (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
@@ -232,7 +233,7 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
   return 0;
 }
 
-/* Makes the pipes and the child. */
+/* Makes the pipes and the child. It frees the spec's memory when it fails, by spawn_new or here. */
 static struct process *make(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
@@ -298,7 +299,7 @@ struct process *process_start(const struct process_context *context,
   return self;
 }
 
-/* From now on only its streams can hold it up. */
+/* From now on only its streams, or its tree, delay its end. */
 static void leader_ended(struct process *self) {
   self->reaped = true;
   (void)event_del(self->deadline);
@@ -315,7 +316,8 @@ void process_go(struct process *self) {
     spawn_go(self->spawn);
   close_write_fds(self);
   self->tree.leader = spawn_pid(self->spawn);
-  process_resume(self);
+  if (!self->paused)
+    process_resume(self);
   if (self->reaped || self->tree.leader < 0)
     leader_ended(self);
 }
@@ -328,7 +330,7 @@ static void free_spawn(struct process *self) {
     spawn_free(self->spawn);
 }
 
-/* One that waits has no tree yet. */
+/* A child that waits is its whole tree, perhaps not yet with a process group of its own. */
 static void kill_tree(struct process *self) {
   if (self->state == PREPARED && self->tree.leader > 0 && !self->reaped)
     (void)kill(self->tree.leader, SIGKILL);
@@ -372,12 +374,14 @@ ssize_t process_read(struct process *self, enum process_stream which, char *out,
 }
 
 void process_pause(struct process *self) {
+  self->paused = true;
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0)
       (void)event_del(self->streams[i].readable);
 }
 
 void process_resume(struct process *self) {
+  self->paused = false;
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0)
       (void)event_add(self->streams[i].readable, NULL);
@@ -394,7 +398,7 @@ bool process_reaped(struct process *self, pid_t pid, int status) {
   }
   self->outcome.status = status;
   if (self->state == PREPARED)
-    self->reaped = true; /* for process_go */
+    self->reaped = true; /* process_go reports it */
   else
     leader_ended(self);
   return true;
