@@ -19,8 +19,10 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How long a child that was killed before it executed its command may take to die. */
+/* How long a child that was killed before it executed its command may take to die: it may be stuck
+   behind a file system. One that waits needs nothing but a processor. */
 #define DETACH_MS 100
+#define PREPARED_DETACH_MS 2000
 
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
@@ -325,8 +327,8 @@ void process_go(struct process *self) {
 /* A child that is stuck in the kernel before it executed its command keeps its memory, on purpose:
    it writes there when it comes free, to die. */
 static void free_spawn(struct process *self) {
-  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 ||
-      spawn_is_detached(self->spawn, self->state == OVER ? 0 : DETACH_MS))
+  int wait_ms = self->state == OVER ? 0 : self->state == PREPARED ? PREPARED_DETACH_MS : DETACH_MS;
+  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 || spawn_is_detached(self->spawn, wait_ms))
     spawn_free(self->spawn);
 }
 

@@ -290,11 +290,11 @@ TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   int descriptors = proc_fd_count(getpid());
   for (int i = 0; i < MANY; i++) {
-    if (i % 4 != 0)
+    if (i % 10 != 0)
       process_owner_prepare(owner, LEAVES_TRACES);
     else
       process_owner_prepare_work(owner, work);
-    if (i % 16 == 0) {
+    if (i % 25 == 0) {
       process_stop(owner->process, 0);
       process_owner_wait(owner);
     } else {
