@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "agent/process/launch.h"
+#include "base/check.h"
 #include "base/memory.h"
 
 const struct kind *kind_of(const struct step *step) {
-  return (const struct kind *)step->kind; /* its first member */
+  CHECK(step_is_work(step));
+  return (const struct kind *)step->kind;
 }
 
 char *kind_title(const struct step *step) {
@@ -34,8 +36,8 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
 }
 
-/* Where the step's own directory is missing, what the kind says of a path below it is the answer:
-   that there is no such file, or that it has made it. */
+/* Where the step's own directory is missing, it makes the path absolute: the kind then answers that
+   there is no such file, or makes the directory. */
 static int enter_directory(struct step *step, struct error *error) {
   if (step->target[0] == '/')
     return 0;
