@@ -1,0 +1,53 @@
+#include "tests/support/recorder.h"
+
+#include "tests/test.h"
+
+void recorder_add(struct recorder *self, const char *word) {
+  assert_true(word[0] != '\0' && strchr(word, ' ') == NULL);
+  size_t room = sizeof self->text - self->length;
+  int length = snprintf(self->text + self->length, room, "%s%s", self->length > 0 ? " " : "", word);
+  assert_true(length > 0 && (size_t)length < room);
+  self->length += (size_t)length;
+}
+
+void recorder_add_number(struct recorder *self, const char *word, long long number) {
+  char text[128];
+  int length = snprintf(text, sizeof text, "%s:%lld", word, number);
+  assert_true(length > 0 && (size_t)length < sizeof text);
+  recorder_add(self, text);
+}
+
+size_t recorder_count(const struct recorder *self, const char *word) {
+  size_t count = 0, length = strlen(word);
+  for (const char *text = self->text; *text != '\0';) {
+    size_t next = strcspn(text, " ");
+    count += next == length && strncmp(text, word, length) == 0;
+    text += next + (text[next] == ' ');
+  }
+  return count;
+}
+
+const char *recorder_text(const struct recorder *self) {
+  return self->text;
+}
+
+void recorder_reset(struct recorder *self) {
+  self->length = 0;
+  self->text[0] = '\0';
+}
+
+struct awaited_word {
+  const struct recorder *recorder;
+  const char *word;
+  size_t count;
+};
+
+static bool was_added(void *context) {
+  const struct awaited_word *awaited = context;
+  return recorder_count(awaited->recorder, awaited->word) >= awaited->count;
+}
+
+bool recorder_await(struct loop *loop, const struct recorder *self, const char *word,
+                    size_t count) {
+  return loop_until(loop, was_added, &(struct awaited_word){self, word, count});
+}
