@@ -119,7 +119,7 @@ TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
 }
 
 /* It loads a millisecond for each key, and answers meanwhile. */
-TEST(loading_is_waited_out, no_setup, job_teardown) {
+TEST(loading_is_waited_out, NULL, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
                                      "--loading-process-events-interval-bytes", "1024", NULL};
   struct job *job = *state = job_new(redis_server_start(slow));
@@ -285,9 +285,4 @@ TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown)
   if (error == NULL || strstr(error, refused) == NULL || strstr(error + 1, " ERROR ") != NULL)
     job_fail(job, "not one error `%s`", refused);
   job_expect_keys(job, "committed", "events", "heartbeat", NULL);
-}
-
-static int no_setup(void **state) {
-  *state = NULL;
-  return 0;
 }
