@@ -16,7 +16,7 @@ struct trial {
   struct reply_parser parser;
   char *bytes; /* what is fed */
   size_t length;
-  char transcript[512]; /* each reply, and whether it was too large */
+  char transcript[4096]; /* each reply, and whether it was too large */
   int broken;
 };
 
@@ -231,6 +231,73 @@ TEST(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down) {
       take_all(trial);
     }
     assert_string_equal(trial->transcript, "too large: <4096 bytes> ");
+  }
+}
+
+static unsigned below(unsigned *seed, unsigned limit) {
+  *seed = *seed * 1103515245U + 12345U;
+  return (*seed >> 16) % limit;
+}
+
+/* Adds a random item to what is fed and to what is expected; true when it has a large string. */
+static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expected) {
+  char text[64];
+  bool too_large = false;
+  char *at = expected + strlen(expected);
+  size_t length = below(seed, 2) == 0 ? below(seed, 60) : 4080 + below(seed, 30);
+  size_t count = below(seed, 4);
+  switch (below(seed, depth < 4 ? 7 : 5)) {
+  case 0:
+    add_text(trial, "+status\r\n");
+    strcat(at, "status ");
+    return false;
+  case 1:
+    add_text(trial, "-ERR no\r\n");
+    strcat(at, "-ERR no ");
+    return false;
+  case 2:
+    add_text(trial, below(seed, 2) == 0 ? "$-1\r\n" : "*-1\r\n");
+    strcat(at, "nil ");
+    return false;
+  case 3:
+  case 4: {
+    char *string = long_string(length);
+    add_string(trial, length);
+    if (length > 32)
+      (void)sprintf(at, "<%zu bytes> ", length);
+    else
+      (void)sprintf(at, "%s ", string);
+    free(string);
+    return length > REPLY_PARSER_BEGINNING;
+  }
+  default:
+    (void)sprintf(text, "*%zu\r\n", count);
+    add_text(trial, text);
+    strcat(at, "[");
+    for (size_t i = 0; i < count; i++)
+      too_large |= add_item(trial, seed, depth + 1, expected);
+    strcat(at, "]");
+    return too_large;
+  }
+}
+
+/* The scanner and hiredis agree on where each item ends. */
+TEST(random_replies_come_whole_however_they_are_cut, set_up, tear_down) {
+  struct trial *trial = *state;
+  reply_parser_release(&trial->parser);
+  reply_parser_init(&trial->parser, REPLY_PARSER_BEGINNING);
+  for (unsigned seed = 0, round = 0; round < 300; round++) {
+    char expected[4096] = "";
+    trial->length = 0;
+    for (int replies = 0; replies < 4; replies++) {
+      char *at = expected + strlen(expected);
+      if (add_item(trial, &seed, 0, expected))
+        strcpy(at, "too large: <4096 bytes> ");
+    }
+    for (size_t i = 0; i < 4; i++) {
+      feed(trial, 1 + below(&seed, (unsigned)trial->length + 10));
+      assert_string_equal(trial->transcript, expected);
+    }
   }
 }
 
