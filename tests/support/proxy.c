@@ -22,10 +22,10 @@
 
 #define RELAYS_MAX 32
 
-/* What both processes see. */
+/* Shared by both processes. */
 struct shared {
   atomic_int delay_ms;
-  atomic_int deafened[RELAY_ROLES]; /* how many connections of that role are to be deaf */
+  atomic_int deafened[RELAY_ROLES]; /* the first so many connections of a role are deaf */
   atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
   atomic_long bytes[RELAY_ROLES][RELAY_DIRECTIONS];
@@ -39,9 +39,9 @@ struct proxy {
   int server_port;
   int listener;
   pid_t pid;
-  struct relay *relays[RELAYS_MAX]; /* from here on: the proxy's own process only */
+  struct relay *relays[RELAYS_MAX]; /* from here on: used by the proxy's process only */
   long number[RELAYS_MAX];          /* among the connections of its role, from 0 */
-  bool counted[RELAYS_MAX];         /* its fault is among the cuts */
+  bool counted[RELAYS_MAX];         /* its fault is counted as a cut */
 };
 
 static int listen_on_loopback(int *port) {
@@ -123,7 +123,7 @@ static void move_relay(struct proxy *self, size_t place) {
   self->relays[place] = NULL;
 }
 
-/* Until when poll may wait: -1 for as long as it likes. */
+/* The timeout of poll; -1: none. */
 static int pause_until(int64_t when) {
   if (when < 0)
     return -1;
