@@ -204,12 +204,12 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    {"grep, a literal", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
-    {"grep, a literal, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
-    {"grep, an alternation", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
-    {"grep, an alternation, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
-    {"grep, words", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0},
-    {"grep, words, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5},
+    {"grep, a literal", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0, 0},
+    {"grep, a literal, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
+    {"grep, an alternation", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0, 0},
+    {"grep, an alternation, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
+    {"grep, words", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0, 0},
+    {"grep, words, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
 };
 
 const struct measurement bench_grep = {.name = "grep",

@@ -99,7 +99,7 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    {"inject", "ms", "cp and fsync", RATIO_AT_MOST, 1.2},
+    {"inject", "ms", "cp and fsync", RATIO_AT_MOST, 1.2, 0},
 };
 
 const struct measurement bench_inject = {.name = "inject",

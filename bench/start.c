@@ -107,7 +107,8 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    {"start, until it waits for a step", "ms", "connect, PING, the same pop", RATIO_AT_MOST, 1.3},
+    {"start, until it waits for a step", "ms", "connect, PING, the same pop", RATIO_AT_MOST, 1.3,
+     0},
 };
 
 const struct measurement bench_start = {.name = "start",
