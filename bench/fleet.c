@@ -3,17 +3,8 @@
  * divided among those who share them; and the processor's time that they take, the server's beside
  * it.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
@@ -22,6 +13,7 @@
 #include "bench/rig.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define AGENTS 300
 #define PSS_LIMIT_MIB 150

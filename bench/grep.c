@@ -6,24 +6,17 @@
  * Ours is a step: from its LPUSH until its result, which holds all that was found, is here.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
 #include "bench/source_tree.h"
+#include "tests/test.h"
 
 #define JOB "grep"
 #define ROUNDS 5

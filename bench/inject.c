@@ -6,20 +6,13 @@
  * its name as durable as what is in it.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define ROUNDS 7
 #define INJECTIONS 20

@@ -3,20 +3,13 @@
  * events are in the stream. The ceiling is a sender that sends the same commands to the same
  * server, and has nothing else to do; of three depths the best.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/measurements.h"
 #include "bench/printers.h"
 #include "bench/processor.h"
 #include "bench/sender.h"
 #include "bench/xadds.h"
+#include "tests/test.h"
 
 #define LINES 1000000
 

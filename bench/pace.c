@@ -4,19 +4,12 @@
  *
  * A write is a transaction here, which the server counts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/measurements.h"
 #include "bench/processor.h"
 #include "bench/pulses.h"
+#include "tests/test.h"
 
 #define ROUNDS 3
 

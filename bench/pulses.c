@@ -1,13 +1,5 @@
 #include "bench/pulses.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define PREFIX "sandbox:pulse-"
 

@@ -3,20 +3,12 @@
  * be done for it and no more, and beside a step that runs a command that does nothing. All three
  * take turns one by one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define JOB "read"
 #define BARE_JOB "bare"

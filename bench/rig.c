@@ -1,21 +1,12 @@
 #include "bench/rig.h"
 
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/latency.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* An answer that takes longer, one that is waited for included, never comes. */
 #define ANSWER_BOUND_SECONDS 130

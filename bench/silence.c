@@ -5,19 +5,13 @@
  * Silence takes its time. So a few agents have lines, by turns, and there is nothing else to do for
  * most of the time between two of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/pulses.h"
+#include "tests/test.h"
 
 #define ROUNDS 5
 #define AGENTS 8

@@ -3,17 +3,12 @@
  * linked and stripped in the same way. What the linker would leave out of a program that calls
  * nothing is in the ceiling: with it, the libraries have no size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define LIMIT_BYTES 921600 /* 900 KB */
 

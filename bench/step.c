@@ -3,18 +3,12 @@
  * without an agent: running the command, and three round trips (the step comes, that it was started
  * is recorded, the result goes).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define JOB "step"
 #define ROUNDS 7

@@ -1,11 +1,5 @@
 #include "bench/table.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { NUMBER_SIZE = 24, CELL_SIZE = 96, COLUMNS = 12 };
 

@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "bench/table.h"
+#include "tests/test.h"
 
 static void put_spread(cJSON *object, const char *name, const struct spread *spread) {
   if (spread->count == 0)
