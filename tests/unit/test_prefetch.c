@@ -232,6 +232,11 @@ static bool has_result(void *context) {
   return self->redis.data.results.count > 0;
 }
 
+static bool is_connected(void *context) {
+  const struct scene *self = context;
+  return fake_redis_is_connected(self->redis.in) && fake_redis_is_connected(self->redis.out);
+}
+
 static bool is_stopped(void *context) {
   const struct scene *self = context;
   return self->stopped > 0;
@@ -493,7 +498,10 @@ static void tell(struct scene *scene, unsigned seed, bool with_losses) {
       redis_lists_data_release(&story.snapshot);
       story.has_snapshot = false;
     }
-    if (random_below(&story.seed, 3) > 0)
+    unsigned wait = random_below(&story.seed, 4);
+    if (wait == 0)
+      wait_for(scene, is_connected);
+    if (wait < 3)
       loop_settle(&scene->loop);
     else
       event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
