@@ -363,7 +363,7 @@ TEST(a_cancel_does_not_wait_for_room_in_the_outbox, set_up, tear_down) {
 
 /* Else their removals would pile up. */
 TEST(what_overtakes_a_full_outbox_is_bounded, set_up, tear_down) {
-  enum { CANCELS = 5000 };
+  enum { CANCELS = 4000 };
   struct scene *scene = *state;
   push(scene, 1);
   wait_for(scene, is_running);
@@ -523,7 +523,7 @@ static void tell(struct scene *scene, unsigned seed, bool with_losses) {
   forget_snapshot(&story);
 }
 
-enum { SEEDS = 12 };
+enum { SEEDS = 8 };
 
 TEST(every_step_begins_once_in_order_and_is_answered) {
   for (unsigned seed = 1; seed <= SEEDS; seed++) {
