@@ -18,9 +18,10 @@
  *     payload()            one for each step, in order; returns whether more are wanted
  *     end()                once; `complete`: the list ends here. The next read may begin inside
  */
-#define INFLIGHT_READER_COMMANDS 64             /* in one round trip, at the most */
-#define INFLIGHT_READER_BYTES ((size_t)1 << 20) /* of payloads in one, as far as can be foreseen   \
-                                                 */
+#define INFLIGHT_READER_COMMANDS 64 /* in one round trip, at the most */
+#define INFLIGHT_READER_BYTES                                                                      \
+  ((size_t)1 << 20) /* of payloads in one, as far as can be foreseen                               \
+                     */
 
 struct inflight_reader {
   struct outbox *outbox;

@@ -123,7 +123,7 @@ static struct claimed_step *take_order(struct prefetch *self, size_t number) {
 }
 
 /* The payload of a step that was dropped and cancelled is here. The order is removed after the
-   answer: an agent after this one finds both, or none. */
+   answer, so that it is not lost with this agent. */
 static void finish_cancel(struct prefetch *self, size_t number, size_t record,
                           const struct claimed *claimed) {
   struct claimed_step *order = take_order(self, number);
