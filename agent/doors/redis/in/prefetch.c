@@ -125,7 +125,7 @@ static struct claimed_step *take_order(struct prefetch *self, size_t number) {
 }
 
 /* The payload of a step that was dropped and cancelled is here. The order is removed after the
-   answer: an agent after this one finds both, or none. */
+   answer, so that it is not lost with this agent. */
 static void finish_cancel(struct prefetch *self, size_t number, size_t record,
                           const struct claimed *claimed) {
   struct claimed_step *order = take_order(self, number);
@@ -176,16 +176,6 @@ static void end_lost_cancels(struct prefetch *self) {
     log_unknown(self, self->cancels[i].order->step.step_id);
     remove_order(self, take_order(self, i));
   }
-}
-
-/* An order that is kept lies in the list until its step is answered. */
-static bool is_pending_order(struct prefetch *self, const struct claimed *claimed) {
-  for (size_t i = 0; i < self->cancel_count; i++) {
-    struct claimed_step *order = self->cancels[i].order;
-    if (!order->seen && claimed_step_is(order, claimed))
-      return order->seen = true;
-  }
-  return false;
 }
 
 /* Arrivals. */
@@ -291,8 +281,6 @@ static void read_from(struct prefetch *self, enum prefetch_state state, size_t p
 
 static void see_nothing(struct prefetch *self) {
   step_queue_begin_scan(&self->queue);
-  for (size_t i = 0; i < self->cancel_count; i++)
-    self->cancels[i].order->seen = false;
   if (self->taken != NULL)
     self->taken->seen = false;
 }
@@ -375,8 +363,7 @@ static bool find(struct prefetch *self, const struct claimed *claimed) {
 /* The search in the outbox is slow: it is left out for the many records. */
 static bool is_passed_over(struct prefetch *self, const struct claimed *claimed) {
   return !step_queue_expects(&self->queue, claimed) &&
-         (is_taken(self, claimed) || inflight_reader_is_removed(&self->reader, claimed) ||
-          is_pending_order(self, claimed));
+         (is_taken(self, claimed) || inflight_reader_is_removed(&self->reader, claimed));
 }
 
 static bool on_peeked(struct prefetch *self, const struct claimed *claimed) {
@@ -391,9 +378,7 @@ static bool on_scanned(struct prefetch *self, const struct claimed *claimed) {
     return true;
   if (!step_queue_see_record(&self->queue, claimed, &record))
     return find(self, claimed);
-  if (step_queue_record(&self->queue, record)->cancelled)
-    (void)find_cancelled(self, claimed);
-  else if (record == 0)
+  if (record == 0)
     (void)step_queue_reload(&self->queue, claimed);
   return true;
 }
@@ -439,7 +424,6 @@ static void compare(struct prefetch *self) {
   bool missing = reconcile_is_any_missing(&reconcile);
   if (dropped == 0 && !missing)
     return;
-  end_lost_cancels(self);
   log_line(self->options.log, LOG_WARN, NULL, "redis has lost that steps were taken");
   if (!missing)
     return;
@@ -505,13 +489,14 @@ static void on_read_end(void *owner, bool complete) {
   advance(self);
 }
 
-/* Not while a step may be on its way, which it would see before it arrives. And when the one before
-   has ended for want of room it does not begin anew for each step. */
+/* Not while a step may be on its way, which it would see before it arrives. When the one before has
+   ended for want of room it does not begin anew for each step. */
 static bool may_scan(const struct prefetch *self) {
   return self->scan_due && !consumer_is_waiting(self->consumer) &&
          self->queue.record_count < self->scan_below;
 }
 
+/* A cancel comes first: as long as it is kept it lies in the list, where a scan would find it. */
 static void begin_read(struct prefetch *self) {
   if (self->cancel_count > 0)
     begin_fetch(self);
@@ -606,7 +591,7 @@ static bool is_certain(struct prefetch *self) {
   if (self->late_until_ms == 0 || self->state == PREFETCH_CERTAIN)
     return true;
   self->scan_due |= clock_monotonic_ms() >= self->late_until_ms;
-  if (self->state != PREFETCH_READY || self->reader.is_running)
+  if (self->state != PREFETCH_READY || self->reader.is_running || self->cancel_count > 0)
     return false;
   if (may_scan(self))
     begin_scan(self);

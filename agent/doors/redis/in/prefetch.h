@@ -112,7 +112,8 @@ void prefetch_begin(struct prefetch *self);
 void prefetch_prepare(struct prefetch *self);
 
 /* Goes on with what waits for the outbox: takes, reads, and ends the pause after a loss of data. To
-   be called after each delivery, when the outbox has room again, and after prefetch_take. */
+   be called after each delivery, when the outbox has room again, and after prefetch_take; always
+   last, since what it reads delays the batch that is written next. */
 void prefetch_more(struct prefetch *self);
 
 /* The oldest step that waits, as far as is known; NULL when there is none in memory. */
