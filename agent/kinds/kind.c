@@ -10,6 +10,7 @@
 
 #include "agent/process/launch.h"
 #include "base/memory.h"
+#include "base/write_all.h"
 
 const struct kind *kind_of(const struct step *step) {
   return (const struct kind *)step->kind; /* its first member */
@@ -67,22 +68,10 @@ void kind_warn_missed(struct output *output, size_t missed) {
     kind_warn(output, "%zu directories could not be looked into", missed);
 }
 
-static bool put(int fd, const char *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t written = write(fd, bytes, length);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    bytes += written;
-    length -= (size_t)written;
-  }
-  return true;
-}
-
 static bool put_line(const struct error *line) {
   char text[sizeof line->text + 1];
-  return put(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text));
+  return write_all(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text)) ==
+         0;
 }
 
 static int child_main(const void *context) {
@@ -95,7 +84,7 @@ static int child_main(const void *context) {
     return 1;
   }
   bool written = (output.warning.text[0] == '\0' || put_line(&output.warning)) &&
-                 put(STDOUT_FILENO, output.content.bytes, output.content.length);
+                 write_all(STDOUT_FILENO, output.content.bytes, output.content.length) == 0;
   return written ? 0 : 1;
 }
 
