@@ -9,8 +9,8 @@
  *
  * `target` is a file, or a directory (one that exists, or a name with a slash at its end), which
  * then gets the file "agent". Missing parents are made, open to everybody (0755). The file appears
- * whole or not at all (place.h), executable for everybody whatever the umask, and is compared with
- * the program before it takes its place.
+ * whole or not at all (base/staged_file.h), executable for everybody whatever the umask, and is
+ * compared with the program before it takes its place.
  *
  * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
  * under its own name, in the same way.

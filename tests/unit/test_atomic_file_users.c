@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "agent/files/access/atomic_file.h"
-#include "agent/files/access/temp_file.h"
+#include "base/staged_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
 
@@ -164,21 +164,21 @@ static void links_are_followed_where_the_kernel_does(void **state) {
   tree_expect(tree, "file", does ? "new" : "old", 0666);
 }
 
-static int leave_a_draft(void *context, struct error *error) {
+static int leave_a_hidden_file(void *context, struct error *error) {
   const struct tree *tree = context;
-  struct temp_file draft;
+  struct staged_file staged;
   (void)error;
-  return temp_file_begin(&draft, tree->fd, "file", 0600); /* the child's end leaves it behind */
+  return staged_file_begin(&staged, tree->fd, "file", 0600); /* the child's end leaves it behind */
 }
 
-/* Each has a draft of its own, and what one left behind is not in the other's way. */
+/* Each has a hidden file of its own, and what one left behind is not in the other's way. */
 static void users_do_not_meet(void **state) {
   struct tree *tree = *state;
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", NOBODY, NOBODY, 0644);
-  assert_int_equal(as_user(OTHER, OTHER, leave_a_draft, tree, &error), 0);
-  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_draft, tree, &error), 0);
+  assert_int_equal(as_user(OTHER, OTHER, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_hidden_file, tree, &error), 0);
   assert_int_equal(tree_count(tree, "."), 3);
   write_as(tree, "file", NOBODY, NOBODY);
   expect_new(tree, "file", NOBODY, NOBODY, 0644);

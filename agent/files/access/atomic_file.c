@@ -9,20 +9,8 @@
 #include "agent/files/access/line_range.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
-#include "agent/files/access/temp_file.h"
-
-static int put(int fd, const char *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t n = write(fd, bytes, length);
-    if (n < 0 && errno != EINTR)
-      return -1;
-    if (n > 0) {
-      bytes += n;
-      length -= (size_t)n;
-    }
-  }
-  return 0;
-}
+#include "base/staged_file.h"
+#include "base/write_all.h"
 
 /* A file that cannot be read shows no mark. */
 static bool is_marked(const struct target *target) {
@@ -54,9 +42,9 @@ static int keep_rights(int fd, const struct stat *old) {
 
 static int fill(int fd, const struct target *target, const char *content, size_t length) {
   bool marks = target->exists && !line_range_is_marked(content, length) && is_marked(target);
-  if (marks && put(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+  if (marks && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
     return -1;
-  if (put(fd, content, length) != 0)
+  if (write_all(fd, content, length) != 0)
     return -1;
   return target->exists ? keep_rights(fd, &target->file) : 0;
 }
@@ -81,14 +69,14 @@ static int fail_to_commit(struct error *error, const char *path) {
   return fail(error, path);
 }
 
-static int replace(struct temp_file *draft, const struct target *target, const char *content,
+static int replace(struct staged_file *staged, const struct target *target, const char *content,
                    size_t length, struct error *error, const char *path) {
   /* While it is written, nobody may read of the new content what the old mode forbids. */
-  if (temp_file_begin(draft, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
+  if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
     return fail_to_begin(target, error, path);
-  if (fill(draft->fd, target, content, length) != 0)
+  if (fill(staged->fd, target, content, length) != 0)
     return fail(error, path);
-  if (temp_file_commit(draft, target->name) != 0)
+  if (staged_file_commit(staged) != 0)
     return fail_to_commit(error, path);
   return 0;
 }
@@ -100,9 +88,9 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
   struct target target;
   if (target_find(&target, at, path, error) != 0)
     return -1;
-  struct temp_file draft;
-  int result = replace(&draft, &target, content, length, error, path);
-  temp_file_release(&draft);
+  struct staged_file staged;
+  int result = replace(&staged, &target, content, length, error, path);
+  staged_file_release(&staged);
   target_release(&target);
   return result;
 }

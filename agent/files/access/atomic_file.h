@@ -11,7 +11,7 @@
 /*
  * Writes a file so that a reader sees all of the old one or all of the new one, whatever happens;
  * after a crash of the machine, too. A killed writer leaves one hidden file at the most
- * (agent/files/draft.h), which the next write of the same file by the same user removes. Writers of
+ * (base/staged_file.h), which the next write of the same file by the same user removes. Writers of
  * one file come one after the other.
  *
  * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and stay,
