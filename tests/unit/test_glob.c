@@ -97,6 +97,10 @@ TEST(a_star_stays_in_its_component) {
       {"src/*/a.c", "src/x/a.c", "src/a.c src/x/y/a.c"},
       {"a*/b", "a/b ab/b", "a/c/b b x/a/b"},
       {"*a/b*", "a/b xa/bx", "ax/b a/xb"},
+      {"***.c", ".c a.c a.b.c", "a.cc c"},
+      {"?\xC3\xA9*", "a\xC3\xA9 \xFF\xC3\xA9z", "\xC3\xA9 ab"},
+      {"[!a-c]x", "dx \xFFx", "ax bx x"},
+      {"\\*[]]", "*]", "a] *"},
       {"a/*b/c", "a/b/c a/xb/c", "a/bx/c a/b"},
       {"\xC3*", "\xC3 \xC3x", "\xC3\xA9 x"}, /* half a character is none of the whole ones */
       {"*\xA9", "\xA9 x\xA9", "\xC3\xA9"},
@@ -476,13 +480,52 @@ TEST(hostile_globs_end) {
   free(path);
 }
 
+/* Machine code is made of a glob that is used often. */
 TEST(one_is_used_often) {
   struct error error;
-  struct glob *glob = glob_new("{src,test}/**/*.[ch]", &error);
+  struct glob *glob = glob_new("{src,test}/**/?[!\xFF]*.[ch]", &error);
   assert_non_null(glob);
   for (int i = 0; i < 1000; i++) {
-    assert_true(glob_matches(glob, "src/x/y/a.c", 11, false));
-    assert_false(glob_matches(glob, "x/src/y/a.c", 11, false));
+    assert_true(glob_matches(glob, "src/x/y/ab.c", 12, false));
+    assert_false(glob_matches(glob, "x/src/y/ab.c", 12, false));
+    assert_true(glob_matches(glob, "src/x\xFF/\xFE\xFE.c", 11, false));
+    assert_false(glob_matches(glob, "src/x\xFF/\xFE\xFF.c", 11, false));
   }
   glob_free(glob);
+}
+
+/* Of a path that needs more of the stack than machine code has. */
+TEST(a_long_path_is_used_often) {
+  char *path = repeat("a/", 2047, "b");
+  size_t length = strlen(path);
+  struct error error;
+  struct glob *glob = glob_new("**/a*/**/?/b", &error);
+  assert_non_null(glob);
+  for (int i = 0; i < 200; i++) {
+    assert_true(glob_matches(glob, path, length, false));
+    assert_false(glob_matches(glob, path, length - 1, true));
+  }
+  glob_free(glob);
+  free(path);
+}
+
+/* Those of one glob that are compiled by themselves. */
+TEST(each_of_many_alternatives_is_matched) {
+  char text[GLOB_LENGTH_MAX + 1] = "{";
+  char name[16];
+  for (int i = 0; i < 700; i++) {
+    (void)snprintf(name, sizeof name, "%d*%s,", i, i % 2 ? "/" : "");
+    strcat(text, name);
+  }
+  strcat(text, "x/}");
+  for (int i = 0; i < 700; i += 7) {
+    (void)snprintf(name, sizeof name, "%dx", i);
+    struct error error;
+    struct glob *glob = glob_new(text, &error);
+    assert_non_null(glob);
+    assert_true(glob_matches(glob, name, strlen(name), true));
+    assert_int_equal(glob_matches(glob, name, strlen(name), false),
+                     i % 2 == 0 || (i > 9 && i / 10 % 2 == 0) || (i > 99 && i / 100 % 2 == 0));
+    glob_free(glob);
+  }
 }
