@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "agent/files/grep/search.h"
-#include "agent/files/tree/default_excludes.h"
+#include "agent/files/tree/walk.h"
 #include "tests/support/no_jit.h"
 #include "tests/support/tree.h"
 
@@ -256,9 +256,9 @@ static void some_directories_are_left_out(void **state) {
   const struct tree *tree = *state;
   size_t count = 0;
   char name[64];
-  for (; left_out_directories[count] != NULL; count++) {
-    tree_make_directory(tree, left_out_directories[count], 0700);
-    (void)snprintf(name, sizeof name, "%s/a", left_out_directories[count]);
+  for (; walk_default_excludes[count] != NULL; count++) {
+    tree_make_directory(tree, walk_default_excludes[count], 0700);
+    (void)snprintf(name, sizeof name, "%s/a", walk_default_excludes[count]);
     tree_write(tree, name, "yes\n", 0600);
   }
   assert_int_equal(count, 14);

@@ -11,7 +11,6 @@
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/grep/file_search.h"
-#include "agent/files/tree/default_excludes.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 
@@ -65,12 +64,12 @@ static int search_directory(struct file_search *self, const char *path, const st
   if (fd < 0)
     return -1;
   int result;
-  struct walk *walk = walk_new(fd, left_out_directories, true);
+  struct walk *walk = walk_new(fd, walk_default_excludes, true);
   if (walk == NULL) {
     result = error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
   } else {
     result = search_below(self, walk, glob, buffer, error);
-    self->result.missed = walk_missed(walk);
+    self->result.missed = walk_unread(walk);
   }
   walk_free(walk);
   (void)close(fd);

@@ -83,7 +83,7 @@ static bool gather(struct walk *walk, unsigned max_depth, enum listing_order ord
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
     if ((unsigned)entry.depth + 1 >= max_depth || entry.length >= PATH_MAX)
-      walk_stay_out(walk);
+      walk_skip(walk);
     if (entry.length >= PATH_MAX)
       continue;
     struct item item = {.path = entry.path};
@@ -167,7 +167,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
       heap_sort(&items);
       found->entries = add_items(content, &items, root, with_sizes);
       found->is_cut = more || found->entries < items.count;
-      found->missed = walk_missed(walk);
+      found->missed = walk_unread(walk);
       walk_free(walk);
       result = 0;
     }

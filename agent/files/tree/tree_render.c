@@ -9,7 +9,6 @@
 #include "agent/files/access/directory.h"
 #include "agent/files/access/full_path.h"
 #include "agent/files/glob/glob.h"
-#include "agent/files/tree/default_excludes.h"
 #include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
@@ -91,9 +90,8 @@ static void add_name(struct buffer *content, const char *name) {
 }
 
 static bool is_excluded(const struct drawing *self, const struct line *line) {
-  for (size_t i = 0; line->is_directory && left_out_directories[i] != NULL; i++)
-    if (strcmp(left_out_directories[i], line->name) == 0)
-      return true;
+  if (line->is_directory && walk_is_excluded(walk_default_excludes, line->name))
+    return true;
   size_t length = strlen(line->name);
   for (size_t i = 0; i < self->glob_count; i++)
     if (glob_matches(self->globs[i], line->name, length, line->is_directory))
