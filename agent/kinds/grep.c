@@ -26,10 +26,10 @@ static int work(const struct step *step, struct output *output, struct error *er
     kind_warn(output, "grep truncated at %zu matches", result.matches);
   if (result.passed_over > 0)
     kind_warn(output,
-              "grep passed over %zu lines that are too long for the pattern, the first in %s",
+              "grep skipped %zu lines that are too long for the pattern, the first in %s",
               result.passed_over, result.first);
   if (result.unsearched != NULL)
-    kind_warn(output, "grep passed over %s", result.unsearched);
+    kind_warn(output, "grep skipped %s", result.unsearched);
   kind_warn_missed(output, result.missed);
   return 0;
 }

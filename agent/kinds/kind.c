@@ -65,7 +65,7 @@ void kind_warn(struct output *output, const char *format, ...) {
 
 void kind_warn_missed(struct output *output, size_t missed) {
   if (missed > 0)
-    kind_warn(output, "%zu directories could not be looked into", missed);
+    kind_warn(output, "%zu directories could not be read", missed);
 }
 
 static bool put_line(const struct error *line) {

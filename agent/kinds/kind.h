@@ -46,7 +46,7 @@ struct kind {
 void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Notes how many directories could not be looked into, if any. */
+/* Notes how many directories could not be read, if any. */
 void kind_warn_missed(struct output *output, size_t missed);
 
 /* The kind of a step that has a subject. */

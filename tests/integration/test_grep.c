@@ -114,18 +114,18 @@ TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   free(large);
   static const struct kind_row rows[] = {
       {GREP "\"dist/large\",\"pattern\":\"x\"", 0, "[]",
-       "grep passed over a file of more than 1,000,000 bytes"},
+       "grep skipped a file of more than 1,000,000 bytes"},
       {GREP "\"/proc/self/cmdline\",\"pattern\":\"agent\"", 0, "[]",
-       "grep passed over a binary file"},
-      {GREP "\".\",\"pattern\":\"x\"", 0, "[]", "1 directories could not be looked into"},
+       "grep skipped a binary file"},
+      {GREP "\".\",\"pattern\":\"x\"", 0, "[]", "1 directories could not be read"},
       {GREP "\"f\",\"pattern\":\"(a|aa)+b?$$(?<=!)|s\"", 0,
        "[" MATCH("f", 2, "yes") "," MATCH("f", 3, "yes") "]",
-       "grep passed over 1 lines that are too long for the pattern, the first in f:1"},
+       "grep skipped 1 lines that are too long for the pattern, the first in f:1"},
       {GREP "\".\",\"pattern\":\"(a|aa)+b?$$(?<=!)|s\",\"headLimit\":1", 0,
        "[" MATCH("f", 2, "yes") "]",
        "grep truncated at 1 matches; "
-       "grep passed over 1 lines that are too long for the pattern, the first in f:1; "
-       "1 directories could not be looked into"},
+       "grep skipped 1 lines that are too long for the pattern, the first in f:1; "
+       "1 directories could not be read"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }

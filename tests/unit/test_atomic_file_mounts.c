@@ -68,7 +68,7 @@ static void a_disk_without_inodes_keeps_the_old_file(void **state) {
   injection_mount(self, "few", "nr_inodes=2", 0);
   injection_write(self, "few/file", "old", 0644);
   expect_refused(self, "few/file", 1,
-                 "cannot replace file (its directory takes no new one: No space left on device)");
+                 "cannot replace file (no file can be created beside it: No space left on device)");
   expect_refused(self, "few/new", 1, "cannot write file (No space left on device)");
   expect_content(self, "few/file", "old");
 }
@@ -102,7 +102,7 @@ static void a_mounted_file_is_not_replaced(void **state) {
   assert_int_equal(
       mount(NULL, injection_path(self, "etc"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
   expect_refused(self, "etc/hosts", 1,
-                 "cannot replace file (its directory takes no new one: Read-only file system)");
+                 "cannot replace file (no file can be created beside it: Read-only file system)");
   expect_content(self, "outside", "old");
   assert_int_equal(umount2(injection_path(self, "etc"), MNT_DETACH), 0);
   assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);

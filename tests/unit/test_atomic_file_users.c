@@ -121,7 +121,7 @@ static void a_directory_that_takes_no_file_is_told(void **state) {
   make(tree, "file", NOBODY, NOBODY, 0666);
   expect_refused_as(
       tree, "file", NOBODY,
-      "cannot replace file (its directory takes no new one: Permission denied): file");
+      "cannot replace file (no file can be created beside it: Permission denied): file");
   expect_refused_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
   expect_refused_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
   expect_refused_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");

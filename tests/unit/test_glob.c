@@ -394,14 +394,14 @@ TEST(one_that_is_wrong_is_refused) {
       {"{a}}", "glob: no { for the } at offset 3"},
       {"\\{a}", "glob: no { for the } at offset 3"},
       {"}{", "glob: no { for the } at offset 0"},
-      {"\\", "glob: nothing behind the \\ at offset 0"},
-      {"a/b\\", "glob: nothing behind the \\ at offset 3"},
-      {"\\\\\\", "glob: nothing behind the \\ at offset 2"},
-      {"{a,b\\", "glob: nothing behind the \\ at offset 4"},
-      {"[z-a]", "glob: a range runs backwards in [z-a]"},
-      {"x[ab-9]", "glob: a range runs backwards in [ab-9]"},
-      {"{a,[!z-a]}", "glob: a range runs backwards in [!z-a]"},
-      {"[\xC3\xA9-a]", "glob: a range runs backwards in [\xC3\xA9-a]"},
+      {"\\", "glob: nothing after the \\ at offset 0"},
+      {"a/b\\", "glob: nothing after the \\ at offset 3"},
+      {"\\\\\\", "glob: nothing after the \\ at offset 2"},
+      {"{a,b\\", "glob: nothing after the \\ at offset 4"},
+      {"[z-a]", "glob: range out of order in [z-a]"},
+      {"x[ab-9]", "glob: range out of order in [ab-9]"},
+      {"{a,[!z-a]}", "glob: range out of order in [!z-a]"},
+      {"[\xC3\xA9-a]", "glob: range out of order in [\xC3\xA9-a]"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct error error;
@@ -443,7 +443,7 @@ TEST(one_that_is_too_long_is_refused) {
 }
 
 TEST(braces_stand_for_no_more_than_the_limit) {
-  static const char why[] = "glob: its braces stand for more than 16384 bytes";
+  static const char why[] = "glob: its braces expand to more than 16384 bytes";
   /* 2 to the 10th times 11 bytes, and 2 to the 11th times 12. */
   expect_fits(repeat("{a,b}", 10, ""), "abababbbba", true);
   expect_fits(repeat("{a,b}", 10, ""), "abababbbbc", false);

@@ -30,7 +30,7 @@ TEST(what_has_no_other_half_is_refused) {
       {"a]", NULL},
       {"a[b", "glob: no ] for the [ at offset 1"},
       {"{a,[}", "glob: no ] for the [ at offset 3"},
-      {"ab\\", "glob: nothing behind the \\ at offset 2"},
+      {"ab\\", "glob: nothing after the \\ at offset 2"},
       {"a}", "glob: no { for the } at offset 1"},
       {"{a}}", "glob: no { for the } at offset 3"},
       {"a{b", "glob: no } for the { at offset 1"},
@@ -117,5 +117,5 @@ TEST(braces_that_stand_for_too_much_are_refused) {
   assert_int_equal(texts.length, GLOB_EXPANDED_MAX);
   free(texts.text);
   assert_int_equal(expand_sixteen(17, 1022, &texts, &error), -1);
-  assert_string_equal(error.text, "glob: its braces stand for more than 16384 bytes");
+  assert_string_equal(error.text, "glob: its braces expand to more than 16384 bytes");
 }

@@ -12,8 +12,8 @@
 #include "base/staged_file.h"
 #include "base/write_all.h"
 
-/* A file that cannot be read shows no mark. */
-static bool is_marked(const struct target *target) {
+/* False too where the file cannot be read. */
+static bool has_byte_order_mark(const struct target *target) {
   struct error ignored;
   char begin[LINE_RANGE_MARK_LENGTH];
   int fd = regular_file_open(target->directory, target->name, &ignored);
@@ -34,32 +34,34 @@ static int keep_rights(int fd, const struct stat *old) {
   mode_t mode = old->st_mode & 07777;
   if (file.st_uid != old->st_uid || file.st_gid != old->st_gid)
     mode &= ~(mode_t)(S_ISUID | S_ISGID);
-  if (file.st_gid != old->st_gid) /* as much as everybody has had */
+  if (file.st_gid != old->st_gid) /* the new group gets what everybody had */
     mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
-  /* Some file systems have one mode for all, which must not be changed. */
+  /* Some file systems have one mode for all files and refuse to change it. */
   return (file.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
 }
 
 static int fill(int fd, const struct target *target, const char *content, size_t length) {
-  bool marks = target->exists && !line_range_is_marked(content, length) && is_marked(target);
-  if (marks && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+  bool keeps_mark =
+      target->exists && !line_range_is_marked(content, length) && has_byte_order_mark(target);
+  if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
     return -1;
   if (write_all(fd, content, length) != 0)
     return -1;
   return target->exists ? keep_rights(fd, &target->file) : 0;
 }
 
-/* The words are chosen where errno alone would mislead. */
+/* Explains what errno alone would say misleadingly. */
 static int fail(struct error *error, const char *path) {
   if (errno == EWOULDBLOCK)
-    return error_set(error, "cannot write file (another process came in between): %s", path);
+    return error_set(error, "cannot write file (another process wrote it at the same time): %s",
+                     path);
   return error_set(error, "cannot write file (%s): %s", strerror(errno), path);
 }
 
 static int fail_to_begin(const struct target *target, struct error *error, const char *path) {
   if (!target->exists || errno == EWOULDBLOCK)
     return fail(error, path);
-  return error_set(error, "cannot replace file (its directory takes no new one: %s): %s",
+  return error_set(error, "cannot replace file (no file can be created beside it: %s): %s",
                    strerror(errno), path);
 }
 
@@ -71,7 +73,7 @@ static int fail_to_commit(struct error *error, const char *path) {
 
 static int replace(struct staged_file *staged, const struct target *target, const char *content,
                    size_t length, struct error *error, const char *path) {
-  /* While it is written, nobody may read of the new content what the old mode forbids. */
+  /* Until the old mode is set, nobody else may read the new content. */
   if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
     return fail_to_begin(target, error, path);
   if (fill(staged->fd, target, content, length) != 0)

@@ -107,7 +107,7 @@ static int add_brackets(struct buffer *to, const char *text, size_t length, stru
       last = bracket_character(text, end, &at);
     }
     if (last < first)
-      return error_set(error, "glob: a range runs backwards in %.*s", (int)length, text);
+      return error_set(error, "glob: range out of order in %.*s", (int)length, text);
     add_character(to, first);
     buffer_add_string(to, "-");
     add_character(to, last);

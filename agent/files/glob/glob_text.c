@@ -41,7 +41,7 @@ int glob_text_check(const char *text, struct error *error) {
     if (unit == 0 && text[at] == '[')
       return error_set(error, "glob: no ] for the [ at offset %zu", at);
     if (unit == 0)
-      return error_set(error, "glob: nothing behind the \\ at offset %zu", at);
+      return error_set(error, "glob: nothing after the \\ at offset %zu", at);
     if (text[at] == '}' && open-- == 0)
       return error_set(error, "glob: no { for the } at offset %zu", at);
     if (text[at] == '{' && open++ == 0)
@@ -138,7 +138,7 @@ int glob_text_expand(const char *text, struct glob_texts *texts, struct error *e
   free(to.text);
   if (!fits) {
     free(from.text);
-    return error_set(error, "glob: its braces stand for more than %zu bytes", GLOB_EXPANDED_MAX);
+    return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);
   }
   *texts = from;
   return 0;
