@@ -14,7 +14,7 @@ static int work(const struct step *step, struct output *output, struct error *er
     return -1;
   if (tree.cut)
     kind_warn(output, "directory tree truncated at %zu entries", tree.entries);
-  kind_warn_missed(output, tree.missed);
+  kind_warn_unread(output, tree.missed);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "agent/kinds/kind.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,8 +13,10 @@
 #include "base/memory.h"
 #include "base/write_all.h"
 
+static_assert(offsetof(struct kind, wire) == 0, "a kind is found by its wire part");
+
 const struct kind *kind_of(const struct step *step) {
-  return (const struct kind *)step->kind; /* its first member */
+  return (const struct kind *)step->kind;
 }
 
 char *kind_title(const struct step *step) {
@@ -35,8 +38,8 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
 }
 
-/* Where the step's own directory is missing, what the kind says of a path below it is the answer:
-   that there is no such file, or that it has made it. */
+/* Where the step's own directory is missing, the path is made absolute and the kind goes on: it
+   reports that there is no such file, or creates it. */
 static int enter_directory(struct step *step, struct error *error) {
   if (step->target[0] == '/')
     return 0;
@@ -63,9 +66,9 @@ void kind_warn(struct output *output, const char *format, ...) {
                  length > 0 ? "; " : "", more.text);
 }
 
-void kind_warn_missed(struct output *output, size_t missed) {
-  if (missed > 0)
-    kind_warn(output, "%zu directories could not be read", missed);
+void kind_warn_unread(struct output *output, size_t directories) {
+  if (directories > 0)
+    kind_warn(output, "%zu directories could not be read", directories);
 }
 
 static bool put_line(const struct error *line) {

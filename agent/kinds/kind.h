@@ -22,10 +22,10 @@
  * the step's.
  */
 
-/* What `work` leaves behind; all zeros before. */
+/* What `work` produces; all zeros before. */
 struct output {
   struct buffer content; /* outputContent */
-  struct error warning;  /* a line on standard error, such as that the content was cut; "": none */
+  struct error warning;  /* a line for standard error, such as that the content was cut; "": none */
 };
 
 struct kind {
@@ -42,12 +42,12 @@ struct kind {
   bool has_content; /* of `work`: outputContent is there also when it is empty */
 };
 
-/* Adds to the note, behind "; " when there is something in it already. */
+/* Appends to the warning, after "; " when it is not empty. */
 void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Notes how many directories could not be read, if any. */
-void kind_warn_missed(struct output *output, size_t missed);
+/* Warns of directories that could not be read, if there are any. */
+void kind_warn_unread(struct output *output, size_t directories);
 
 /* The kind of a step that has a subject. */
 const struct kind *kind_of(const struct step *step);

@@ -40,8 +40,8 @@ static int warning(const struct step *step, struct output *output, struct error 
 static int note_more(const struct step *step, struct output *output, struct error *error) {
   (void)error;
   kind_warn(output, "noted %s", step->target);
-  kind_warn_missed(output, 0);
-  kind_warn_missed(output, 3);
+  kind_warn_unread(output, 0);
+  kind_warn_unread(output, 3);
   return 0;
 }
 

@@ -85,7 +85,7 @@ static const char *found(const struct tree *tree, struct search search) {
   if (answer.result != 0)
     fail_msg("%s", answer.error.text);
   assert_false(answer.found.is_cut);
-  assert_int_equal(answer.found.passed_over, 0);
+  assert_int_equal(answer.found.skipped, 0);
   return answer.text;
 }
 
@@ -366,7 +366,7 @@ static int search_what_is_closed(const struct tree *tree) {
   struct answer answer = ask(tree, (struct search){.pattern = "yes"});
   if (answer.result != 0 || strcmp(answer.text, "text:1:yes ") != 0)
     return 1;
-  return answer.found.missed == 1 ? 0 : 2; /* closed; of names-only, the names are known */
+  return answer.found.unread == 1 ? 0 : 2; /* closed; of names-only, the names are known */
 }
 
 static void what_cannot_be_read_is_told(void **state) {
@@ -471,7 +471,7 @@ static void long_lines_are_passed_over(void **state) {
     assert_int_equal(answer.result, 0);
     assert_string_equal(answer.text, texts[output]);
     /* The first line of a file is enough to know that it matches. */
-    assert_int_equal(answer.found.passed_over, output == SEARCH_FILES ? 0 : 3);
+    assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
     assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
   }
 }
@@ -489,11 +489,11 @@ static void too_many_lines_are_not_passed_over(void **state) {
   const struct tree *tree = *state;
   struct search search = {.pattern = "^(?:(a)|b|.)*$"};
   char name[16];
-  for (int i = 0; i <= SEARCH_PASSED_MAX; i++) {
-    if (i == SEARCH_PASSED_MAX) {
+  for (int i = 0; i <= SEARCH_SKIPPED_MAX; i++) {
+    if (i == SEARCH_SKIPPED_MAX) {
       struct answer answer = ask(tree, search);
       assert_int_equal(answer.result, 0);
-      assert_int_equal(answer.found.passed_over, SEARCH_PASSED_MAX);
+      assert_int_equal(answer.found.skipped, SEARCH_SKIPPED_MAX);
       assert_string_equal(answer.found.first, "f00:2");
     }
     (void)snprintf(name, sizeof name, "f%02d", i);

@@ -6,15 +6,15 @@
 
 /*
  * The pattern is read one atom after the other, as far as its syntax is surely understood. Anything
- * else makes the reader lost: nothing is known of the pattern then.
+ * else makes the reader give up: nothing is known of the pattern then.
  */
 struct pattern_reader {
   const char *at;
-  size_t depth;    /* of groups */
-  bool is_lost;    /* the pattern was not understood */
-  bool is_local;   /* so far */
-  bool folds;      /* (?i) */
-  bool dot_is_any; /* (?s) */
+  size_t depth;      /* of groups */
+  bool has_given_up; /* the pattern was not understood */
+  bool is_local;     /* so far */
+  bool folds;        /* (?i) */
+  bool dot_is_any;   /* (?s) */
 };
 
 enum atom_kind {
@@ -49,13 +49,13 @@ static bool is_letter(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-static void lose(struct pattern_reader *self) {
-  self->is_lost = true;
+static void give_up(struct pattern_reader *self) {
+  self->has_given_up = true;
   self->is_local = false;
 }
 
-/* {n}, {n,}, {,m} or {n,m}, with spaces as they may be; 0: it is none. `*optional`: n is 0,
-   or is not there. */
+/* Length of {n}, {n,}, {,m} or {n,m}, which may contain spaces; 0 when it is none of these.
+   `*optional`: n is 0 or missing. */
 static size_t braces(const char *text, bool *optional) {
   size_t at = 1 + strspn(text + 1, " ");
   size_t digits = strspn(text + at, "0123456789");
@@ -72,7 +72,7 @@ static size_t braces(const char *text, bool *optional) {
   return digits > 0 && text[at] == '}' ? at + 1 : 0;
 }
 
-/* A brace that begins no repetition stands for itself; one that nearly does is left alone. */
+/* A brace that begins no repetition is a literal; one that nearly does is not understood. */
 static bool is_brace_literal(const char *text) {
   return !is_digit(text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
 }
@@ -87,7 +87,7 @@ static void read_property(struct pattern_reader *self, struct atom *atom, bool n
   }
   const char *end = strchr(name, '}');
   if (end == NULL) {
-    lose(self);
+    give_up(self);
     return;
   }
   atom->spans = atom->spans_far = negated || (name[1] != 'L' && name[1] != 'N') || end - name > 3;
@@ -98,7 +98,7 @@ static struct atom read_escape(struct pattern_reader *self) {
   struct atom atom = {.kind = ATOM_OTHER};
   char letter = self->at[1];
   if (letter == '\0' || (unsigned char)letter >= 0x80) {
-    lose(self);
+    give_up(self);
     return atom;
   }
   self->at += 2;
@@ -122,12 +122,12 @@ static struct atom read_escape(struct pattern_reader *self) {
   } else if (!is_letter(letter) && !is_digit(letter) && letter > ' ') {
     atom = (struct atom){.kind = ATOM_CHARACTER, .text = self->at - 1, .length = 1};
   } else {
-    lose(self);
+    give_up(self);
   }
   return atom;
 }
 
-/* Behind a "[" in a class: [:alpha:] is one thing, and what only looks like it is left alone. */
+/* The end of [:alpha:] within a class; NULL for what only looks like it. */
 static const char *skip_posix(const char *at) {
   if (*at == '^')
     at++;
@@ -141,34 +141,34 @@ static struct atom read_class(struct pattern_reader *self) {
   const char *at = self->at + 1;
   bool negated = *at == '^';
   at += negated;
-  bool names_ends = false; /* of lines */
+  bool has_newline = false; /* the class lists it */
   for (const char *first = at; *at != ']' || at == first;) {
     if (*at == '\0' || (at[0] == '[' && (at[1] == '.' || at[1] == '=')) ||
         (at[0] == '\\' && (at[1] == '\0' || at[1] == 'Q' || at[1] == 'E'))) {
-      lose(self);
+      give_up(self);
       return atom;
     }
     if (at[0] == '[' && at[1] == ':') {
       at = skip_posix(at + 2);
-      names_ends |= !negated; /* it may have an end, and a negated class may be without it */
+      has_newline |= !negated; /* it may, in either case the worse is assumed */
       if (at == NULL) {
-        lose(self);
+        give_up(self);
         return atom;
       }
     } else if (*at == '\\') {
-      names_ends |= negated ? at[1] == 'n' || at[1] == 's'
-                            : is_letter(at[1]) && strchr("dwhSrtb", at[1]) == NULL;
+      has_newline |= negated ? at[1] == 'n' || at[1] == 's'
+                             : is_letter(at[1]) && strchr("dwhSrtb", at[1]) == NULL;
       at += 2;
     } else {
       at++;
     }
   }
   self->at = at + 1;
-  atom.spans = atom.spans_far = negated != names_ends;
+  atom.spans = atom.spans_far = negated != has_newline;
   return atom;
 }
 
-/* (?flags) or (?flags: up to the end or the colon; false when there is anything else. */
+/* (?flags) or (?flags: up to and with the last character; false for anything else. */
 static bool read_flags(struct pattern_reader *self, const char *at) {
   bool on = true;
   for (; *at != ')' && *at != ':'; at++) {
@@ -179,7 +179,7 @@ static bool read_flags(struct pattern_reader *self, const char *at) {
     case 's':
       self->dot_is_any = on;
       break;
-    case 'm': /* is how it is compiled, and makes no difference on a line */
+    case 'm': /* PCRE2_MULTILINE is set anyway, and makes no difference within a line */
       self->is_local &= on;
       break;
     case 'n':
@@ -199,7 +199,7 @@ static bool read_flags(struct pattern_reader *self, const char *at) {
   return true;
 }
 
-/* Behind the name of a group; NULL when it is none. */
+/* The end of the name of a group; NULL when it has none. */
 static const char *skip_name(const char *at) {
   at += *at == 'P';
   char end = *at == '<' ? '>' : *at;
@@ -211,12 +211,12 @@ static const char *skip_name(const char *at) {
   return *at == end ? at + 1 : NULL;
 }
 
-/* What stands between "(" and what is in the group; (?i) has nothing in it. */
+/* Reads from "(" up to the content of the group; (?i) has none. */
 static enum atom_kind read_group_head(struct pattern_reader *self) {
   const char *at = self->at + 1;
   self->at = at;
   if (*at == '*')
-    lose(self);
+    give_up(self);
   if (*at != '?')
     return ATOM_GROUP;
   at++;
@@ -231,7 +231,7 @@ static enum atom_kind read_group_head(struct pattern_reader *self) {
   } else if (*at == ':' || *at == '|' || *at == '>') {
     self->at = at + 1;
   } else if (!read_flags(self, at)) {
-    lose(self);
+    give_up(self);
   } else if (self->at[-1] == ')') {
     return ATOM_EMPTY;
   }
@@ -245,7 +245,7 @@ static struct atom read_character(struct pattern_reader *self) {
     while (((unsigned char)self->at[atom.length] & 0xC0) == 0x80)
       atom.length++;
   if (atom.length > 4 || first == '\n')
-    lose(self);
+    give_up(self);
   self->at += atom.length;
   return atom;
 }
@@ -272,11 +272,11 @@ static struct atom read_atom(struct pattern_reader *self) {
   case '*':
   case '+':
   case '?':
-    lose(self);
+    give_up(self);
     return atom;
   case '{':
     if (!is_brace_literal(self->at))
-      lose(self);
+      give_up(self);
     return read_character(self);
   default:
     return read_character(self);
@@ -299,7 +299,7 @@ static struct repetition read_repetition(struct pattern_reader *self) {
 
 /* --- literals --- */
 
-/* One of these is in every match; none: not known. */
+/* Every match contains one of these; none: not known. */
 struct literals {
   struct byte_literal items[MEMSCAN_LITERALS_MAX];
   size_t count;
@@ -315,7 +315,7 @@ static size_t shortest(const struct literals *self) {
   return length;
 }
 
-/* Both are in every match; the better one is kept. A single byte is in too many lines. */
+/* Every match contains one of either; keeps the better. A single byte is in too many lines. */
 static void keep_better(struct literals *best, const struct literals *other) {
   size_t length = shortest(other);
   size_t before = shortest(best);
@@ -338,8 +338,8 @@ static void end_run(struct literals *best, struct literals *run) {
   run->items[0].length = 0;
 }
 
-/* The letters that Unicode also folds to one outside of ASCII, the long s and the Kelvin sign, are
-   not known in either case, nor are those that are outside of it. */
+/* Whether only an ASCII letter in either case matches: not for k and s, which Unicode also folds to
+   the Kelvin sign and the long s, nor for letters outside of ASCII. */
 static bool can_fold(const struct atom *atom) {
   return atom->length == 1 && (unsigned char)atom->text[0] < 0x80 &&
          (atom->text[0] | 0x20) != 'k' && (atom->text[0] | 0x20) != 's';
@@ -359,59 +359,59 @@ static void add_to_run(const struct pattern_reader *self, struct literals *best,
 }
 
 static void add_atom(const struct pattern_reader *self, struct literals *best, struct literals *run,
-                     const struct atom *atom, const struct literals *within,
+                     const struct atom *atom, const struct literals *content,
                      struct repetition repetition) {
   if (atom->kind == ATOM_EMPTY || atom->kind == ATOM_LOOKAROUND)
     return;
-  bool known =
+  bool is_known =
       atom->kind == ATOM_CHARACTER && !repetition.optional && (!self->folds || can_fold(atom));
-  if (known)
+  if (is_known)
     add_to_run(self, best, run, atom);
-  if (!known || repetition.is_present)
+  if (!is_known || repetition.is_present)
     end_run(best, run);
   if (atom->kind == ATOM_GROUP && !repetition.optional)
-    keep_better(best, within);
+    keep_better(best, content);
 }
 
-/* What is in a group, and its end. */
+/* Reads the content of a group and its ")". */
 static struct literals read_group(struct pattern_reader *self) {
-  struct literals within = {.count = 0};
-  if (self->is_lost || ++self->depth > DEPTH_MAX) {
-    lose(self);
-    return within;
+  struct literals content = {.count = 0};
+  if (self->has_given_up || ++self->depth > DEPTH_MAX) {
+    give_up(self);
+    return content;
   }
-  within = read_alternatives(self);
+  content = read_alternatives(self);
   self->depth--;
-  if (self->is_lost || *self->at != ')')
-    lose(self);
+  if (self->has_given_up || *self->at != ')')
+    give_up(self);
   else
     self->at++;
-  return within;
+  return content;
 }
 
-/* What cannot match a line's end finds at it just what it finds where a text ends. What can, in
-   front of it or behind it, is in the way within lookaround and where nothing is given back; within
-   groups it is not looked at so closely. */
+/* An atom that cannot match the end of a line stops there as it does at the end of a text. One that
+   can makes the pattern non-local within lookaround and where it gives nothing back (possessive);
+   within any group that is assumed. */
 static struct literals read_sequence(struct pattern_reader *self) {
   struct literals best = {.count = 0};
   struct literals run = {.count = 1};
-  while (!self->is_lost && *self->at != '\0' && *self->at != '|' && *self->at != ')') {
-    struct literals within = {.count = 0};
+  while (!self->has_given_up && *self->at != '\0' && *self->at != '|' && *self->at != ')') {
+    struct literals content = {.count = 0};
     bool folds = self->folds;
     bool dot_is_any = self->dot_is_any;
     struct atom atom = read_atom(self);
     if (atom.kind == ATOM_GROUP || atom.kind == ATOM_LOOKAROUND) {
-      within = read_group(self);
+      content = read_group(self);
       self->folds = folds;
       self->dot_is_any = dot_is_any;
     }
-    if (self->is_lost)
+    if (self->has_given_up)
       break;
     struct repetition repetition = read_repetition(self);
     if ((atom.spans && (self->depth > 0 || repetition.is_possessive)) ||
         (atom.spans_far && repetition.is_present))
       self->is_local = false;
-    add_atom(self, &best, &run, &atom, &within, repetition);
+    add_atom(self, &best, &run, &atom, &content, repetition);
   }
   end_run(&best, &run);
   return best;
@@ -419,7 +419,7 @@ static struct literals read_sequence(struct pattern_reader *self) {
 
 static struct literals read_alternatives(struct pattern_reader *self) {
   struct literals all = read_sequence(self);
-  while (!self->is_lost && *self->at == '|') {
+  while (!self->has_given_up && *self->at == '|') {
     self->at++;
     struct literals one = read_sequence(self);
     unite(&all, &one);
@@ -431,9 +431,9 @@ void prefilter_read(struct prefilter *self, const char *pattern) {
   struct pattern_reader reader = {.at = pattern, .is_local = true};
   struct literals literals = read_alternatives(&reader);
   if (*reader.at != '\0')
-    lose(&reader);
+    give_up(&reader);
   self->is_local = reader.is_local;
-  self->literal_count = reader.is_lost ? 0 : literals.count;
+  self->literal_count = reader.has_given_up ? 0 : literals.count;
   memcpy(self->literals, literals.items, self->literal_count * sizeof *literals.items);
   for (size_t i = 0; i < self->literal_count; i++)
     byte_literal_choose(&self->literals[i]);
