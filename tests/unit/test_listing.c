@@ -31,9 +31,9 @@ static char *list_with(const char *path, struct wish wish, struct listing_result
 }
 
 static char *list(const char *path, struct wish wish, bool *cut) {
-  struct listing_result found = {.is_cut = *cut, .missed = 1};
+  struct listing_result found = {.is_cut = *cut, .unread = 1};
   char *json = list_with(path, wish, &found);
-  assert_int_equal(found.missed, 0);
+  assert_int_equal(found.unread, 0);
   *cut = found.is_cut;
   return json;
 }
@@ -374,7 +374,7 @@ TEST(what_may_not_be_read_is_an_entry, tree_set_up, tree_tear_down) {
   struct listing_result found;
   char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
-  assert_int_equal(found.missed, 2); /* closed, names-only/d */
+  assert_int_equal(found.unread, 2); /* closed, names-only/d */
   cJSON *entries = cJSON_Parse(json);
   char text[512];
   describe(text, sizeof text, tree, entries);
@@ -472,7 +472,7 @@ TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
   assert_int_equal(found.entries, WALK_DEPTH_MAX);
   assert_false(found.is_cut);
-  assert_int_equal(found.missed, 1);
+  assert_int_equal(found.unread, 1);
   cJSON_Delete(entries);
   free(json);
 }

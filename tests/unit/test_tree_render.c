@@ -36,7 +36,7 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
   for (const char *at = expected; *at != '\0'; at++)
     lines += *at == '\n';
   assert_int_equal(result.entries, lines);
-  assert_false(result.cut);
+  assert_false(result.is_cut);
   free(text);
 }
 
@@ -329,7 +329,7 @@ TEST(what_may_not_be_read_is_shown_without_content, tree_set_up, tree_tear_down)
   assert_int_equal(seteuid(65534), 0);
   char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(seteuid(0), 0);
-  assert_int_equal(result.missed, 2); /* closed, names-only/d */
+  assert_int_equal(result.unread, 2); /* closed, names-only/d */
   assert_string_equal(strchr(text, '\n'), "\n"
                                           "├── closed/\n"
                                           "├── names-only/\n"
@@ -429,7 +429,7 @@ TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(strlen(text), TREE_RENDER_MAX);
-  assert_false(result.cut);
+  assert_false(result.is_cut);
   assert_int_equal(result.entries, fit + 1);
   free(text);
 
@@ -440,7 +440,7 @@ TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
   text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(strlen(text), TREE_RENDER_MAX - rest);
   assert_int_equal(text[strlen(text) - 1], '\n');
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   assert_int_equal(result.entries, fit);
   free(text);
 }
@@ -454,7 +454,7 @@ TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
   make(tree, names);
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── z/\n│   └── in\n";
   assert_memory_equal(at, begin, sizeof begin - 1);
@@ -483,7 +483,7 @@ TEST(what_waits_gives_way, tree_set_up, tree_tear_down) {
   make_lines(tree, ".", COUNT, LENGTH);
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── a/\n│   ├── b/\n";
   assert_memory_equal(at, begin, sizeof begin - 1);
@@ -521,8 +521,8 @@ TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   struct tree_render result;
   char *text = draw(&result, tree->path, UINT_MAX, NULL);
   assert_int_equal(result.entries, WALK_DEPTH_MAX);
-  assert_int_equal(result.missed, 1);
-  assert_false(result.cut);
+  assert_int_equal(result.unread, 1);
+  assert_false(result.is_cut);
   free(text);
 }
 
@@ -534,7 +534,7 @@ TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   for (int i = 0; i < 300; i++) {
     struct tree_render result;
     char *text = draw(&result, tree->path, 4, NULL);
-    assert_false(result.cut);
+    assert_false(result.is_cut);
     static const char last[] = "\n└── stays\n";
     assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
     free(text);

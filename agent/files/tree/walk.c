@@ -146,7 +146,7 @@ static bool read_names(struct walk *self, struct walk_level *level) {
                              (!self->sorted && level->size < PORTION - NAME_MAX))) {
     struct directory_entry found;
     if (!directory_next(level->directory, &found)) {
-      self->unread += errno != 0 && errno != ENOENT; /* half a listing */
+      self->unread += errno != 0 && errno != ENOENT; /* read in part */
       level->is_read = true;
       break;
     }
