@@ -62,7 +62,7 @@ static const char *advice(int error) {
   }
 }
 
-/* Returns -1. `what` is done to `path`. */
+/* Reports that `what` cannot be done to `path`. Returns -1. */
 static int failed(const struct injection *self, const char *what, const char *path, int error) {
   (void)snprintf(self->text, self->text_size, "cannot %s %s: %s; %s", what, path, strerror(error),
                  advice(error));
@@ -73,7 +73,7 @@ static int open_self(void) {
   int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   if (fd >= 0)
     return fd;
-  /* The path that the kernel executed; /proc need not be mounted. */
+  /* Without /proc: the path that the kernel executed. */
   const char *path = (const char *)getauxval(AT_EXECFN);
   int error = errno;
   fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -110,7 +110,7 @@ static int find_target(struct injection *self, const char *target) {
   return 0;
 }
 
-/* Makes the part of the directory's path that ends at `end`; 0 when it was there already. */
+/* Creates the directory whose path ends at `end`; 0 too when it exists already. */
 static int make_one(struct injection *self, size_t end) {
   char kept = self->directory[end];
   self->directory[end] = '\0';
@@ -134,7 +134,7 @@ static int make_parents(struct injection *self) {
   return 0;
 }
 
-/* From the deepest up; what somebody else put there meanwhile stays. */
+/* From the deepest up; a directory with content of somebody else stays. */
 static void remove_parents(struct injection *self) {
   for (size_t end = strlen(self->directory); end > 0; end--)
     if (self->made[end]) {
@@ -143,7 +143,7 @@ static void remove_parents(struct injection *self) {
     }
 }
 
-static int refuse_noexec(const struct injection *self) {
+static int reject_noexec(const struct injection *self) {
   struct statvfs volume;
   if (fstatvfs(self->parent, &volume) != 0 || (volume.f_flag & ST_NOEXEC) == 0)
     return 0;
@@ -169,10 +169,10 @@ static int fill(struct injection *self, struct staged_file *program, int from, o
 }
 
 static int begin(struct injection *self, struct staged_file *program) {
-  if (is_directory(self->path)) /* before the tools change anything */
+  if (is_directory(self->path)) /* checked before the tools are replaced */
     return failed(self, "replace", self->path, EISDIR);
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (self->parent >= 0 && refuse_noexec(self) != 0)
+  if (self->parent >= 0 && reject_noexec(self) != 0)
     return -1;
   if (self->parent < 0 || staged_file_begin(program, self->parent, self->name, 0700) != 0)
     return failed(self, "make a file beside", self->path, errno);

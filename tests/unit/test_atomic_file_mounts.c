@@ -1,22 +1,14 @@
 /* Writing where a file system stands in the way: full, read-only, mounted over, locked away. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
 #include "tests/support/injection.h"
+#include "tests/test.h"
 
 enum { LONG = 1 << 20 };
 
@@ -39,8 +31,8 @@ static void write_new(struct injection *self, const char *name) {
 }
 
 /* `reason` is what stands before the path. */
-static void expect_refused(struct injection *self, const char *name, size_t length,
-                           const char *reason) {
+static void expect_rejected(struct injection *self, const char *name, size_t length,
+                            const char *reason) {
   struct error error = {.text = ""};
   char expected[512];
   char *content = calloc(1, length);
@@ -52,40 +44,41 @@ static void expect_refused(struct injection *self, const char *name, size_t leng
   free(content);
 }
 
-static void a_full_disk_keeps_the_old_file(void **state) {
+TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "small", "size=512k", 0);
   injection_write(self, "small/file", "old", 0644);
-  expect_refused(self, "small/file", LONG, "cannot write file (No space left on device)");
-  expect_refused(self, "small/new", LONG, "cannot write file (No space left on device)");
+  expect_rejected(self, "small/file", LONG, "cannot write file (No space left on device)");
+  expect_rejected(self, "small/new", LONG, "cannot write file (No space left on device)");
   expect_content(self, "small/file", "old");
   assert_int_equal(injection_count(self, "small"), 1);
   write_new(self, "small/file");
 }
 
-static void a_disk_without_inodes_keeps_the_old_file(void **state) {
+TEST(a_disk_without_inodes_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "few", "nr_inodes=2", 0);
   injection_write(self, "few/file", "old", 0644);
-  expect_refused(self, "few/file", 1,
-                 "cannot replace file (no file can be created beside it: No space left on device)");
-  expect_refused(self, "few/new", 1, "cannot write file (No space left on device)");
+  expect_rejected(
+      self, "few/file", 1,
+      "cannot replace file (no file can be created beside it: No space left on device)");
+  expect_rejected(self, "few/new", 1, "cannot write file (No space left on device)");
   expect_content(self, "few/file", "old");
 }
 
-static void nothing_is_written_to_a_read_only_one(void **state) {
+TEST(a_read_only_file_system_is_rejected, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "fixed", NULL, 0);
   injection_write(self, "fixed/file", "old", 0644);
   injection_remount(self, "fixed", MS_RDONLY);
-  expect_refused(self, "fixed/file", 1, "cannot write file (Read-only file system)");
-  expect_refused(self, "fixed/new", 1, "cannot write file (Read-only file system)");
-  expect_refused(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/file", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/new", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
   expect_content(self, "fixed/file", "old");
 }
 
 /* /etc/hosts of a container, a key of a ConfigMap by subPath. */
-static void a_mounted_file_is_not_replaced(void **state) {
+TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "outside", "old", 0644);
   injection_make_directory(self, "etc", 0755, 0);
@@ -93,7 +86,7 @@ static void a_mounted_file_is_not_replaced(void **state) {
   assert_int_equal(mount(injection_path(self, "outside"), injection_path(self, "etc/hosts"), NULL,
                          MS_BIND, NULL),
                    0);
-  expect_refused(self, "etc/hosts", 1, "cannot replace file (it is a mount point)");
+  expect_rejected(self, "etc/hosts", 1, "cannot replace file (it is a mount point)");
   expect_content(self, "outside", "old");
   assert_int_equal(injection_count(self, "etc"), 1);
   assert_int_equal(
@@ -101,15 +94,15 @@ static void a_mounted_file_is_not_replaced(void **state) {
       0);
   assert_int_equal(
       mount(NULL, injection_path(self, "etc"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
-  expect_refused(self, "etc/hosts", 1,
-                 "cannot replace file (no file can be created beside it: Read-only file system)");
+  expect_rejected(self, "etc/hosts", 1,
+                  "cannot replace file (no file can be created beside it: Read-only file system)");
   expect_content(self, "outside", "old");
   assert_int_equal(umount2(injection_path(self, "etc"), MNT_DETACH), 0);
   assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);
 }
 
 /* A minimal root file system has none. What is opened is then looked at again. */
-static void files_are_read_and_written_without_proc(void **state) {
+TEST(files_are_read_and_written_without_proc, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_write(self, "file", "\xEF\xBB\xBFold", 0644);
   assert_int_equal(symlink("file", injection_path(self, "link")), 0);
@@ -135,14 +128,9 @@ static void files_are_read_and_written_without_proc(void **state) {
   buffer_release(&content);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, injection_set_up, injection_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_full_disk_keeps_the_old_file),          TEST(a_disk_without_inodes_keeps_the_old_file),
-      TEST(nothing_is_written_to_a_read_only_one),   TEST(a_mounted_file_is_not_replaced),
-      TEST(files_are_read_and_written_without_proc),
-  };
+static int begin_group(void **state) {
   umask(022);
-  return cmocka_run_group_tests_name("atomic file, mounts", tests, injection_begin_group, NULL);
+  return injection_begin_group(state);
 }
+
+TEST_GROUP(begin_group, NULL)

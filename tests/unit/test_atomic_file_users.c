@@ -1,20 +1,14 @@
 /* Writers who are not root: what they may not do, and whose the file is afterwards. */
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "base/staged_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 enum { OTHER = 1234, TEAM = 1000 };
 
@@ -35,8 +29,8 @@ static void write_as(const struct tree *tree, const char *path, uid_t user, gid_
   assert_string_equal(error.text, "");
 }
 
-static void expect_refused_as(const struct tree *tree, const char *path, uid_t user,
-                              const char *text) {
+static void expect_rejected_as(const struct tree *tree, const char *path, uid_t user,
+                               const char *text) {
   struct error error = {.text = ""};
   struct writing writing = {tree, path};
   int entries = tree_count(tree, ".");
@@ -60,7 +54,7 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-static void its_owner_keeps_it(void **state) {
+TEST(the_owner_is_kept, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 04755);
@@ -73,7 +67,7 @@ static void its_owner_keeps_it(void **state) {
 }
 
 /* What may not be given away loses the rights that were another's. */
-static void a_kept_mode_gives_no_one_more(void **state) {
+TEST(a_kept_mode_grants_nothing_new, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "another's", 0, NOBODY, 06776);
@@ -87,7 +81,7 @@ static void a_kept_mode_gives_no_one_more(void **state) {
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
    is the group's. */
-static void a_directory_of_a_group_stays_the_groups(void **state) {
+TEST(files_of_a_group_directory_stay_the_groups, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
@@ -104,37 +98,37 @@ static void a_directory_of_a_group_stays_the_groups(void **state) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-static void write_protection_protects(void **state) {
+TEST(a_write_protected_file_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 0444);
   make(tree, "root's", 0, 0, 0644);
-  expect_refused_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
-  expect_refused_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
+  expect_rejected_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
   tree_expect(tree, "file", "old", 0444);
 }
 
-static void a_directory_that_takes_no_file_is_told(void **state) {
+TEST(a_directory_without_permission_is_reported, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "hidden", 0700);
   make(tree, "file", NOBODY, NOBODY, 0666);
-  expect_refused_as(
+  expect_rejected_as(
       tree, "file", NOBODY,
       "cannot replace file (no file can be created beside it: Permission denied): file");
-  expect_refused_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
-  expect_refused_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
-  expect_refused_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
+  expect_rejected_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
+  expect_rejected_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
+  expect_rejected_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
   tree_expect(tree, "file", "old", 0666);
 }
 
 /* As /tmp is: only its owner may replace a file, though all may write to it. */
-static void a_sticky_directory_protects(void **state) {
+TEST(a_sticky_directory_protects_files_of_others, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", OTHER, OTHER, 0666);
   make(tree, "own", NOBODY, NOBODY, 0644);
-  expect_refused_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
   write_as(tree, "own", NOBODY, NOBODY);
   tree_expect(tree, "file", "old", 0666);
   expect_new(tree, "own", NOBODY, NOBODY, 0644);
@@ -147,7 +141,7 @@ static int open_it(void *context, struct error *error) {
 }
 
 /* By default it does not go where another user points to in a directory such as /tmp. */
-static void links_are_followed_where_the_kernel_does(void **state) {
+TEST(links_are_followed_where_the_kernel_does, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
   struct writing writing = {tree, "tmp/link"};
@@ -160,7 +154,7 @@ static void links_are_followed_where_the_kernel_does(void **state) {
   if (does)
     write_as(tree, "tmp/link", NOBODY, NOBODY);
   else
-    expect_refused_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
+    expect_rejected_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
   tree_expect(tree, "file", does ? "new" : "old", 0666);
 }
 
@@ -172,7 +166,7 @@ static int leave_a_hidden_file(void *context, struct error *error) {
 }
 
 /* Each has a hidden file of its own, and what one left behind is not in the other's way. */
-static void users_do_not_meet(void **state) {
+TEST(each_user_has_a_hidden_file_of_its_own, tree_set_up, tree_tear_down) {
   struct tree *tree = *state;
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
@@ -185,19 +179,10 @@ static void users_do_not_meet(void **state) {
   assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(its_owner_keeps_it),
-      TEST(a_kept_mode_gives_no_one_more),
-      TEST(a_directory_of_a_group_stays_the_groups),
-      TEST(write_protection_protects),
-      TEST(a_directory_that_takes_no_file_is_told),
-      TEST(a_sticky_directory_protects),
-      TEST(links_are_followed_where_the_kernel_does),
-      TEST(users_do_not_meet),
-  };
+static int set_umask(void **state) {
+  (void)state;
   umask(022);
-  return cmocka_run_group_tests_name("atomic file, users", tests, NULL, NULL);
+  return 0;
 }
+
+TEST_GROUP(set_umask, NULL)

@@ -210,7 +210,7 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
     assert_string_equal(owner->output_content, output_content);
 }
 
-TEST(what_it_makes_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
+TEST(output_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "echo", "");
   step_owner_wait(owner);
@@ -245,7 +245,7 @@ TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_t
   ended_with(owner, 0, NULL, "");
 }
 
-TEST(a_note_is_an_event, step_owner_set_up, step_owner_tear_down) {
+TEST(a_warning_is_an_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "warning", "");
   step_owner_wait(owner);
@@ -254,18 +254,17 @@ TEST(a_note_is_an_event, step_owner_set_up, step_owner_tear_down) {
                                      "completed exit=0 timedOut=False\n");
 }
 
-TEST(several_notes_are_one_event, step_owner_set_up, step_owner_tear_down) {
+TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_more", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
-  assert_string_equal(owner->events,
-                      "started note_more /the/path\n"
-                      "stderr noted /the/path; 3 directories could not be read\n"
-                      "completed exit=0 timedOut=False\n");
+  assert_string_equal(owner->events, "started note_more /the/path\n"
+                                     "stderr noted /the/path; 3 directories could not be read\n"
+                                     "completed exit=0 timedOut=False\n");
 }
 
-TEST(a_note_has_an_end, step_owner_set_up, step_owner_tear_down) {
+TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_much", "");
   step_owner_wait(owner);
@@ -290,7 +289,7 @@ TEST(a_crash_ends_the_step_alone, step_owner_set_up, step_owner_tear_down) {
   ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
 }
 
-TEST(what_hangs_is_over_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
+TEST(a_step_that_hangs_ends_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char path[64];
   (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
@@ -312,7 +311,7 @@ TEST(what_hangs_is_over_at_its_deadline, step_owner_set_up, step_owner_tear_down
   ended_with(owner, -1, "cancelled: by a test", NULL);
 }
 
-TEST(a_relative_path_begins_where_the_step_is, step_owner_set_up, step_owner_tear_down) {
+TEST(a_relative_path_begins_at_the_working_directory, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char json[256];
   (void)snprintf(
@@ -338,7 +337,7 @@ TEST(a_relative_path_begins_where_the_step_is, step_owner_set_up, step_owner_tea
   ended_with(owner, 0, NULL, "/x");
 }
 
-TEST(the_child_has_what_a_command_has, step_owner_set_up, step_owner_tear_down) {
+TEST(the_child_is_set_up_like_a_command, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
@@ -348,7 +347,7 @@ TEST(the_child_has_what_a_command_has, step_owner_set_up, step_owner_tear_down) 
   close(other);
 }
 
-TEST(content_is_not_touched_whatever_its_size, step_owner_set_up, step_owner_tear_down) {
+TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "much", "");
   step_owner_wait(owner);

@@ -1,12 +1,5 @@
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,12 +7,12 @@
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
 #include "tests/support/no_jit.h"
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 #define LIMIT 1000
 
@@ -99,7 +92,7 @@ static void write_bytes(const struct tree *tree, const char *name, const char *b
   close(fd);
 }
 
-static void lines_come_with_path_and_number(void **state) {
+TEST(lines_come_with_path_and_number, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "b", 0700);
   tree_write(tree, "b/x.c", "no\nyes 1\n\nyes 2", 0600);
@@ -123,7 +116,7 @@ static void lines_come_with_path_and_number(void **state) {
   assert_string_equal(FOUND(tree, .path = "a/b", .pattern = "yes"), "");
 }
 
-static void a_byte_order_mark_is_no_text(void **state) {
+TEST(a_byte_order_mark_is_no_text, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "\xEF\xBB\xBFusing x;\n\xEF\xBB\xBFusing y;\n", 0600);
   tree_write(tree, "b", "\xEF\xBB\xBF", 0600);
@@ -131,7 +124,7 @@ static void a_byte_order_mark_is_no_text(void **state) {
   assert_string_equal(FOUND(tree, .path = "b", .pattern = ""), "");
 }
 
-static void a_glob_is_for_paths_from_the_root(void **state) {
+TEST(a_glob_is_for_paths_from_the_root, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "src", 0700);
   tree_make_directory(tree, "src/in", 0700);
@@ -149,7 +142,7 @@ static void a_glob_is_for_paths_from_the_root(void **state) {
   assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "src/*.c"), "c.c:1:x ");
 }
 
-static void context_comes_once_and_in_order(void **state) {
+TEST(context_comes_once_and_in_order, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
@@ -178,7 +171,7 @@ static void context_comes_once_and_in_order(void **state) {
       "a-1- a-2- a:3:M a-4- a-5- ");
 }
 
-static void the_head_limit_counts_matches(void **state) {
+TEST(the_head_limit_counts_matches, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "x\nM\nM\ny\nM\n", 0600);
   tree_write(tree, "b", "M\nM\n", 0600);
@@ -214,7 +207,7 @@ static void the_head_limit_counts_matches(void **state) {
   }
 }
 
-static void an_answer_has_an_end(void **state) {
+TEST(the_answer_has_a_size_limit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static char text[900000];
   memset(text, '\n', sizeof text);
@@ -236,7 +229,7 @@ static void an_answer_has_an_end(void **state) {
   buffer_release(&content);
 }
 
-static void some_files_are_passed_over(void **state) {
+TEST(binary_and_large_files_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static char large[SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
@@ -252,7 +245,7 @@ static void some_files_are_passed_over(void **state) {
   assert_string_equal(FOUND(tree, .path = "binary", .pattern = "yes"), "");
 }
 
-static void some_directories_are_left_out(void **state) {
+TEST(default_excludes_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   size_t count = 0;
   char name[64];
@@ -279,7 +272,7 @@ static void check_refused(const struct tree *tree, const char *path, const char 
   assert_memory_equal(answer.error.text, reason, strlen(reason));
 }
 
-static void only_regular_files_are_opened(void **state) {
+TEST(only_regular_files_are_opened, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -305,8 +298,7 @@ static void only_regular_files_are_opened(void **state) {
   close(fd);
 }
 
-static void devices_are_not_read(void **state) {
-  (void)state;
+TEST(devices_are_not_read) {
   static const char *const devices[] = {"/dev/zero", "/dev/tty", "/dev/null"};
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     struct buffer content = {0};
@@ -320,8 +312,7 @@ static void devices_are_not_read(void **state) {
 }
 
 /* Files of /proc have no size. */
-static void a_size_is_not_trusted(void **state) {
-  (void)state;
+TEST(a_size_is_not_trusted) {
   struct buffer content = {0};
   struct search_result result;
   struct error error;
@@ -332,8 +323,7 @@ static void a_size_is_not_trusted(void **state) {
 }
 
 /* No matches would be an answer. */
-static void a_named_file_whose_reading_fails_is_an_error(void **state) {
-  (void)state;
+TEST(a_named_file_whose_reading_fails_is_an_error) {
   struct buffer content = {0};
   struct search_result result;
   struct error error;
@@ -369,7 +359,7 @@ static int search_what_is_closed(const struct tree *tree) {
   return answer.found.unread == 1 ? 0 : 2; /* closed; of names-only, the names are known */
 }
 
-static void what_cannot_be_read_is_told(void **state) {
+TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "closed", 0700);
   tree_write(tree, "closed/x", "yes\n", 0600);
@@ -408,7 +398,7 @@ static _Noreturn void disturb(const struct tree *tree) {
 }
 
 /* While another process makes and removes files and directories, nothing is an error. */
-static void what_vanishes_is_no_error(void **state) {
+TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "z", "yes\n", 0600);
   pid_t child = fork();
@@ -423,7 +413,7 @@ static void what_vanishes_is_no_error(void **state) {
   assert_true(right);
 }
 
-static void a_refusal_is_an_error(void **state) {
+TEST(bad_arguments_are_errors, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "d/a", "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n", 0600);
@@ -457,7 +447,7 @@ static void write_long_lines(const struct tree *tree, const char *name, size_t c
 
 static const char catastrophe[] = "(a|aa)+b?$(?<=!)|yes";
 
-static void long_lines_are_passed_over(void **state) {
+TEST(long_expensive_lines_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   write_long_lines(tree, "d/a", 2, SEARCH_LINE_MAX + 1);
@@ -476,7 +466,7 @@ static void long_lines_are_passed_over(void **state) {
   }
 }
 
-static void a_line_that_is_not_long_is_not_passed_over(void **state) {
+TEST(a_short_expensive_line_is_an_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   write_long_lines(tree, "a", 1, SEARCH_LINE_MAX);
   struct answer answer = ask(tree, (struct search){.pattern = catastrophe});
@@ -485,7 +475,7 @@ static void a_line_that_is_not_long_is_not_passed_over(void **state) {
 }
 
 /* By one that runs out of memory, which takes less time than to run out of time. */
-static void too_many_lines_are_not_passed_over(void **state) {
+TEST(too_many_skipped_lines_are_an_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct search search = {.pattern = "^(?:(a)|b|.)*$"};
   char name[16];
@@ -504,7 +494,7 @@ static void too_many_lines_are_not_passed_over(void **state) {
   assert_string_equal(answer.error.text, "pattern too expensive: heap limit exceeded: f20:2");
 }
 
-static void names_are_bytes(void **state) {
+TEST(names_are_bytes, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "b\xFF", "yes\n", 0600);
   tree_write(tree, "a\"\n", "yes\n", 0600);
@@ -517,42 +507,10 @@ static int search_without_jit(void) {
                 "a:1:getName b:2:\xC3\xA9 ");
 }
 
-static void without_executable_memory_the_answer_is_the_same(void **state) {
+TEST(results_without_jit_are_the_same, tree_set_up, tree_tear_down) {
   without_jit = *state;
   tree_write(without_jit, "a", "getName\n", 0600);
   tree_write(without_jit, "b", "x\n\xC3\xA9\n\xFF\n", 0600);
   assert_int_equal(search_without_jit(), 0);
   no_jit_run(search_without_jit);
-}
-
-static struct CMUnitTest in_a_tree(const char *name, CMUnitTestFunction test) {
-  return (struct CMUnitTest){name, test, tree_set_up, tree_tear_down, NULL};
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      in_a_tree("lines_come_with_path_and_number", lines_come_with_path_and_number),
-      in_a_tree("a_byte_order_mark_is_no_text", a_byte_order_mark_is_no_text),
-      in_a_tree("a_glob_is_for_paths_from_the_root", a_glob_is_for_paths_from_the_root),
-      in_a_tree("context_comes_once_and_in_order", context_comes_once_and_in_order),
-      in_a_tree("the_head_limit_counts_matches", the_head_limit_counts_matches),
-      in_a_tree("an_answer_has_an_end", an_answer_has_an_end),
-      in_a_tree("some_files_are_passed_over", some_files_are_passed_over),
-      in_a_tree("some_directories_are_left_out", some_directories_are_left_out),
-      in_a_tree("only_regular_files_are_opened", only_regular_files_are_opened),
-      cmocka_unit_test(devices_are_not_read),
-      cmocka_unit_test(a_size_is_not_trusted),
-      cmocka_unit_test(a_named_file_whose_reading_fails_is_an_error),
-      in_a_tree("what_cannot_be_read_is_told", what_cannot_be_read_is_told),
-      in_a_tree("what_vanishes_is_no_error", what_vanishes_is_no_error),
-      in_a_tree("a_refusal_is_an_error", a_refusal_is_an_error),
-      in_a_tree("long_lines_are_passed_over", long_lines_are_passed_over),
-      in_a_tree("a_line_that_is_not_long_is_not_passed_over",
-                a_line_that_is_not_long_is_not_passed_over),
-      in_a_tree("too_many_lines_are_not_passed_over", too_many_lines_are_not_passed_over),
-      in_a_tree("names_are_bytes", names_are_bytes),
-      in_a_tree("without_executable_memory_the_answer_is_the_same",
-                without_executable_memory_the_answer_is_the_same),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

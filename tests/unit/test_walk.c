@@ -63,7 +63,7 @@ TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-TEST(an_empty_one_has_nothing, tree_set_up, tree_tear_down) {
+TEST(an_empty_directory_has_no_entries, tree_set_up, tree_tear_down) {
   assert_string_equal(list(*state, NULL).text, "");
 }
 
@@ -85,7 +85,7 @@ TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
-TEST(directories_are_left_out_by_name, tree_set_up, tree_tear_down) {
+TEST(excluded_directories_are_no_entries, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const default_excludes[] = {".git", "bin", NULL};
   tree_make_directory(tree, ".git", 0700);
@@ -98,7 +98,7 @@ TEST(directories_are_left_out_by_name, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
-TEST(who_asks_may_stay_out, tree_set_up, tree_tear_down) {
+TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
@@ -202,7 +202,7 @@ TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
 }
 
 /* More than WALK_NAMES_MAX of them, just. */
-TEST(names_that_are_too_many_are_sorted_in_portions, tree_set_up, tree_tear_down) {
+TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
@@ -239,7 +239,7 @@ TEST(names_that_are_too_many_are_sorted_in_portions, tree_set_up, tree_tear_down
 }
 
 /* As one who may not read all of it. */
-TEST(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down) {
+TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   static const struct {
@@ -266,7 +266,7 @@ TEST(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down) {
 }
 
 /* Each level has one open: the deepest are missed where there are too few. */
-TEST(without_descriptors_it_is_counted, tree_set_up, tree_tear_down) {
+TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_make_directory(tree, "a/b", 0700);
@@ -287,7 +287,7 @@ TEST(without_descriptors_it_is_counted, tree_set_up, tree_tear_down) {
   walk_free(walk);
 }
 
-TEST(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down) {
+TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "", 0600);
   int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
@@ -297,7 +297,7 @@ TEST(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down) {
   walk_free(NULL);
 }
 
-TEST(it_may_end_in_the_middle, tree_set_up, tree_tear_down) {
+TEST(a_walk_may_be_freed_early, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
