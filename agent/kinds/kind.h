@@ -26,7 +26,7 @@
 /* What `work` produces; all zeros before. */
 struct output {
   struct buffer content; /* outputContent */
-  struct error warning;  /* a line on standard error, such as that the content was cut; "": none */
+  struct error warning;  /* a line for standard error, such as that the content was cut; "": none */
 };
 
 struct kind {
@@ -52,7 +52,7 @@ void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Adds a warning of how many directories could not be read, if any. */
-void kind_warn_missed(struct output *output, size_t missed);
+void kind_warn_unread(struct output *output, size_t directories);
 
 /* The kind of a step that has a target (see step_is_work). */
 const struct kind *kind_of(const struct step *step);
