@@ -59,5 +59,5 @@ TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   const cJSON *result = job_run(job, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   assert_string_equal(events_lines(job, step, "stderr"),
-                      "1 directories could not be read\n");
+                      "1 directories could not be looked into\n");
 }

@@ -122,8 +122,8 @@ TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
        "grep passed over 1 lines that are too long for the pattern, the first in f:1"},
       {GREP "'.','pattern':'(a|aa)+b?$$(?<=!)|s','headLimit':1", 0, "[" MATCH("f", 2, "yes") "]",
        "grep truncated at 1 matches; "
-       "grep skipped 1 lines that are too long for the pattern, the first in f:1; "
-       "1 directories could not be read"},
+       "grep passed over 1 lines that are too long for the pattern, the first in f:1; "
+       "1 directories could not be looked into"},
   };
   run(job, rows, sizeof rows / sizeof *rows);
 }

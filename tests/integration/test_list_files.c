@@ -121,8 +121,8 @@ TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
     const cJSON *result = job_run(job, step);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
     assert_string_equal(events_lines(job, step, "stderr"),
-                        many == 0 ? "1 directories could not be read\n"
+                        many == 0 ? "1 directories could not be looked into\n"
                                   : "directory truncated at 1000 entries; "
-                                    "1 directories could not be read\n");
+                                    "1 directories could not be looked into\n");
   }
 }
