@@ -80,7 +80,7 @@ static bool is_ignored(int signal) {
 /* All signals are blocked, and none is ignored or has a handler: a child only has to empty its
    mask. SIGHUP that was ignored (nohup) stays an order to nobody. */
 static int take_signals(void) {
-  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   sigset_t all;
   sigset_t read_here;
   sigfillset(&all);
