@@ -19,6 +19,11 @@ static struct step_owner *self_of(struct door *door) {
   return (struct step_owner *)door;
 }
 
+static void note(struct step_owner *self, const char *call) {
+  if (self->keeps_calls)
+    recorder_add(&self->calls, call);
+}
+
 static void keep_event(struct door *door, const struct run *run, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
   struct step_owner *self = self_of(door);
@@ -27,6 +32,7 @@ static void keep_event(struct door *door, const struct run *run, const struct st
   int n = snprintf(self->events + self->length, room, "%s%c%.*s\n", names[event->kind],
                    event->partial ? '+' : ' ', (int)event->line_length, event->line);
   assert_true(n > 0 && (size_t)n < room);
+  note(self, names[event->kind]);
   self->length += (size_t)n;
   self->event_count++;
   self->out_of_sequence += event->seq != (uint64_t)self->event_count;
@@ -37,6 +43,7 @@ static void keep_event(struct door *door, const struct run *run, const struct st
 
 static void flush(struct door *door) {
   struct step_owner *self = self_of(door);
+  note(self, "flush");
   self->flushes++;
   self->flushed_events = self->event_count;
 }
@@ -47,18 +54,32 @@ static size_t room(const struct door *door) {
 }
 
 static void begin(struct door *door, struct run *run) {
-  self_of(door)->run = run;
+  struct step_owner *self = self_of(door);
+  note(self, "begin");
+  self->run = run;
   flush(door);
+  if (self->starts)
+    engine_start(run);
 }
 
 static void want(struct door *door, unsigned requests) {
-  self_of(door)->wanted += requests;
+  struct step_owner *self = self_of(door);
+  note(self, requests == 0 ? "want:0" : "want:1");
+  assert_in_range(requests, 0, 1);
+  self->wanted += requests;
+  if (requests > 0 && self->wants != NULL)
+    self->wants(self);
+}
+
+static void activity(struct door *door, unsigned running) {
+  note(self_of(door), running > 0 ? "running:1" : "running:0");
 }
 
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
                    const struct step_result *result) {
   struct step_owner *self = self_of(door);
   keep_event(door, run, completed);
+  note(self, "result");
   self->done++;
   self->result = *result;
   if (result->output_content != NULL)
@@ -69,17 +90,23 @@ static void result(struct door *door, const struct run *run, const struct step_e
 }
 
 static void idle(struct door *door) {
+  note(self_of(door), "idle");
   self_of(door)->idle++;
 }
 
 static void close_door(struct door *door, enum door_close how) {
+  static const char *const names[] = {"close:patient", "close:prompt", "close:now"};
   struct step_owner *self = self_of(door);
+  note(self, names[how]);
   self->close = how;
   self->closes++;
+  if (self->delivery != HOLDS || how == DOOR_CLOSE_NOW)
+    engine_door_closed(door, self->delivery == DELIVERS);
 }
 
 static void dump(const struct door *door) {
-  (void)door;
+  const struct step_owner *self = (const struct step_owner *)door;
+  log_line(&self->log, LOG_INFO, NULL, "state: door test");
 }
 
 static const struct door_type door_type = {.name = "test",
@@ -89,6 +116,7 @@ static const struct door_type door_type = {.name = "test",
                                            .event = keep_event,
                                            .flush = flush,
                                            .result = result,
+                                           .activity = activity,
                                            .idle = idle,
                                            .close = close_door,
                                            .dump = dump};
@@ -102,7 +130,7 @@ static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
                                    .spawn = self->spawn,
-                                   .signal_fd = -1,
+                                   .signal_fd = self->signal_fd,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .job_id = "pipe-42",
                                    .environment = self->environment};
@@ -125,6 +153,7 @@ int step_owner_set_up(void **state) {
   static char path[] = "PATH=/usr/bin:/bin";
   self->environment[1] = path;
   self->door.type = &door_type;
+  self->signal_fd = -1;
   make_engine(self);
   *state = self;
   return 0;
@@ -146,6 +175,12 @@ int step_owner_tear_down(void **state) {
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
   engine_free(self->engine);
   self->idle_limit_ms = milliseconds;
+  make_engine(self);
+}
+
+void step_owner_take_signals(struct step_owner *self, int signal_fd) {
+  engine_free(self->engine);
+  self->signal_fd = signal_fd;
   make_engine(self);
 }
 
