@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "agent/exit_code.h"
 #include "agent/kinds/kinds.h"
 #include "base/memory.h"
 
@@ -90,8 +91,11 @@ static void result(struct door *door, const struct run *run, const struct step_e
 }
 
 static void idle(struct door *door) {
-  note(self_of(door), "idle");
-  self_of(door)->idle++;
+  struct step_owner *self = self_of(door);
+  note(self, "idle");
+  self->idle++;
+  if (self->leaves_when_idle)
+    engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
 }
 
 static void close_door(struct door *door, enum door_close how) {
@@ -100,8 +104,8 @@ static void close_door(struct door *door, enum door_close how) {
   note(self, names[how]);
   self->close = how;
   self->closes++;
-  if (self->delivery != HOLDS || how == DOOR_CLOSE_NOW)
-    engine_door_closed(door, self->delivery == DELIVERS);
+  if (self->delivery == DELIVERS || self->delivery == LOSES || how == DOOR_CLOSE_NOW)
+    engine_door_closed(door, self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST);
 }
 
 static void dump(const struct door *door) {
@@ -110,6 +114,7 @@ static void dump(const struct door *door) {
 }
 
 static const struct door_type door_type = {.name = "test",
+                                           .lost_exit_code = AGENT_EXIT_ERROR,
                                            .want = want,
                                            .begin = begin,
                                            .room = room,

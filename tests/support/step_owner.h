@@ -33,9 +33,11 @@ struct step_owner {
   enum door_close close; /* of the last call */
   bool keeps_calls;      /* in `calls`: what the engine called, in order */
   struct recorder calls;
-  bool starts;                              /* begin() starts the run itself */
-  enum { HOLDS, DELIVERS, LOSES } delivery; /* what close() answers; HOLDS: nothing yet */
-  void (*wants)(struct step_owner *self);   /* called by want(1); may be NULL */
+  bool starts;           /* begin() starts the run itself */
+  bool leaves_when_idle; /* idle() ends the program */
+  /* How close() answers: at once; or only with DOOR_CLOSE_NOW, when it has to. */
+  enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
+  void (*wants)(struct step_owner *self); /* called by want(1); may be NULL */
   bool full;
   size_t room;          /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
