@@ -82,7 +82,7 @@ static bool is_ignored(int signal) {
 /* Blocks all signals, and resets those that are ignored: a child only has to empty its mask. A
    SIGHUP that was ignored (nohup) is not read and so has no effect. */
 static int take_signals(void) {
-  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   sigset_t all;
   sigset_t read_here;
   sigfillset(&all);

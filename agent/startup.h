@@ -14,7 +14,7 @@
  */
 struct startup {
   struct spawn_defaults spawn;
-  int signal_fd;      /* SIGCHLD, and SIGTERM, SIGINT, SIGQUIT, SIGHUP as orders to stop */
+  int signal_fd;      /* SIGCHLD; SIGTERM, SIGINT, SIGQUIT, SIGHUP to stop; SIGUSR1 for a dump */
   bool keeps_orphans; /* else they become init's, and one that has left its step is not found */
 };
 

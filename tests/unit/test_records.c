@@ -183,6 +183,68 @@ TEST(a_step_is_removed_or_put_back) {
   scene_free(scene);
 }
 
+/* One piece: a reader sees all of a step or nothing. */
+TEST(events_that_are_kept_back_leave_with_the_result) {
+  struct scene *scene = scene_new(0, 60);
+  struct taken step = taken("{the step}");
+  size_t one = records_defer_event(&scene->records, &event);
+  assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
+  assert_int_equal(records_defer_event(&scene->records, &event), 2 * one);
+  assert_int_equal(scene->send_queue.bytes, 0);
+  records_result(&scene->records, &event, &result, &step, false);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  records_result(&scene->records, &event, &result, &step, false); /* they have left */
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  scene_free(scene);
+}
+
+/* They belong to the step that runs: another's answer leaves without them. */
+TEST(an_answer_without_events_leaves_others_kept_back) {
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}"), other = taken("{cancelled}");
+  records_defer_event(&scene->records, &event);
+  records_result(&scene->records, NULL, &result, &other, false);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {cancelled}\n");
+  records_result(&scene->records, &event, &result, &step, false);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n");
+  scene_free(scene);
+}
+
+TEST(events_that_are_kept_back_can_leave_before_the_result) {
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}");
+  records_put_deferred(&scene->records); /* there are none */
+  assert_int_equal(scene->send_queue.bytes, 0);
+  size_t one = records_defer_event(&scene->records, &event);
+  records_defer_event(&scene->records, &event);
+  records_put_deferred(&scene->records);
+  records_put_deferred(&scene->records);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n");
+  assert_int_equal(records_defer_event(&scene->records, &event), one);
+  records_result(&scene->records, &event, &result, &step, true);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "DEL " KEY "started\n");
+  scene_free(scene);
+}
+
 TEST(keys_that_expire_are_refreshed) {
   struct scene *scene = scene_new(0, 604800);
   records_refresh(&scene->records);

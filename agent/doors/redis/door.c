@@ -438,6 +438,7 @@ static void dump(const struct door *door) {
 /* --- the door itself ------------------------------------------------------------------------- */
 
 static const struct door_type redis_door_type = {.name = "redis",
+                                                 .lost_exit_code = AGENT_EXIT_ERROR,
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,

@@ -163,13 +163,14 @@ void records_result(struct records *self, const struct step_event *completed,
   size_t event_length = completed != NULL ? step_event_length(completed) : 0;
   size_t result_length = step_result_length(result);
   size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
+  size_t commands = 1 + rest.commands;
+  if (completed != NULL) {
+    length += self->deferred.length + command_head_length(&self->event, event_length);
+    commands += self->deferred_commands + 1;
+  }
+  char *out = send_queue_reserve(self->send_queue, length);
   if (completed != NULL)
-    length += command_head_length(&self->event, event_length);
-  size_t commands = self->deferred_commands + (completed != NULL ? 2 : 1) + rest.commands;
-  length += self->deferred.length;
-  char *out = write_deferred(self, send_queue_reserve(self->send_queue, length));
-  if (completed != NULL)
-    out = write_event(self, completed, event_length, out);
+    out = write_event(self, completed, event_length, write_deferred(self, out));
   out = step_result_write(result, command_head_write(&self->result, out, result_length));
   (void)piece_write(&rest, command_close(out));
   send_queue_commit(self->send_queue, commands);

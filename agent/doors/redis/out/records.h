@@ -39,8 +39,9 @@ void records_release(struct records *self);
 
 void records_event(struct records *self, const struct step_event *event);
 
-/* Keeps the event back until the next records_result, which writes it into the same piece, or until
-   records_put_deferred, which makes a piece of all that is kept back. Returns the bytes so kept. */
+/* Keeps the event back until the next records_result with a last event, which writes it into the
+   same piece, or until records_put_deferred, which makes a piece of all that is kept back. Returns
+   the bytes so kept. */
 size_t records_defer_event(struct records *self, const struct step_event *event);
 void records_put_deferred(struct records *self);
 
