@@ -71,8 +71,7 @@ void shutdown_runs_over(struct shutdown *self) {
 bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
   self->door = door;
   if (self->signal != 0) {
-    log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once",
-             signal_name(signal));
+    log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once", signal_name(signal));
     end_at_once(self);
     return false;
   }

@@ -80,7 +80,7 @@ static void next(struct scene *self) {
     if (self->step->refused) {
       put_result(self, "refused");
     } else {
-      prefetch_started(self->prefetch);
+      prefetch_started(self->prefetch, true);
     }
   }
   outbox_flush(self->outbox);
@@ -127,13 +127,12 @@ static void on_forgotten(void *owner) {
 }
 
 static void start(struct scene *self) {
-  static const struct outbox_handler outbox_handler = {.connected = ignore,
-                                                       .ready = ignore,
-                                                       .room = on_delivered,
-                                                       .empty = on_delivered,
-                                                       .forgotten = on_forgotten,
-                                                       .gone = ignore,
-                                                       .failed = on_error};
+  static const struct delivery_handler outbox_handler = {.connected = ignore,
+                                                         .claimed = ignore,
+                                                         .delivered = on_delivered,
+                                                         .forgotten = on_forgotten,
+                                                         .unreachable = ignore,
+                                                         .failed = on_error};
   static const struct prefetch_handler handler = {
       .arrived = on_arrived, .cancel = on_cancel, .changed = on_changed, .failed = on_error};
   struct outbox_options outbox_options = {
@@ -342,7 +341,7 @@ static void fill_outbox(struct scene *self) {
                              .line_length = sizeof line,
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = 1};
-  while (!outbox_is_full(self->outbox, 0))
+  while (outbox_room(self->outbox) > 0)
     outbox_event(self->outbox, &event);
   outbox_flush(self->outbox);
 }
@@ -356,7 +355,7 @@ TEST(a_cancel_does_not_wait_for_room_in_the_outbox, set_up, tear_down) {
   push(scene, 100);
   push_cancel(scene, 0);
   wait_for(scene, is_stopped);
-  assert_true(outbox_is_full(scene->outbox, 0));
+  assert_true(outbox_room(scene->outbox) == 0);
   fake_redis_read_on(scene->redis.out);
   run_all(scene);
 }
