@@ -455,6 +455,27 @@ TEST(an_emptied_redis_gets_back_what_is_in_memory, set_up, tear_down) {
     assert_int_equal(results_of(scene, i, ""), i <= STEP_QUEUE_MAX);
 }
 
+/* To the same snapshot: what it hands out has run, each time. */
+TEST(a_second_loss_runs_nothing_again, set_up, tear_down) {
+  enum { STEPS = 5 };
+  struct scene *scene = *state;
+  push(scene, STEPS);
+  struct redis_lists_data snapshot = redis_lists_snapshot(&scene->redis);
+  wait_for(scene, is_running);
+  run_all(scene);
+  for (int times = 0; times < 2; times++) {
+    scene->forgotten = 0;
+    redis_lists_restore(&scene->redis, &snapshot);
+    wait_for(scene, is_forgotten);
+    wait_for(scene, is_over);
+    for (int i = 0; i < STEPS; i++) {
+      assert_int_equal(scene->fates[i].begun, 1);
+      assert_int_equal(results_of(scene, i, prefetch_lost_result), 1);
+    }
+  }
+  redis_lists_data_release(&snapshot);
+}
+
 /* A generator of its own, so that a seed means the same everywhere. */
 static unsigned random_below(unsigned *seed, unsigned limit) {
   *seed = *seed * 1664525u + 1013904223u;
