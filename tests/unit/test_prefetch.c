@@ -455,6 +455,35 @@ TEST(an_emptied_redis_gets_back_what_is_in_memory, set_up, tear_down) {
     assert_int_equal(results_of(scene, i, ""), i <= STEP_QUEUE_MAX);
 }
 
+static void lose_newest(struct text_list *list, size_t count) {
+  for (size_t i = 0; i < list->count; i++) {
+    if (i < count)
+      free(list->texts[i]);
+    else
+      list->texts[i - count] = list->texts[i];
+  }
+  list->count -= count;
+}
+
+/* A part of the list is gone, and nothing else tells of it: the rest goes on. */
+TEST(dropped_steps_that_are_gone_are_given_up, set_up, tear_down) {
+  enum { STEPS = 200, LOST = 100 };
+  struct scene *scene = *state;
+  push(scene, STEPS);
+  wait_for(scene, is_all_taken);
+  wait_for(scene, is_running);
+  lose_newest(&scene->redis.data.inflight, LOST);
+  push_cancel(scene, STEPS - 1);
+  wait_for(scene, is_all_taken);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->redis.data.results.count, 0);
+  assert_int_equal(scene->redis.data.inflight.count, STEPS - LOST); /* without the cancel */
+  push(scene, 10);
+  run_all(scene);
+  for (int i = 0; i < STEPS + 10; i++)
+    assert_int_equal(scene->fates[i].begun, i < STEPS - LOST || i >= STEPS);
+}
+
 /* To the same snapshot: what it hands out has run, each time. */
 TEST(a_second_loss_runs_nothing_again, set_up, tear_down) {
   enum { STEPS = 5 };
