@@ -23,7 +23,7 @@ struct scene {
   int steps;
   int nothing;
   int needs_resync;
-  int cut; /* steps that were not whole */
+  int cut; /* steps that were truncated */
   int failed;
   bool take_again; /* from inside the next callback */
   char payload[64];
@@ -65,7 +65,7 @@ static void on_nothing(void *owner) {
   take_again(scene);
 }
 
-static void on_doubtful(void *owner) {
+static void on_needs_resync(void *owner) {
   struct scene *scene = owner;
   scene->needs_resync++;
   take_again(scene);
@@ -79,7 +79,7 @@ static void on_failed(void *owner, const struct error *error) {
 
 static int set_up(void **state) {
   static const struct consumer_handler handler = {
-      .step = on_step, .nothing = on_nothing, .needs_resync = on_doubtful, .failed = on_failed};
+      .step = on_step, .nothing = on_nothing, .needs_resync = on_needs_resync, .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
   scene->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -156,7 +156,7 @@ TEST(what_is_prepared_takes_nothing_before_it_is_wanted, set_up, tear_down) {
 }
 
 /* Nothing was asked on it. */
-TEST(what_was_prepared_and_lost_leaves_no_doubt, set_up, tear_down) {
+TEST(what_was_prepared_and_lost_needs_no_resync, set_up, tear_down) {
   struct scene *scene = *state;
   prepare(scene);
   fake_redis_close_connection(scene->server);
@@ -169,10 +169,13 @@ TEST(what_was_prepared_and_lost_leaves_no_doubt, set_up, tear_down) {
 
 TEST(one_step_for_each_take, set_up, tear_down) {
   struct scene *scene = *state;
+  assert_false(consumer_is_waiting(scene->consumer));
   consumer_take(scene->consumer);
+  assert_true(consumer_is_waiting(scene->consumer));
   asks(scene);
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   gets(scene, "first");
+  assert_false(consumer_is_waiting(scene->consumer));
   assert_int_equal(scene->asked, 0);
   scene->take_again = true;
   scene->answer = "$6\r\nsecond\r\n";
@@ -227,8 +230,8 @@ TEST(a_connection_that_nobody_needed_is_missed_too, set_up, tear_down) {
   assert_int_equal(scene->needs_resync, 1);
 }
 
-/* A step may have been moved without its having arrived: the owner is to look. */
-TEST(it_is_doubtful_after_a_lost_connection, set_up, tear_down) {
+/* A step may have been moved without its having arrived: the owner has to read the list. */
+TEST(a_lost_connection_needs_a_resync, set_up, tear_down) {
   struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
@@ -239,7 +242,8 @@ TEST(it_is_doubtful_after_a_lost_connection, set_up, tear_down) {
   loop_settle(&scene->loop);
   assert_int_equal(scene->needs_resync, 1);
   assert_int_equal(scene->steps, 0); /* half a step is none */
-  assert_int_equal(scene->asked, 0); /* nor is one asked for before the owner has looked */
+  assert_false(consumer_is_waiting(scene->consumer));
+  assert_int_equal(scene->asked, 0); /* nor is one asked for before the owner has read it */
   consumer_take(scene->consumer);
   loop_settle(&scene->loop);
   asks(scene);
@@ -331,7 +335,7 @@ TEST(what_passes_leaves_a_doubt, set_up, tear_down) {
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(what_does_not_pass_is_told, set_up, tear_down) {
+TEST(a_lasting_error_is_reported, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answer = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   consumer_take(scene->consumer);
@@ -344,7 +348,7 @@ TEST(what_does_not_pass_is_told, set_up, tear_down) {
   assert_non_null(strstr(scene->error, "BLMOVE sandbox:j:in: WRONGTYPE"));
 }
 
-TEST(a_refused_login_is_told, set_up, tear_down) {
+TEST(a_refused_login_is_reported, set_up, tear_down) {
   struct scene *scene = *state;
   char password[] = "secret";
   scene->url.password = password;

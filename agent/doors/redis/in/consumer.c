@@ -115,7 +115,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
   self->move = command_new(words, 6);
   self->old_move = command_new(old_words, 4);
   struct client_options options = {
-      .url = url, .role = "intake", .name = name, .largest_string = STEP_PAYLOAD_MAX};
+      .url = url, .role = "consumer", .name = name, .largest_string = STEP_PAYLOAD_MAX};
   self->client = client_new(base, log, &options, &client_handler, self);
   return self;
 }

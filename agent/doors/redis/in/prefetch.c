@@ -262,8 +262,7 @@ static void on_consumer_failed(void *owner, const struct error *error) {
 
 /* Reading. */
 
-/* Where a record lies in `inflight`, at the earliest: what is on its way out lies in front of it.
- */
+/* Where a record lies in `inflight`, or in front of it: steps on their way out are not counted. */
 static size_t position_of(const struct prefetch *self, size_t record) {
   size_t position = 1 + record + (self->taken != NULL && !self->taken->gone);
   for (size_t i = 0; i < self->queue.count; i++)
@@ -279,14 +278,10 @@ static void read_from(struct prefetch *self, enum prefetch_state state, size_t p
   inflight_reader_read(&self->reader, position, commands);
 }
 
-static void see_nothing(struct prefetch *self) {
+static void begin_scan(struct prefetch *self) {
   step_queue_begin_scan(&self->queue);
   if (self->taken != NULL)
     self->taken->seen = false;
-}
-
-static void begin_scan(struct prefetch *self) {
-  see_nothing(self);
   self->scan_due = false;
   self->scan_began_ms = clock_monotonic_ms();
   read_from(self, PREFETCH_SCANNING, 1, 1);
@@ -294,7 +289,9 @@ static void begin_scan(struct prefetch *self) {
 
 /* Mostly the one that was taken last, on its way out, and the oldest. */
 static void begin_peek(struct prefetch *self) {
-  see_nothing(self);
+  step_queue_begin_peek(&self->queue);
+  if (self->taken != NULL)
+    self->taken->seen = false;
   read_from(self, PREFETCH_PEEKING, 1, self->queue.bytes < INFLIGHT_READER_BYTES ? 2 : 1);
 }
 

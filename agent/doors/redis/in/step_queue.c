@@ -213,12 +213,16 @@ void step_queue_drop(struct step_queue *self,
       i++;
 }
 
-void step_queue_begin_scan(struct step_queue *self) {
+void step_queue_begin_peek(struct step_queue *self) {
   for (size_t i = 0; i < self->count; i++)
     self->items[i]->seen = false;
+  self->place = 0;
+}
+
+void step_queue_begin_scan(struct step_queue *self) {
+  step_queue_begin_peek(self);
   for (size_t i = 0; i < self->record_count; i++)
     step_queue_record(self, i)->seen = false;
-  self->place = 0;
 }
 
 bool step_queue_expects(const struct step_queue *self, const struct claimed *claimed) {

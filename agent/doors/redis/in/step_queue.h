@@ -122,7 +122,9 @@ void step_queue_drop(struct step_queue *self,
 /* Forgets all records. */
 void step_queue_drop_records(struct step_queue *self);
 
+/* The second is for a scan that ends at the oldest step in memory. */
 void step_queue_begin_scan(struct step_queue *self);
+void step_queue_begin_peek(struct step_queue *self);
 
 /* The next payload of the list is that of a record, and the next one in order. Cheap. */
 bool step_queue_expects(const struct step_queue *self, const struct claimed *claimed);
