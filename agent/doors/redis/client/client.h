@@ -42,9 +42,8 @@
  *   HANDSHAKING -> PREPARED         the same, when it was only prepared
  *   PREPARED -> READY               client_start
  *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
- *   PAUSING -> DIALING              the pause (backoff.h) is over; after a redirection there is
- * none any -> STOPPED                  client_stop, before failed(), or when what was prepared
- * fails
+ *   PAUSING -> DIALING              the pause is over (backoff.h); a redirection has none
+ *   any -> STOPPED                  client_stop, before failed(), or what was prepared failed
  */
 enum client_state {
   CLIENT_STOPPED,
