@@ -106,7 +106,7 @@ static void take_all(struct trial *trial) {
       trial->broken++;
       return;
     }
-    if (what == REPLY_PARSER_TOO_LARGE) {
+    if (what == REPLY_PARSER_TRUNCATED) {
       assert_int_equal(reply->type, REDIS_REPLY_STRING);
       assert_int_equal(reply->len, REPLY_PARSER_BEGINNING);
       char *text = long_string(REPLY_PARSER_BEGINNING);

@@ -235,7 +235,7 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
       bool too_large = self->too_large;
       self->too_large = false;
       *reply = object;
-      return too_large ? REPLY_PARSER_TOO_LARGE : REPLY_PARSER_REPLY;
+      return too_large ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
     }
     if (self->mode == REPLY_PARSER_AT_LARGE_STRING)
       begin_discarding(self);
