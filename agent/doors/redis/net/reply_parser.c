@@ -14,6 +14,9 @@
 #include "base/memory.h"
 #include "base/swar.h"
 
+/* The buffer is given back after a reply of more bytes than this: more than those to a batch. */
+#define LARGE_REPLY ((size_t)64 * 1024)
+
 /* Of an item whose number is none: "$-1", or nothing that hiredis accepts. */
 #define NO_NUMBER UINT64_MAX
 
@@ -185,7 +188,7 @@ static void collect_input(struct reply_parser *self) {
     at = scan(&self->scanner, at, end);
     self->reply_size += (size_t)(at - item);
     if (self->scanner.items == 0) {
-      self->had_large_reply |= self->reply_size > REDIS_READER_MAX_BUF;
+      self->had_large_reply |= self->reply_size > LARGE_REPLY;
       self->reply_size = 0;
     }
     if (is_at_large_string(self))

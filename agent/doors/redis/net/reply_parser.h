@@ -53,7 +53,7 @@ struct reply_parser {
   size_t beginning;     /* of a large string: bytes that hiredis still has to get */
   bool too_large;       /* the next reply of hiredis is such a beginning */
   size_t reply_size;    /* of the reply under way, its bytes that hiredis was given */
-  bool had_large_reply; /* one of more than REDIS_READER_MAX_BUF, since hiredis was last renewed */
+  bool had_large_reply; /* since hiredis was last renewed */
 };
 
 enum reply_parser_result {
