@@ -18,14 +18,14 @@ static void on_ready(void *owner, const redisReply *last) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct client_owner *self = owner;
   const redisReply *shown = reply->type == REDIS_REPLY_ARRAY ? reply->element[1] : reply;
-  if (client_reply_too_large(self->client))
+  if (client_reply_is_truncated(self->client))
     recorder_add(&self->recorder, "too_large");
   if (shown->len < 32)
     recorder_add(&self->recorder, shown->str);
   else
     recorder_add_number(&self->recorder, "bytes", (long long)shown->len);
   if (self->drop_at != NULL && strcmp(shown->str, self->drop_at) == 0)
-    client_drop(self->client, "the test wants it");
+    client_reconnect(self->client, "the test wants it");
   else if (self->stop_at != NULL && strcmp(shown->str, self->stop_at) == 0)
     client_stop(self->client);
 }
@@ -89,7 +89,7 @@ void client_owner_make(struct client_owner *self, size_t largest_string) {
                                                 .ready = on_ready,
                                                 .reply = on_reply,
                                                 .writable = on_writable,
-                                                .down = on_down,
+                                                .disconnected = on_down,
                                                 .unreachable = on_unreachable,
                                                 .failed = on_failed};
   struct client_options options = {

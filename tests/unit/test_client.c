@@ -36,11 +36,11 @@ TEST(it_reconnects_after_a_protocol_error, client_owner_set_up, client_owner_tea
 TEST(it_reconnects_when_a_reply_is_late, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   client_owner_becomes_ready(owner);
-  client_expect(owner->client, 1);
-  client_expect(owner->client, 0); /* none is due any more */
+  client_set_reply_timeout(owner->client, 1);
+  client_set_reply_timeout(owner->client, 0); /* none is due any more */
   fake_redis_send(owner->server, "+a\r\n+b\r\n+c\r\n");
   client_owner_expect(owner, "connected ready a b c");
-  client_expect(owner->client, 50);
+  client_set_reply_timeout(owner->client, 50);
   client_owner_expect(owner, "connected ready a b c lost connected ready");
 }
 
@@ -145,11 +145,11 @@ TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owne
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
                              "unreachable unreachable");
-  assert_true(client_is_gone(owner->client));
+  assert_true(client_is_unreachable(owner->client));
   fake_redis_accept(owner->server);
   assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 2));
   assert_int_equal(recorder_count(&owner->recorder, "failed"), 0);
-  assert_false(client_is_gone(owner->client));
+  assert_false(client_is_unreachable(owner->client));
 }
 
 TEST(a_password_that_was_changed_is_an_error, client_owner_set_up, client_owner_tear_down) {

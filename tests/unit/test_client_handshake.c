@@ -57,7 +57,7 @@ TEST(it_is_ready_only_after_the_last_reply, client_owner_set_up, client_owner_te
   client_owner_expect(owner, "connected");
   struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &early, 1), 0);
-  client_expect(owner->client, 1); /* nor can the owner set the handshake's time */
+  client_set_reply_timeout(owner->client, 1); /* nor can the owner set the handshake's time */
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 2);
   assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");

@@ -45,7 +45,7 @@ static void expect_connections(const struct scene *scene, int own, int other) {
 /* What the client does on an error reply, until it is ready again. */
 static void reconnects_on(struct scene *scene, const char *text) {
   recorder_reset(&scene->owner->recorder);
-  assert_true(client_overcomes(scene->owner->client, text));
+  assert_true(client_recover(scene->owner->client, text));
   assert_false(client_is_ready(scene->owner->client));
   client_owner_expect(scene->owner, "lost connected ready");
 }
@@ -64,7 +64,7 @@ TEST(an_error_reply_redirects, set_up, tear_down) {
   struct scene *scene = *state;
   client_owner_becomes_ready(scene->owner);
   reconnects_on(scene, scene->moved);
-  assert_false(client_is_gone(scene->owner->client));
+  assert_false(client_is_unreachable(scene->owner->client));
   expect_connections(scene, 1, 1);
 }
 
@@ -72,7 +72,7 @@ TEST(it_goes_back_when_the_node_is_not_there, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->other);
   client_owner_becomes_ready(scene->owner);
-  assert_true(client_overcomes(scene->owner->client, scene->moved));
+  assert_true(client_recover(scene->owner->client, scene->moved));
   client_owner_expect(scene->owner, "connected ready lost unreachable connected ready");
   expect_connections(scene, 2, 0);
 }
@@ -105,8 +105,8 @@ TEST(it_reconnects_on_a_transient_error, set_up, tear_down) {
 TEST(it_does_nothing_on_any_other_error, set_up, tear_down) {
   struct scene *scene = *state;
   client_owner_becomes_ready(scene->owner);
-  assert_false(client_overcomes(scene->owner->client, "CROSSSLOT Keys in request"));
-  assert_false(client_overcomes(scene->owner->client, "WRONGTYPE Operation"));
+  assert_false(client_recover(scene->owner->client, "CROSSSLOT Keys in request"));
+  assert_false(client_recover(scene->owner->client, "WRONGTYPE Operation"));
   assert_true(client_is_ready(scene->owner->client));
   assert_string_equal(recorder_text(&scene->owner->recorder), "connected ready");
 }

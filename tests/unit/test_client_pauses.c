@@ -15,7 +15,7 @@ static int64_t away_ms(struct client_owner *owner, const char *why) {
   int64_t start_ms = virtual_time_ms;
   recorder_reset(&owner->recorder);
   if (why != NULL)
-    client_drop(owner->client, why);
+    client_reconnect(owner->client, why);
   else
     fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "lost connected ready");
@@ -24,7 +24,7 @@ static int64_t away_ms(struct client_owner *owner, const char *why) {
 
 static void is_refused(struct client_owner *owner, const char *text) {
   recorder_reset(&owner->recorder);
-  assert_true(client_overcomes(owner->client, text));
+  assert_true(client_recover(owner->client, text));
   client_owner_expect(owner, "lost connected ready");
 }
 
@@ -35,7 +35,7 @@ TEST(pauses_double_until_a_reply_is_useful, client_owner_set_up, client_owner_te
   starts(owner);
   for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_true(away_ms(owner, NULL) < 16 * BACKOFF_PAUSE_MIN_MS); /* half of what would be next */
 }
 
@@ -57,17 +57,17 @@ TEST(the_same_reason_is_logged_once, client_owner_set_up, client_owner_tear_down
 TEST(an_outage_ends_with_a_useful_reply, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
   (void)away_ms(owner, "OOM no room");
   virtual_time_ms += 100000;
   (void)away_ms(owner, "OOM no room"); /* since the first time */
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after"), 1);
   (void)away_ms(owner, "OOM no room"); /* another outage */
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "OOM no room"), 2);
   assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
 }
@@ -82,7 +82,7 @@ TEST(an_error_that_lasts_is_logged_once, client_owner_set_up, client_owner_tear_
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
   is_refused(owner, "MISCONF no disk"); /* another reason */
   assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
 }
 
@@ -93,13 +93,13 @@ TEST(an_error_that_comes_and_goes_is_logged_every_minute, client_owner_set_up,
   starts(owner);
   for (int times = 0; times < 3; times++) {
     is_refused(owner, "OOM no room");
-    client_works(owner->client);
+    client_mark_healthy(owner->client);
     virtual_time_ms += 20000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
   assert_int_equal(client_owner_logged(owner, "again after"), 1);
   is_refused(owner, "OOM no room");
-  client_works(owner->client);
+  client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
   assert_int_equal(client_owner_logged(owner, "again after"), 2);
 }

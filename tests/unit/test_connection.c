@@ -29,7 +29,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   char text[32] = "null";
   if (shown != NULL)
     (void)snprintf(text, sizeof text, "%.20s", shown->str);
-  if (connection_reply_too_large(&trial->connection))
+  if (connection_reply_is_truncated(&trial->connection))
     recorder_add(&trial->recorder, "too_large");
   recorder_add(&trial->recorder, text);
   if (trial->close_at != NULL && strcmp(text, trial->close_at) == 0)
@@ -150,12 +150,12 @@ static bool time_is_over(void *context) {
 
 TEST(only_a_reply_that_is_due_can_be_late, set_up, tear_down) {
   struct trial *trial = *state;
-  connection_expect(&trial->connection, 1);
-  connection_expect(&trial->connection, 0);
+  connection_set_reply_timeout(&trial->connection, 1);
+  connection_set_reply_timeout(&trial->connection, 0);
   trial->until_ms = wait_now_ms() + 50;
   assert_true(loop_until(&trial->loop, time_is_over, trial));
   assert_false(is_lost_already(trial));
-  connection_expect(&trial->connection, 1);
+  connection_set_reply_timeout(&trial->connection, 1);
   is_lost(trial, "lost", "no answer in time");
 }
 
@@ -168,7 +168,7 @@ static bool bytes_keep_coming(void *context) {
 TEST(the_time_restarts_with_every_byte_that_arrives, set_up, tear_down) {
   struct trial *trial = *state;
   server_sends(trial, "$1000000000\r\n");
-  connection_expect(&trial->connection, LATE_MS);
+  connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   assert_true(loop_until(&trial->loop, bytes_keep_coming, trial));
   assert_false(is_lost_already(trial));
@@ -203,7 +203,7 @@ static bool bytes_keep_going(void *context) {
 
 TEST(the_time_restarts_with_every_byte_that_is_sent, set_up, tear_down) {
   struct trial *trial = *state;
-  connection_expect(&trial->connection, LATE_MS);
+  connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   fill(trial);
   assert_true(loop_until(&trial->loop, bytes_keep_going, trial));
@@ -256,7 +256,7 @@ TEST(the_owner_may_close_it_in_a_reply, set_up, tear_down) {
 TEST(nothing_is_reported_after_it_was_closed, set_up, tear_down) {
   struct trial *trial = *state;
   server_sends(trial, "+never\r\n");
-  connection_expect(&trial->connection, 1);
+  connection_set_reply_timeout(&trial->connection, 1);
   fill(trial);
   int fd = trial->connection.fd;
   connection_close(&trial->connection);
@@ -270,7 +270,7 @@ TEST(the_next_one_has_nothing_of_the_one_before, set_up, tear_down) {
   struct trial *trial = *state;
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   connection_discard_values(&trial->connection);
-  connection_expect(&trial->connection, 50);
+  connection_set_reply_timeout(&trial->connection, 50);
   server_sends(trial, array);
   server_sends(trial, "*2\r\n$3\r\nke");
   expect(trial, "null");
@@ -279,6 +279,7 @@ TEST(the_next_one_has_nothing_of_the_one_before, set_up, tear_down) {
   open_connection(trial);
   server_sends(trial, array);
   expect(trial, "null three");
-  connection_expect(&trial->connection, 50); /* also when it is the same time as before */
+  connection_set_reply_timeout(&trial->connection,
+                               50); /* also when it is the same time as before */
   is_lost(trial, "null three lost", "no answer in time");
 }

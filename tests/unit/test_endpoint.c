@@ -107,7 +107,7 @@ TEST(it_connects_to_the_url, set_up, tear_down) {
   expect_name(scene, scene->names[0]);
   connects_to(scene, 0);
   connects_to(scene, 0);
-  endpoint_works(scene->endpoint);
+  endpoint_mark_healthy(scene->endpoint);
   connects_to(scene, 0);
 }
 
@@ -119,7 +119,7 @@ TEST(a_redirection_is_followed, set_up, tear_down) {
   assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
   connects_to(scene, 2);
   /* An address that works is kept. */
-  endpoint_works(scene->endpoint);
+  endpoint_mark_healthy(scene->endpoint);
   connects_to(scene, 2);
 }
 
@@ -151,7 +151,7 @@ TEST(a_node_that_is_lost_is_tried_once, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
-  endpoint_works(scene->endpoint);
+  endpoint_mark_healthy(scene->endpoint);
   fake_redis_refuse(scene->servers[1]);
   fails_to_connect(scene, "refused");
   connects_to(scene, 0);
@@ -170,7 +170,7 @@ TEST(a_circle_of_redirections_ends, set_up, tear_down) {
   /* So does an address that works. */
   for (int i = 0; i < 3 * ENDPOINT_REDIRECTS_MAX; i++) {
     assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-    endpoint_works(scene->endpoint);
+    endpoint_mark_healthy(scene->endpoint);
   }
 }
 
@@ -178,7 +178,7 @@ TEST(a_malformed_redirection_leads_back, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
-  endpoint_works(scene->endpoint);
+  endpoint_mark_healthy(scene->endpoint);
   assert_false(endpoint_redirect(scene->endpoint, "?:6379"));
   connects_to(scene, 0);
 }
@@ -193,7 +193,7 @@ TEST(sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
     (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
                    port);
     connects_to(scene, server);
-    endpoint_works(scene->endpoint);
+    endpoint_mark_healthy(scene->endpoint);
     connects_to(scene, server);
   }
   assert_int_equal(fake_redis_connections(scene->servers[1]), 4);

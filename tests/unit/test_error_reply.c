@@ -18,7 +18,7 @@ TEST(these_errors_are_transient) {
       "ERR max number of clients reached",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    assert_true(error_reply_passes(texts[i]));
+    assert_true(error_reply_is_transient(texts[i]));
 }
 
 TEST(these_are_not) {
@@ -35,7 +35,7 @@ TEST(these_are_not) {
       "",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    assert_false(error_reply_passes(texts[i]));
+    assert_false(error_reply_is_transient(texts[i]));
 }
 
 TEST(the_whole_first_word_decides) {
@@ -50,16 +50,16 @@ TEST(the_whole_first_word_decides) {
       "ERR max number of arguments",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    assert_false(error_reply_passes(texts[i]));
+    assert_false(error_reply_is_transient(texts[i]));
 }
 
 TEST(only_moved_names_a_node) {
-  assert_string_equal(error_reply_moved_to("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
-  assert_string_equal(error_reply_moved_to("MOVED 3999 :6381"), ":6381");
+  assert_string_equal(error_reply_redirect("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
+  assert_string_equal(error_reply_redirect("MOVED 3999 :6381"), ":6381");
   static const char *const texts[] = {"ASK 3999 127.0.0.1:6381", "MOVED 3999", "MOVED", "",
                                       "ERR MOVED 3999 127.0.0.1:6381"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    assert_null(error_reply_moved_to(texts[i]));
+    assert_null(error_reply_redirect(texts[i]));
 }
 
 TEST(keys_in_several_slots_come_with_advice) {

@@ -50,7 +50,7 @@ TEST(the_probe_follows_wherever_the_write_ended) {
     struct iovec rest[HANDSHAKE_PIECES];
     char text[sizeof all] = "";
     handshake.sent = sent;
-    handshake_rest(&handshake, rest);
+    handshake_unsent(&handshake, rest);
     memcpy(text, rest[0].iov_base, rest[0].iov_len);
     memcpy(text + rest[0].iov_len, rest[1].iov_base, rest[1].iov_len);
     assert_int_equal(rest[0].iov_len + rest[1].iov_len, sizeof all - 1 - sent);
@@ -74,8 +74,8 @@ TEST(a_refused_probe_names_its_command) {
     handshake_init(&handshake, &url, "its-name");
     handshake_add_probe(&handshake, &probe);
     for (int i = 0; i < refused; i++)
-      assert_int_equal(handshake_take(&handshake, &good, &refusal), HANDSHAKE_GOES_ON);
-    assert_int_equal(handshake_take(&handshake, &bad, &refusal), HANDSHAKE_REFUSED);
+      assert_int_equal(handshake_take_reply(&handshake, &good, &refusal), HANDSHAKE_MORE);
+    assert_int_equal(handshake_take_reply(&handshake, &bad, &refusal), HANDSHAKE_REFUSED);
     assert_string_equal(refusal.command, names[refused]);
     handshake_release(&handshake);
   }
@@ -122,9 +122,9 @@ TEST(a_denied_probe_names_the_missing_rule) {
     handshake_init(&handshake, &url, "its-name");
     handshake_add_probe(
         &handshake, &(struct handshake_probe){.text = text, .length = strlen(text), .count = 1});
-    assert_int_equal(handshake_take(&handshake, &good, &refusal), HANDSHAKE_GOES_ON);
-    assert_int_equal(handshake_take(&handshake, &good, &refusal), HANDSHAKE_GOES_ON);
-    assert_int_equal(handshake_take(&handshake, &bad, &refusal), HANDSHAKE_REFUSED);
+    assert_int_equal(handshake_take_reply(&handshake, &good, &refusal), HANDSHAKE_MORE);
+    assert_int_equal(handshake_take_reply(&handshake, &good, &refusal), HANDSHAKE_MORE);
+    assert_int_equal(handshake_take_reply(&handshake, &bad, &refusal), HANDSHAKE_REFUSED);
     assert_string_equal(refusal.text, denials[i].text);
     handshake_release(&handshake);
     free(text);
@@ -137,7 +137,7 @@ TEST(a_denial_for_several_keys_is_left_to_later_commands) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"WATCH", "a", "b"}, {"GET", "a"}};
   char *text = command_list_new(commands, 2);
   const struct handshake_probe probe = {
-      .text = text, .length = strlen(text), .count = 2, .joint = 1};
+      .text = text, .length = strlen(text), .count = 2, .multi_key = 1};
   static char denied[] = "NOPERM No permissions to access a key", ok[] = "OK",
               crossed[] = "CROSSSLOT Keys in request don't hash to the same slot";
   redisReply good = {.type = REDIS_REPLY_STATUS, .str = ok};
@@ -147,15 +147,15 @@ TEST(a_denial_for_several_keys_is_left_to_later_commands) {
   struct handshake handshake;
   handshake_init(&handshake, &url, "its-name");
   handshake_add_probe(&handshake, &probe);
-  assert_int_equal(handshake_take(&handshake, &good, &refusal), HANDSHAKE_GOES_ON);
-  assert_int_equal(handshake_take(&handshake, &no, &refusal), HANDSHAKE_GOES_ON);
-  assert_int_equal(handshake_take(&handshake, &no, &refusal), HANDSHAKE_REFUSED);
+  assert_int_equal(handshake_take_reply(&handshake, &good, &refusal), HANDSHAKE_MORE);
+  assert_int_equal(handshake_take_reply(&handshake, &no, &refusal), HANDSHAKE_MORE);
+  assert_int_equal(handshake_take_reply(&handshake, &no, &refusal), HANDSHAKE_REFUSED);
   assert_string_equal(refusal.command, "GET a");
   handshake_release(&handshake);
   handshake_init(&handshake, &url, "its-name");
   handshake_add_probe(&handshake, &probe);
-  assert_int_equal(handshake_take(&handshake, &good, &refusal), HANDSHAKE_GOES_ON);
-  assert_int_equal(handshake_take(&handshake, &other, &refusal), HANDSHAKE_REFUSED);
+  assert_int_equal(handshake_take_reply(&handshake, &good, &refusal), HANDSHAKE_MORE);
+  assert_int_equal(handshake_take_reply(&handshake, &other, &refusal), HANDSHAKE_REFUSED);
   assert_string_equal(refusal.command, "WATCH a");
   handshake_release(&handshake);
   free(text);
@@ -178,7 +178,7 @@ TEST(the_password_is_overwritten) {
 
 struct answer {
   const char *text; /* an error, or NULL: OK */
-  enum handshake_verdict verdict;
+  enum handshake_result verdict;
   const char *command;
 };
 
@@ -197,35 +197,35 @@ static void expect_verdicts(const struct answer *answers, int count) {
       reply = (redisReply){.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
     }
     struct handshake_refusal refusal;
-    assert_int_equal(handshake_take(&handshake, &reply, &refusal), answers[i].verdict);
+    assert_int_equal(handshake_take_reply(&handshake, &reply, &refusal), answers[i].verdict);
     assert_string_equal(refusal.command, answers[i].command);
-    if (answers[i].verdict == HANDSHAKE_LATER || answers[i].verdict == HANDSHAKE_REFUSED)
+    if (answers[i].verdict == HANDSHAKE_RETRY || answers[i].verdict == HANDSHAKE_REFUSED)
       assert_string_equal(refusal.text, answers[i].text);
   }
   handshake_release(&handshake);
 }
 
 TEST(it_is_done_after_the_last_reply) {
-  const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
-                                   {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
+  const struct answer answers[] = {{NULL, HANDSHAKE_MORE, "AUTH"},
+                                   {NULL, HANDSHAKE_MORE, "CLIENT SETNAME"},
                                    {NULL, HANDSHAKE_DONE, "SELECT"}};
   expect_verdicts(answers, 3);
 }
 
 TEST(a_refusal_is_final) {
   const struct answer wrong[] = {{"WRONGPASS invalid", HANDSHAKE_REFUSED, "AUTH"}};
-  const struct answer range[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
-                                 {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
+  const struct answer range[] = {{NULL, HANDSHAKE_MORE, "AUTH"},
+                                 {NULL, HANDSHAKE_MORE, "CLIENT SETNAME"},
                                  {"ERR DB index is out of range", HANDSHAKE_REFUSED, "SELECT"}};
   expect_verdicts(wrong, 1);
   expect_verdicts(range, 3);
 }
 
 TEST(a_transient_error_asks_for_another_attempt) {
-  const struct answer auth[] = {{"LOADING it is", HANDSHAKE_LATER, "AUTH"}};
+  const struct answer auth[] = {{"LOADING it is", HANDSHAKE_RETRY, "AUTH"}};
   const struct answer name[] = {
-      {NULL, HANDSHAKE_GOES_ON, "AUTH"},
-      {"ERR max number of clients reached", HANDSHAKE_LATER, "CLIENT SETNAME"}};
+      {NULL, HANDSHAKE_MORE, "AUTH"},
+      {"ERR max number of clients reached", HANDSHAKE_RETRY, "CLIENT SETNAME"}};
   expect_verdicts(auth, 1);
   expect_verdicts(name, 2);
 }
@@ -234,8 +234,8 @@ TEST(it_goes_on_without_a_name) {
   static const char *const texts[] = {"ERR unknown command", "ERR Client names cannot have spaces",
                                       "NOPERM no permissions to run 'client|setname'"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
-                                     {texts[i], HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
+    const struct answer answers[] = {{NULL, HANDSHAKE_MORE, "AUTH"},
+                                     {texts[i], HANDSHAKE_MORE, "CLIENT SETNAME"},
                                      {NULL, HANDSHAKE_DONE, "SELECT"}};
     expect_verdicts(answers, 3);
   }
@@ -244,7 +244,7 @@ TEST(it_goes_on_without_a_name) {
 TEST(an_error_that_is_not_about_the_name_refuses) {
   static const char *const texts[] = {"NOAUTH Authentication required.", "DENIED protected mode"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
+    const struct answer answers[] = {{NULL, HANDSHAKE_MORE, "AUTH"},
                                      {texts[i], HANDSHAKE_REFUSED, "CLIENT SETNAME"}};
     expect_verdicts(answers, 2);
   }
@@ -258,7 +258,7 @@ TEST(a_refused_name_may_be_the_last_reply) {
   struct handshake handshake;
   struct handshake_refusal refusal;
   handshake_init(&handshake, &url, "its-name");
-  assert_int_equal(handshake_take(&handshake, &reply, &refusal), HANDSHAKE_DONE);
+  assert_int_equal(handshake_take_reply(&handshake, &reply, &refusal), HANDSHAKE_DONE);
   handshake_release(&handshake);
 }
 
@@ -279,23 +279,22 @@ TEST(user_and_password_are_masked) {
     struct handshake handshake;
     struct handshake_refusal refusal;
     handshake_init(&handshake, &url, "its-name");
-    assert_int_equal(handshake_take(&handshake, &reply, &refusal), HANDSHAKE_REFUSED);
+    assert_int_equal(handshake_take_reply(&handshake, &reply, &refusal), HANDSHAKE_REFUSED);
     assert_string_equal(refusal.text, rows[i].shown);
     handshake_release(&handshake);
   }
 }
 
 /* The last reply of a handshake with a server that a sentinel has named. */
-static enum handshake_verdict verdict_on_role(redisReply *reply,
-                                              struct handshake_refusal *refusal) {
+static enum handshake_result verdict_on_role(redisReply *reply, struct handshake_refusal *refusal) {
   char ok[] = "OK";
   char master[] = "pipes";
   redisReply named = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
   struct redis_url url = {.master = master};
   struct handshake handshake;
   handshake_init(&handshake, &url, "its-name");
-  assert_int_equal(handshake_take(&handshake, &named, refusal), HANDSHAKE_GOES_ON);
-  enum handshake_verdict verdict = handshake_take(&handshake, reply, refusal);
+  assert_int_equal(handshake_take_reply(&handshake, &named, refusal), HANDSHAKE_MORE);
+  enum handshake_result verdict = handshake_take_reply(&handshake, reply, refusal);
   assert_string_equal(refusal->command, "ROLE");
   handshake_release(&handshake);
   return verdict;
@@ -311,7 +310,7 @@ TEST(a_replica_is_refused_for_now) {
   redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
   assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_DONE);
   strcpy(word, "slave");
-  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_LATER);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_RETRY);
   assert_string_equal(refusal.text, "it is a replica, not yet the master");
 }
 
@@ -322,7 +321,7 @@ TEST(it_goes_on_without_permission_for_role) {
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
   assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_DONE);
   strcpy(text, "LOADING it is");
-  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_LATER);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_RETRY);
   strcpy(text, "NOAUTH Authentication required.");
   assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_REFUSED);
 }

@@ -106,7 +106,7 @@ static void take_all(struct trial *trial) {
       trial->broken++;
       return;
     }
-    if (what == REPLY_PARSER_TOO_LARGE) {
+    if (what == REPLY_PARSER_TRUNCATED) {
       assert_int_equal(reply->type, REDIS_REPLY_STRING);
       assert_int_equal(reply->len, REPLY_PARSER_BEGINNING);
       char *text = long_string(REPLY_PARSER_BEGINNING);
@@ -388,19 +388,18 @@ TEST(the_memory_of_a_large_reply_is_given_back, set_up_counting, tear_down_count
   assert_string_equal(trial->transcript, "<4000000 bytes> on ");
 }
 
-/* Nor of many small ones that came at once. */
-TEST(memory_is_not_kept_between_replies, set_up_counting, tear_down_counting) {
+/* Of many small replies that come at once no more is kept than hiredis needs for what is fed. */
+TEST(memory_of_small_replies_is_bounded, set_up_counting, tear_down_counting) {
   struct trial *trial = *state;
-  size_t empty = held;
   for (int i = 0; i < 5000; i++)
     add_text(trial, "+QUEUED\r\n");
   reply_parser_discard_values(&trial->parser);
-  for (int times = 0; times < 3; times++) {
+  for (int times = 0; times < 10; times++) {
     redisReply *reply;
     reply_parser_feed(&trial->parser, trial->bytes, trial->length);
     while (reply_parser_next(&trial->parser, &reply) == REPLY_PARSER_REPLY)
       reply_parser_free(reply);
-    assert_int_equal(held, empty);
+    assert_true(held < 3 * trial->length);
   }
 }
 

@@ -78,7 +78,7 @@ static void on_done(void *owner, const struct redis_address *master, const char 
 
 static void ask(struct scene *scene) {
   scene->done = 0;
-  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_query(scene->sentinel, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   loop_settle(&scene->loop);
@@ -123,11 +123,11 @@ TEST(the_one_that_knew_is_asked_first, set_up, tear_down) {
 TEST(a_sentinel_can_be_put_last, set_up, tear_down) {
   struct scene *scene = *state;
   finds_it(scene);
-  sentinel_doubt(scene->sentinel);
+  sentinel_rotate(scene->sentinel);
   finds_it(scene);
   were_asked(scene, 1, 1, 0);
-  sentinel_doubt(scene->sentinel);
-  sentinel_doubt(scene->sentinel);
+  sentinel_rotate(scene->sentinel);
+  sentinel_rotate(scene->sentinel);
   finds_it(scene);
   were_asked(scene, 2, 1, 0);
 }
@@ -167,7 +167,7 @@ TEST(an_unusable_reply_leads_to_the_next, set_up, tear_down) {
 TEST(a_reply_may_come_in_pieces, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
-  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_query(scene->sentinel, on_done, scene);
   while (fake_redis_commands(scene->sentinels[0].server) == 0)
     event_base_loop(scene->loop.base, EVLOOP_ONCE);
   fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
@@ -187,7 +187,7 @@ TEST(a_silent_one_is_skipped, set_up, tear_down) {
 TEST(one_that_disconnects_is_skipped, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
-  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_query(scene->sentinel, on_done, scene);
   while (fake_redis_commands(scene->sentinels[0].server) == 0)
     event_base_loop(scene->loop.base, EVLOOP_ONCE);
   fake_redis_close_connection(scene->sentinels[0].server);
@@ -267,11 +267,11 @@ TEST(without_a_password_it_is_an_error, set_up, tear_down) {
 
 TEST(a_cancelled_query_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
-  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_query(scene->sentinel, on_done, scene);
   sentinel_cancel(scene->sentinel);
   loop_settle(&scene->loop);
   scene->sentinels[0].answers[0] = NULL;
-  sentinel_ask(scene->sentinel, on_done, scene);
+  sentinel_query(scene->sentinel, on_done, scene);
   while (fake_redis_commands(scene->sentinels[0].server) == 0)
     event_base_loop(scene->loop.base, EVLOOP_ONCE);
   sentinel_cancel(scene->sentinel);

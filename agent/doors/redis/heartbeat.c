@@ -114,7 +114,7 @@ static void beat(struct heartbeat *self) {
   struct iovec piece = {.iov_base = (char *)(uintptr_t)text, .iov_len = strlen(text)};
   self->unanswered += BEAT_COMMANDS;
   if (client_write(self->client, &piece, 1) < piece.iov_len)
-    client_drop(self->client, "the socket takes no more");
+    client_reconnect(self->client, "the socket takes no more");
 }
 
 static void learn(struct heartbeat *self, const redisReply *committed) {
@@ -130,10 +130,10 @@ static void learn(struct heartbeat *self, const redisReply *committed) {
 /* The answer is mostly the same as the last one, and then is not parsed. */
 static void collect(struct heartbeat *self) {
   size_t length = self->unanswered == BEAT_COMMANDS ? strlen(self->known) : 0;
-  if (!client_collect(self->client, self->known, length))
+  if (!client_take_replies(self->client, self->known, length))
     return;
   self->unanswered = 0;
-  client_works(self->client);
+  client_mark_healthy(self->client);
   self->no_room = false;
   confirm_visible(self);
   size_t end = strlen("\r\n");
@@ -159,7 +159,7 @@ static void beat_again(struct heartbeat *self) {
   if (self->unanswered > 0)
     self->handler->silent(self->owner);
   if (self->unanswered > BEAT_COMMANDS)
-    client_drop(self->client, "no answer in time");
+    client_reconnect(self->client, "no answer in time");
   else
     beat(self);
 }
@@ -205,7 +205,7 @@ static void on_ready(void *owner, const redisReply *committed) {
 }
 
 static void take_refusal(struct heartbeat *self, const char *text) {
-  if (client_overcomes(self->client, text))
+  if (client_recover(self->client, text))
     return;
   struct error error;
   (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat, text);
@@ -216,7 +216,7 @@ static void take_refusal(struct heartbeat *self, const char *text) {
 /* Without a key EXPIRE does nothing. */
 static void take_beat(struct heartbeat *self, const redisReply *reply) {
   bool set = reply->type != REDIS_REPLY_INTEGER;
-  client_works(self->client);
+  client_mark_healthy(self->client);
   self->no_room &= !set;
   if (set || reply->integer == 1)
     confirm_visible(self);
@@ -239,7 +239,7 @@ static void take(struct heartbeat *self, const redisReply *reply, bool of_probe)
 static void on_reply(void *owner, const redisReply *reply) {
   struct heartbeat *self = owner;
   if (self->unanswered == 0) {
-    client_drop(self->client, "an answer nobody asked for");
+    client_reconnect(self->client, "an answer nobody asked for");
     return;
   }
   self->unanswered--;
@@ -272,7 +272,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
                                 const char *name, const struct heartbeat_handler *handler,
                                 void *owner) {
   static const struct client_handler client_handler = {
-      .ready = on_ready, .reply = on_reply, .down = on_down, .failed = on_failed};
+      .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
   struct heartbeat *self = memory_allocate(sizeof *self);
   *self = (struct heartbeat){.handler = handler, .owner = owner, .log = log, .keys = keys};
   const char *const full_beat[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
@@ -286,7 +286,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
       .probe = {.text = self->probe, .length = strlen(self->probe), .count = 1},
       .discard_values = true,
       .poll_replies = true,
-      .patient = true,
+      .retry_forever = true,
       .largest_string = STEP_PAYLOAD_MAX};
   self->client = client_new(base, log, &options, &client_handler, self);
   self->tick = loop_timer_new(base, on_tick, self);
@@ -314,7 +314,7 @@ bool heartbeat_end(struct heartbeat *self) {
     return false;
   if (self->state == BEATING && client_is_ready(self->client) && self->unanswered > 0) {
     self->state = ENDING;
-    client_be_eager(self->client);
+    client_stop_polling(self->client);
     loop_timer_start(self->tick, HEARTBEAT_END_MS);
     return false;
   }

@@ -49,14 +49,14 @@ static void on_ready(void *owner, const redisReply *last) {
   struct run_guard *self = owner;
   struct iovec piece = {.iov_base = self->query, .iov_len = strlen(self->query)};
   if (client_write(self->client, &piece, 1) < piece.iov_len)
-    client_drop(self->client, "the socket takes no more");
+    client_reconnect(self->client, "the socket takes no more");
 }
 
 /* Only where the answer has to be looked for elsewhere is an error no answer. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct run_guard *self = owner;
-  if (reply->type == REDIS_REPLY_ERROR && error_reply_moved_to(reply->str) != NULL)
-    (void)client_overcomes(self->client, reply->str);
+  if (reply->type == REDIS_REPLY_ERROR && error_reply_redirect(reply->str) != NULL)
+    (void)client_recover(self->client, reply->str);
   else if (reply->type == REDIS_REPLY_ERROR)
     finish(self, RUN_GUARD_UNKNOWN, reply->str);
   else
@@ -83,7 +83,7 @@ struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
   struct client_options options = {.url = url,
                                    .role = "run guard",
                                    .name = name,
-                                   .patient = true,
+                                   .retry_forever = true,
                                    .largest_string = STEP_PAYLOAD_MAX};
   self->log = *log;
   if (self->log.least > LOG_DEBUG)

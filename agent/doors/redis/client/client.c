@@ -91,7 +91,8 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
   if (!was_ready)
     log_failed_attempt(self, why, pause_ms);
   loop_timer_start(self->pause, pause_ms);
-  void (*callback)(void *owner) = was_ready ? self->handler->down : self->handler->unreachable;
+  void (*callback)(void *owner) =
+      was_ready ? self->handler->disconnected : self->handler->unreachable;
   if (callback != NULL)
     callback(self->owner);
 }
@@ -106,14 +107,14 @@ static void redial(struct client *self) {
   disconnect(self);
   self->state = CLIENT_PAUSING;
   loop_timer_start_now(self->pause);
-  if (was_ready && self->handler->down != NULL)
-    self->handler->down(self->owner);
+  if (was_ready && self->handler->disconnected != NULL)
+    self->handler->disconnected(self->owner);
 }
 
 /* Follows a redirection to another node of a cluster. False when the error reply is none, or when
    there were too many in a row. */
 static bool follow_redirect(struct client *self, const char *text) {
-  const char *target = error_reply_moved_to(text);
+  const char *target = error_reply_redirect(text);
   if (target == NULL || !endpoint_redirect(self->endpoint, target))
     return false;
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: redirected to %s", self->options.role, target);
@@ -130,7 +131,7 @@ static void end_handshake(struct client *self, const redisReply *last) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
   handshake_release(&self->handshake);
-  connection_expect(&self->connection, 0);
+  connection_set_reply_timeout(&self->connection, 0);
   if (self->options.discard_values)
     connection_discard_values(&self->connection);
   if (self->options.poll_replies)
@@ -146,13 +147,13 @@ static void end_handshake(struct client *self, const redisReply *last) {
 static void take_handshake_reply(struct client *self, const redisReply *reply) {
   struct handshake_refusal refusal;
   struct error error;
-  switch (handshake_take(&self->handshake, reply, &refusal)) {
-  case HANDSHAKE_GOES_ON:
+  switch (handshake_take_reply(&self->handshake, reply, &refusal)) {
+  case HANDSHAKE_MORE:
     return;
   case HANDSHAKE_DONE:
     end_handshake(self, reply);
     return;
-  case HANDSHAKE_LATER:
+  case HANDSHAKE_RETRY:
     if (!follow_redirect(self, refusal.text))
       lose(self, refusal.text, false);
     return;
@@ -175,7 +176,7 @@ static void on_reply(void *owner, const redisReply *reply) {
 
 static void send_handshake(struct client *self) {
   struct iovec rest[HANDSHAKE_PIECES];
-  handshake_rest(&self->handshake, rest);
+  handshake_unsent(&self->handshake, rest);
   if (rest[0].iov_len + rest[1].iov_len > 0)
     self->handshake.sent += connection_write(&self->connection, rest, HANDSHAKE_PIECES);
 }
@@ -199,7 +200,7 @@ static void on_dialed(void *owner, int fd, const char *why) {
   handshake_init(&self->handshake, self->options.url, self->name);
   handshake_add_probe(&self->handshake, &self->options.probe);
   self->state = CLIENT_HANDSHAKING;
-  connection_expect(&self->connection, HANDSHAKE_MS);
+  connection_set_reply_timeout(&self->connection, HANDSHAKE_MS);
   send_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);
@@ -227,7 +228,7 @@ struct client *client_new(struct event_base *base, const struct log *log,
                           .handler = handler,
                           .owner = owner,
                           .endpoint = endpoint_new(base, options->url)};
-  backoff_init(&self->backoff, options->patient);
+  backoff_init(&self->backoff, options->retry_forever);
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
   connection_init(&self->connection, base, options->largest_string, &connection_handler, self);
@@ -269,7 +270,7 @@ bool client_is_ready(const struct client *self) {
   return self->state == CLIENT_READY;
 }
 
-bool client_is_gone(const struct client *self) {
+bool client_is_unreachable(const struct client *self) {
   return self->state == CLIENT_STOPPED ||
          (self->state != CLIENT_READY && self->backoff.attempts > 0);
 }
@@ -279,40 +280,41 @@ size_t client_write(struct client *self, const struct iovec *pieces, int count) 
   return self->state == CLIENT_READY ? connection_write(&self->connection, pieces, count) : 0;
 }
 
-void client_expect(struct client *self, int milliseconds_from_now) {
+void client_set_reply_timeout(struct client *self, int milliseconds_from_now) {
   if (self->state == CLIENT_READY)
-    connection_expect(&self->connection, milliseconds_from_now);
+    connection_set_reply_timeout(&self->connection, milliseconds_from_now);
 }
 
-bool client_collect(struct client *self, const char *known, size_t known_length) {
-  return self->state == CLIENT_READY && connection_collect(&self->connection, known, known_length);
+bool client_take_replies(struct client *self, const char *known, size_t known_length) {
+  return self->state == CLIENT_READY &&
+         connection_take_replies(&self->connection, known, known_length);
 }
 
-void client_be_eager(struct client *self) {
+void client_stop_polling(struct client *self) {
   if (self->state == CLIENT_READY)
     connection_poll_replies(&self->connection, false);
 }
 
-void client_drop(struct client *self, const char *why) {
+void client_reconnect(struct client *self, const char *why) {
   if (self->state == CLIENT_READY)
     lose(self, why, false);
 }
 
-void client_renew(struct client *self) {
+void client_reconnect_now(struct client *self) {
   if (self->state == CLIENT_READY)
     redial(self);
 }
 
-bool client_overcomes(struct client *self, const char *text) {
-  if (!error_reply_passes(text))
+bool client_recover(struct client *self, const char *text) {
+  if (!error_reply_is_transient(text))
     return false;
   if (self->state == CLIENT_READY && !follow_redirect(self, text))
     lose(self, text, true);
   return true;
 }
 
-void client_works(struct client *self) {
-  endpoint_works(self->endpoint);
+void client_mark_healthy(struct client *self) {
+  endpoint_mark_healthy(self->endpoint);
   backoff_reset(&self->backoff);
   if (!self->outage.ongoing)
     return;
@@ -322,6 +324,6 @@ void client_works(struct client *self) {
            (double)(clock_monotonic_ms() - self->outage.since_ms) / 1000);
 }
 
-bool client_reply_too_large(const struct client *self) {
-  return connection_reply_too_large(&self->connection);
+bool client_reply_is_truncated(const struct client *self) {
+  return connection_reply_is_truncated(&self->connection);
 }

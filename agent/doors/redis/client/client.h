@@ -25,7 +25,7 @@
  *     ready()        the handshake succeeded: the owner may send
  *     reply()        one for each command, in order
  *     writable()     after client_write took less than all; may be NULL
- *     down()         a ready connection was lost; it reconnects. Whether Redis executed what was
+ *     disconnected() a ready connection was lost; it reconnects. Whether Redis executed what was
  *                    not answered is unknown; may be NULL
  *     unreachable()  an attempt to connect failed; another follows; may be NULL
  *     failed()       stopped for good: no attempt succeeded (backoff.h), or the handshake was
@@ -42,9 +42,8 @@
  *   HANDSHAKING -> PREPARED         the same, when it was only prepared
  *   PREPARED -> READY               client_start
  *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
- *   PAUSING -> DIALING              the pause (backoff.h) is over; after a redirection there is
- * none any -> STOPPED                  client_stop, before failed(), or when what was prepared
- * fails
+ *   PAUSING -> DIALING              the pause is over (backoff.h); a redirection has none
+ *   any -> STOPPED                  client_stop, before failed(), or what was prepared failed
  */
 enum client_state {
   CLIENT_STOPPED,
@@ -60,7 +59,7 @@ struct client_handler {
   void (*ready)(void *owner, const redisReply *last); /* the handshake's last reply */
   void (*reply)(void *owner, const redisReply *reply);
   void (*writable)(void *owner);
-  void (*down)(void *owner);
+  void (*disconnected)(void *owner);
   void (*unreachable)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
@@ -72,9 +71,9 @@ struct client_options {
   struct handshake_probe probe; /* ends every handshake */
   bool discard_values;          /* once ready: see reply_parser_discard_values */
   bool poll_replies;            /* once ready: see connection_poll_replies */
-  bool patient;                 /* never gives up before the first success: see backoff.h */
+  bool retry_forever;           /* never gives up before the first success: see backoff.h */
   size_t largest_string;        /* in bytes; of a longer one only the beginning is kept, see
-                                   client_reply_too_large */
+                                   client_reply_is_truncated */
 };
 
 struct client;
@@ -99,45 +98,45 @@ bool client_is_ready(const struct client *self);
 
 /* True when it is stopped, or when at least one attempt has failed since the connection was lost.
  */
-bool client_is_gone(const struct client *self);
+bool client_is_unreachable(const struct client *self);
 
 /*
  * Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When
- * that is less than all, writable() follows, or down().
+ * that is less than all, writable() follows, or disconnected().
  */
 size_t client_write(struct client *self, const struct iovec *pieces, int count);
 
 /* Sets how long a reply may take to begin, in milliseconds, after which the connection counts as
    lost; 0: no reply is due. The time restarts with every byte that arrives or is sent. */
-void client_expect(struct client *self, int milliseconds_from_now);
+void client_set_reply_timeout(struct client *self, int milliseconds_from_now);
 
-/* With poll_replies: takes the replies that have arrived. reply(), down() or failed() come from
-   inside. Or returns true without a callback: see connection_collect. */
-bool client_collect(struct client *self, const char *known, size_t known_length);
+/* With poll_replies: takes the replies that have arrived. reply(), disconnected() or failed() come
+   from inside. Or returns true without a callback: see connection_take_replies. */
+bool client_take_replies(struct client *self, const char *known, size_t known_length);
 
 /* Ends poll_replies for this connection. */
-void client_be_eager(struct client *self);
+void client_stop_polling(struct client *self);
 
 /* Closes this connection and reconnects after a pause. The reason is logged once an outage, which
-   lasts until client_works. */
-void client_drop(struct client *self, const char *why);
+   lasts until client_mark_healthy. */
+void client_reconnect(struct client *self, const char *why);
 
 /* Closes this connection, though nothing is wrong with it, and reconnects at once. */
-void client_renew(struct client *self);
+void client_reconnect_now(struct client *self);
 
 /*
  * An error reply came. When it may be different on another connection, makes that one and returns
- * true: at once when the keys have moved to another node of a cluster, otherwise like client_drop.
- * False when only a person can help; then nothing was done.
+ * true: at once when the keys have moved to another node of a cluster, otherwise like
+ * client_reconnect. False when only a person can help; then nothing was done.
  */
-bool client_overcomes(struct client *self, const char *text);
+bool client_recover(struct client *self, const char *text);
 
 /* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses.
  */
-void client_works(struct client *self);
+void client_mark_healthy(struct client *self);
 
 /* True inside reply() when a string was longer than largest_string. The reply is then the beginning
    of that string, in place of the whole reply. */
-bool client_reply_too_large(const struct client *self);
+bool client_reply_is_truncated(const struct client *self);
 
 #endif

@@ -18,7 +18,7 @@ void handshake_add_probe(struct handshake *self, const struct handshake_probe *p
   self->probe = *probe;
 }
 
-void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]) {
+void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]) {
   size_t own = self->sent < self->length ? self->sent : self->length;
   size_t probe = self->sent - own;
   rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
@@ -112,30 +112,30 @@ static void explain_denial(struct handshake_refusal *refusal, const char *text) 
   }
 }
 
-enum handshake_verdict handshake_take(struct handshake *self, const redisReply *reply,
-                                      struct handshake_refusal *refusal) {
+enum handshake_result handshake_take_reply(struct handshake *self, const redisReply *reply,
+                                           struct handshake_refusal *refusal) {
   int number = self->answered++;
   refusal->command = number < self->count ? self->commands[number] : NULL;
-  enum handshake_verdict goes_on =
-      self->answered == self->count + self->probe.count ? HANDSHAKE_DONE : HANDSHAKE_GOES_ON;
+  enum handshake_result goes_on =
+      self->answered == self->count + self->probe.count ? HANDSHAKE_DONE : HANDSHAKE_MORE;
   if (refusal->command == role && is_replica(reply)) {
     (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
-    return HANDSHAKE_LATER;
+    return HANDSHAKE_RETRY;
   }
   if (reply->type != REDIS_REPLY_ERROR)
     return goes_on;
   if (refusal->command == NULL)
     name_probed(self, number - self->count, refusal);
   copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
-  if (error_reply_passes(reply->str))
-    return HANDSHAKE_LATER;
+  if (error_reply_is_transient(reply->str))
+    return HANDSHAKE_RETRY;
   /* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.
      NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
      first command that writes finds out. */
   bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
-  bool is_joint = number >= self->count && number < self->count + self->probe.joint;
+  bool is_multi_key = number >= self->count && number < self->count + self->probe.multi_key;
   if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
-      ((refusal->command == role || is_joint) && denied))
+      ((refusal->command == role || is_multi_key) && denied))
     return goes_on;
   if (denied)
     explain_denial(refusal, reply->str);

@@ -13,20 +13,20 @@
  * a probe: further commands of the owner. Does no I/O.
  *
  *   handshake_init; handshake_add_probe
- *   until handshake_rest is empty: write it, and add what was written to `sent`
- *   for each reply: handshake_take, until it returns something other than HANDSHAKE_GOES_ON
+ *   until handshake_unsent is empty: write it, and add what was written to `sent`
+ *   for each reply: handshake_take_reply, until it returns something other than HANDSHAKE_MORE
  *   handshake_release
  */
 #define HANDSHAKE_COMMANDS_MAX 4
 
-/* Commands that must succeed before a connection counts as ready. Borrowed. The first `joint` ones
-   name several keys, and later ones name each key alone: NOPERM for the first ones is ignored, as
-   it does not say which key is meant. */
+/* Commands that must succeed before a connection counts as ready. Borrowed. The first `multi_key`
+   ones name several keys, and later ones name each key alone: NOPERM for the first ones is ignored,
+   as it does not say which key is meant. */
 struct handshake_probe {
   const char *text; /* encoded commands */
   size_t length;
   int count; /* of commands */
-  int joint;
+  int multi_key;
 };
 
 struct handshake {
@@ -40,10 +40,10 @@ struct handshake {
   int answered;
 };
 
-enum handshake_verdict {
-  HANDSHAKE_GOES_ON, /* more replies are due */
+enum handshake_result {
+  HANDSHAKE_MORE, /* more replies are due */
   HANDSHAKE_DONE,
-  HANDSHAKE_LATER,  /* refused for now: another attempt may succeed */
+  HANDSHAKE_RETRY,  /* refused for now: another attempt may succeed */
   HANDSHAKE_REFUSED /* refused: another attempt would be, too */
 };
 
@@ -55,7 +55,7 @@ void handshake_add_probe(struct handshake *self, const struct handshake_probe *p
 
 /* The bytes that are still to be sent. */
 #define HANDSHAKE_PIECES 2
-void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]);
+void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]);
 
 /* Overwrites the text before it frees it. */
 void handshake_release(struct handshake *self);
@@ -66,8 +66,8 @@ struct handshake_refusal {
   char text[256]; /* the server's text without user and password, or the ACL rule that is missing */
 };
 
-/* Takes the next reply; with HANDSHAKE_LATER and HANDSHAKE_REFUSED it fills in the refusal. */
-enum handshake_verdict handshake_take(struct handshake *self, const redisReply *reply,
-                                      struct handshake_refusal *refusal);
+/* Takes the next reply; with HANDSHAKE_RETRY and HANDSHAKE_REFUSED it fills in the refusal. */
+enum handshake_result handshake_take_reply(struct handshake *self, const redisReply *reply,
+                                           struct handshake_refusal *refusal);
 
 #endif

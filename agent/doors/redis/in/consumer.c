@@ -31,8 +31,8 @@ static void ask(struct consumer *self) {
   struct iovec piece = {.iov_base = self->move, .iov_len = strlen(self->move)};
   self->asked = true;
   if (client_write(self->client, &piece, 1) < piece.iov_len && client_is_ready(self->client))
-    client_drop(self->client, "the socket takes no more");
-  client_expect(self->client, ANSWER_MS);
+    client_reconnect(self->client, "the socket takes no more");
+  client_set_reply_timeout(self->client, ANSWER_MS);
 }
 
 static void on_ready(void *owner, const redisReply *last) {
@@ -63,7 +63,7 @@ static void on_error(struct consumer *self, const char *text) {
     return;
   }
   /* The command was not executed; but a Redis that changes its role may have lost data too. */
-  if (client_overcomes(self->client, text))
+  if (client_recover(self->client, text))
     return;
   struct error error;
   (void)error_set(&error, "redis refuses %s %.120s: %.100s",
@@ -76,7 +76,7 @@ static void on_error(struct consumer *self, const char *text) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct consumer *self = owner;
   if (!self->asked) {
-    client_drop(self->client, "an answer nobody asked for");
+    client_reconnect(self->client, "an answer nobody asked for");
     return;
   }
   if (reply->type == REDIS_REPLY_ERROR) {
@@ -84,11 +84,11 @@ static void on_reply(void *owner, const redisReply *reply) {
     return;
   }
   self->wanted = self->asked = false;
-  client_works(self->client);
-  client_expect(self->client, 0);
+  client_mark_healthy(self->client);
+  client_set_reply_timeout(self->client, 0);
   struct claimed claimed = {.payload = reply->str,
                             .length = reply->len,
-                            .truncated = client_reply_too_large(self->client)};
+                            .truncated = client_reply_is_truncated(self->client)};
   if (reply->type == REDIS_REPLY_STRING)
     self->handler->step(self->owner, &claimed);
   else
@@ -105,7 +105,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const char *name, const struct consumer_handler *handler,
                               void *owner) {
   static const struct client_handler client_handler = {
-      .ready = on_ready, .reply = on_reply, .down = on_down, .failed = on_failed};
+      .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
   struct consumer *self = memory_allocate(sizeof *self);
   *self = (struct consumer){.handler = handler, .owner = owner, .key = keys->in};
   char seconds[8];

@@ -33,7 +33,7 @@ static void rearm(struct connection *self) {
     (void)event_add(self->readable, &time);
 }
 
-void connection_expect(struct connection *self, int milliseconds_from_now) {
+void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now) {
   if (milliseconds_from_now == self->expect_ms)
     return;
   self->expect_ms = milliseconds_from_now;
@@ -58,7 +58,7 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
       report_broken(self);
       return;
     }
-    self->too_large = result == REPLY_PARSER_TOO_LARGE;
+    self->too_large = result == REPLY_PARSER_TRUNCATED;
     self->handler->reply(self->owner, reply);
     reply_parser_free(reply);
   }
@@ -141,10 +141,10 @@ void connection_poll_replies(struct connection *self, bool poll_replies) {
   (void)setsockopt(self->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
-bool connection_collect(struct connection *self, const char *known, size_t known_length) {
+bool connection_take_replies(struct connection *self, const char *known, size_t known_length) {
   return self->fd >= 0 && receive(self, known, known_length);
 }
 
-bool connection_reply_too_large(const struct connection *self) {
+bool connection_reply_is_truncated(const struct connection *self) {
   return self->too_large;
 }

@@ -19,9 +19,9 @@
  *     lost()       nothing more will come; the owner closes it
  *   connection_close
  *
- * No callback comes from inside one of these functions, except connection_collect, and none after
- * connection_close. Inside a callback the owner may close it, but must not open it again or free it
- * before the callback has returned.
+ * No callback comes from inside one of these functions, except connection_take_replies, and none
+ * after connection_close. Inside a callback the owner may close it, but must not open it again or
+ * free it before the callback has returned.
  */
 struct connection_handler {
   void (*reply)(void *owner, const redisReply *reply);
@@ -59,24 +59,24 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
 /* While it is open: sets how long a reply may take to begin, in milliseconds, after which the
    connection is lost; 0: no reply is due. The time restarts with every byte that arrives or is
    sent. */
-void connection_expect(struct connection *self, int milliseconds_from_now);
+void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now);
 
 /* See reply_parser_discard_values. Lasts until it is closed. */
 void connection_discard_values(struct connection *self);
 
 /*
- * With `true` replies do not wake up the loop any more: the owner calls connection_collect when it
- * is awake for another reason. A loss is still reported at once. Where the kernel does not support
- * this (SO_RCVLOWAT), replies come as before. Lasts until it is closed.
+ * With `true` replies do not wake up the loop any more: the owner calls connection_take_replies
+ * when it is awake for another reason. A loss is still reported at once. Where the kernel does not
+ * support this (SO_RCVLOWAT), replies come as before. Lasts until it is closed.
  */
 void connection_poll_replies(struct connection *self, bool poll_replies);
 
 /* Takes the bytes that have arrived: reply() or lost() come from inside. But when they are exactly
    the `known` ones they are not parsed: returns true without a callback. */
-bool connection_collect(struct connection *self, const char *known, size_t known_length);
+bool connection_take_replies(struct connection *self, const char *known, size_t known_length);
 
 /* True inside reply() when a string was longer than largest_string. The reply is then the beginning
    of that string, in place of the whole reply. */
-bool connection_reply_too_large(const struct connection *self);
+bool connection_reply_is_truncated(const struct connection *self);
 
 #endif

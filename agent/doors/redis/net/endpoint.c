@@ -76,10 +76,10 @@ void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, cons
   if (self->unproven || self->sentinel != NULL)
     redis_address_release(&self->target);
   if (self->unproven && self->sentinel != NULL)
-    sentinel_doubt(self->sentinel);
+    sentinel_rotate(self->sentinel);
   self->unproven = true;
   if (self->sentinel != NULL)
-    sentinel_ask(self->sentinel, on_master, self);
+    sentinel_query(self->sentinel, on_master, self);
   else
     dial(self);
 }
@@ -107,7 +107,7 @@ bool endpoint_redirect(struct endpoint *self, const char *target) {
   return false;
 }
 
-void endpoint_works(struct endpoint *self) {
+void endpoint_mark_healthy(struct endpoint *self) {
   self->unproven = false;
   self->redirects = 0;
 }

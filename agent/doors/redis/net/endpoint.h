@@ -15,13 +15,14 @@
  *   endpoint_dial          calls done(fd) or done(-1, why)
  *   endpoint_name          where that was
  *   endpoint_redirect      a node has redirected; dial again
- *   endpoint_works         the server has done what it was asked
+ *   endpoint_mark_healthy         the server has done what it was asked
  *
  * An address that has not worked between two dials is dropped: after a redirection the next dial
  * goes to the url's own address again, and a sentinel whose master did not work is asked last.
  */
 
-/* Redirections in a row, without endpoint_works between them: two nodes may name each other. */
+/* Redirections in a row, without endpoint_mark_healthy between them: two nodes may name each other.
+ */
 #define ENDPOINT_REDIRECTS_MAX 5
 
 struct endpoint;
@@ -45,6 +46,6 @@ void endpoint_name(const struct endpoint *self, char *out, size_t size);
 bool endpoint_redirect(struct endpoint *self, const char *target);
 
 /* The server has done what it was asked: the address is kept for the next dial. */
-void endpoint_works(struct endpoint *self);
+void endpoint_mark_healthy(struct endpoint *self);
 
 #endif

@@ -19,7 +19,7 @@ static const char *skip_execabort(const char *text) {
  * have moved or do not exist, the target replies TRYAGAIN while one of them is missing. Nor may
  * they be read one by one at the target, where a key that is missing may not have arrived yet.
  */
-bool error_reply_passes(const char *text) {
+bool error_reply_is_transient(const char *text) {
   static const char *const transient[] = {"OOM ",
                                           "LOADING ",
                                           "READONLY ",
@@ -41,7 +41,7 @@ bool error_reply_passes(const char *text) {
 }
 
 /* MOVED <slot> <host>:<port> */
-const char *error_reply_moved_to(const char *text) {
+const char *error_reply_redirect(const char *text) {
   const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;
   return space != NULL ? space + 1 : NULL;
 }

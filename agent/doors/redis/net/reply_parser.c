@@ -14,6 +14,9 @@
 #include "base/memory.h"
 #include "base/swar.h"
 
+/* The buffer is given back after a reply of more bytes than this: more than those to a batch. */
+#define LARGE_REPLY ((size_t)64 * 1024)
+
 /* Of an item whose number is none: "$-1", or nothing that hiredis accepts. */
 #define NO_NUMBER UINT64_MAX
 
@@ -137,13 +140,11 @@ static void renew_reader(struct reply_parser *self) {
   self->reader->fn = &self->functions;
   redisReaderSetPrivdata(self->reader, self);
   self->reader->maxelements = REPLY_PARSER_ELEMENTS_MAX;
-  self->collected = 0;
 }
 
 static void collect(struct reply_parser *self, const char *bytes, size_t length) {
   if (redisReaderFeed(self->reader, bytes, length) != REDIS_OK)
     memory_exhausted("a buffer");
-  self->collected += length;
 }
 
 void reply_parser_init(struct reply_parser *self, size_t largest_string) {
@@ -183,7 +184,13 @@ static bool is_at_large_string(const struct reply_parser *self) {
 static void collect_input(struct reply_parser *self) {
   const char *at = self->input, *end = at + self->input_length;
   while (at < end && self->mode == REPLY_PARSER_COLLECTS) {
+    const char *item = at;
     at = scan(&self->scanner, at, end);
+    self->reply_size += (size_t)(at - item);
+    if (self->scanner.items == 0) {
+      self->had_large_reply |= self->reply_size > LARGE_REPLY;
+      self->reply_size = 0;
+    }
     if (is_at_large_string(self))
       self->mode = REPLY_PARSER_AT_LARGE_STRING;
   }
@@ -212,19 +219,20 @@ static void discard_input(struct reply_parser *self) {
   if (self->scanner.items == 0) {
     collect(self, "\r\n", 2);
     self->too_large = true;
+    self->reply_size = 0;
     self->mode = REPLY_PARSER_COLLECTS;
   }
   self->input = at;
   self->input_length = (size_t)(end - at);
 }
 
-/* hiredis gives a large buffer back when more is fed; that may be a whole step later. */
+/* hiredis gives a large buffer back when more is fed; that may be a whole step later. After small
+   replies, however many, the buffer is kept: it is needed again at once. */
 static void give_memory_back(struct reply_parser *self) {
-  if (self->scanner.items > 0)
+  if (self->scanner.items > 0 || !self->had_large_reply)
     return;
-  if (self->collected > REDIS_READER_MAX_BUF)
-    renew_reader(self);
-  self->collected = 0;
+  renew_reader(self);
+  self->had_large_reply = false;
 }
 
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply) {
@@ -235,7 +243,7 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
       bool too_large = self->too_large;
       self->too_large = false;
       *reply = object;
-      return too_large ? REPLY_PARSER_TOO_LARGE : REPLY_PARSER_REPLY;
+      return too_large ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
     }
     if (self->mode == REPLY_PARSER_AT_LARGE_STRING)
       begin_discarding(self);

@@ -10,7 +10,7 @@
  * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing; a scanner in
  * front of it tracks lengths, so that a string longer than `largest_string` never becomes memory:
  * it is discarded while it arrives. The reply that holds it becomes a string, the first
- * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TOO_LARGE.
+ * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TRUNCATED.
  *
  *   reply_parser_init(&parser, largest_string)
  *   reply_parser_feed(&parser, bytes, n)
@@ -50,15 +50,16 @@ struct reply_parser {
   const char *input; /* what was fed and not yet scanned; borrowed */
   size_t input_length;
   enum reply_parser_mode mode;
-  size_t beginning; /* of a large string: bytes that hiredis still has to get */
-  bool too_large;   /* the next reply of hiredis is such a beginning */
-  size_t collected; /* bytes that hiredis was given since it was last empty */
+  size_t beginning;     /* of a large string: bytes that hiredis still has to get */
+  bool too_large;       /* the next reply of hiredis is such a beginning */
+  size_t reply_size;    /* of the reply under way, its bytes that hiredis was given */
+  bool had_large_reply; /* since hiredis was last renewed */
 };
 
 enum reply_parser_result {
   REPLY_PARSER_MORE, /* all of the input was used: feed more */
   REPLY_PARSER_REPLY,
-  REPLY_PARSER_TOO_LARGE, /* *reply is a string: the first REPLY_PARSER_BEGINNING bytes of it */
+  REPLY_PARSER_TRUNCATED, /* *reply is a string: the first REPLY_PARSER_BEGINNING bytes of it */
   REPLY_PARSER_BROKEN     /* the bytes are not the protocol; reply_parser_error says more. Final */
 };
 

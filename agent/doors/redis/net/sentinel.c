@@ -113,7 +113,7 @@ static void take_reply(struct sentinel *self, const redisReply *reply) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct sentinel *self = owner;
   bool of_password = self->password_sent && !self->password_accepted;
-  if (connection_reply_too_large(&self->connection)) {
+  if (connection_reply_is_truncated(&self->connection)) {
     fail(self, "its answer is too large");
   } else if (reply->type == REDIS_REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && !self->password_sent;
@@ -178,9 +178,9 @@ void sentinel_free(struct sentinel *self) {
   free(self);
 }
 
-void sentinel_ask(struct sentinel *self,
-                  void (*done)(void *owner, const struct redis_address *master, const char *why),
-                  void *owner) {
+void sentinel_query(struct sentinel *self,
+                    void (*done)(void *owner, const struct redis_address *master, const char *why),
+                    void *owner) {
   self->done = done;
   self->owner = owner;
   self->failed = 0;
@@ -192,6 +192,6 @@ void sentinel_cancel(struct sentinel *self) {
   disconnect(self);
 }
 
-void sentinel_doubt(struct sentinel *self) {
+void sentinel_rotate(struct sentinel *self) {
   self->first = (self->first + 1) % self->url->sentinel_count;
 }

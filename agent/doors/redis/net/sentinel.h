@@ -22,14 +22,14 @@ void sentinel_free(struct sentinel *self);
 
 /* Calls `done` once, from the loop: with the master's address, valid during the call, or with NULL
    and the reason. */
-void sentinel_ask(struct sentinel *self,
-                  void (*done)(void *owner, const struct redis_address *master, const char *why),
-                  void *owner);
+void sentinel_query(struct sentinel *self,
+                    void (*done)(void *owner, const struct redis_address *master, const char *why),
+                    void *owner);
 
 /* Stops a query: `done` is not called. Idempotent. */
 void sentinel_cancel(struct sentinel *self);
 
 /* The last reply did not lead to a working master: the next query starts at another sentinel. */
-void sentinel_doubt(struct sentinel *self);
+void sentinel_rotate(struct sentinel *self);
 
 #endif

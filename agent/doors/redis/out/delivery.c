@@ -45,7 +45,7 @@ struct delivery {
 
 static void start(struct delivery *self) {
   (void)evtimer_del(self->quiet);
-  client_expect(self->client, ANSWER_MS);
+  client_set_reply_timeout(self->client, ANSWER_MS);
   pipeline_send(&self->pipeline, self->client);
 }
 
@@ -95,7 +95,7 @@ static void send_ahead(struct delivery *self) {
 
 /* Nothing is left that could be refused. */
 static void be_quiet(struct delivery *self) {
-  client_works(self->client);
+  client_mark_healthy(self->client);
   loop_timer_start(self->quiet, QUIET_MS);
 }
 
@@ -127,7 +127,7 @@ static void fail(struct delivery *self, const struct error *error) {
 static void on_refusal(struct delivery *self) {
   const struct exchange *request = &self->pipeline.now;
   bool in_part = request->executed && request->refused < request->exec;
-  if (!in_part && client_overcomes(self->client, request->refusal))
+  if (!in_part && client_recover(self->client, request->refusal))
     return;
   struct error error;
   exchange_explain_refusal(request, &error);
@@ -163,7 +163,7 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
   self->looked = true;
   if (news.arrived) {
     self->forgotten = false;
-    client_works(self->client);
+    client_mark_healthy(self->client);
     if (was_claimed)
       send_queue_delivered(self->send_queue);
   }
@@ -172,7 +172,7 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     return;
   }
   if (!news.arrived && pipeline_is_open(&self->pipeline))
-    client_renew(self->client); /* without what stands open on it */
+    client_reconnect_now(self->client); /* without what stands open on it */
   if (news.arrived && !was_claimed)
     self->handler->claimed(self->owner);
   else
@@ -183,8 +183,8 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
    no window between them. What was asked together with a claim that failed is asked again. */
 static void on_answer(struct delivery *self, const redisReply *reply) {
   if (ownership_is_made(&self->ownership)) {
-    client_works(self->client);
-    query_take(&self->query, reply, !client_reply_too_large(self->client));
+    client_mark_healthy(self->client);
+    query_take(&self->query, reply, !client_reply_is_truncated(self->client));
   }
   pipeline_settle(&self->pipeline);
 }
@@ -194,11 +194,11 @@ static void on_reply(void *owner, const redisReply *reply) {
   bool last;
   enum pipeline_answer answer = pipeline_take(&self->pipeline, reply, &last);
   if (answer == PIPELINE_UNASKED) {
-    client_drop(self->client, "an answer nobody asked for");
+    client_reconnect(self->client, "an answer nobody asked for");
     return;
   }
   if (last)
-    client_expect(self->client, 0);
+    client_set_reply_timeout(self->client, 0);
   if (answer == PIPELINE_COMMITTED)
     on_committed(self, reply);
   else if (answer == PIPELINE_ANSWER)
@@ -270,7 +270,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                        .ready = on_ready,
                                                        .reply = on_reply,
                                                        .writable = on_writable,
-                                                       .down = on_down,
+                                                       .disconnected = on_down,
                                                        .unreachable = on_unreachable,
                                                        .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
@@ -323,5 +323,5 @@ bool delivery_had_owner(const struct delivery *self) {
 }
 
 bool delivery_is_gone(const struct delivery *self) {
-  return client_is_gone(self->client);
+  return client_is_unreachable(self->client);
 }

@@ -49,5 +49,5 @@ void preflight_release(struct preflight *self) {
 
 struct handshake_probe preflight_probe(const struct preflight *self) {
   return (struct handshake_probe){
-      .text = self->text, .length = strlen(self->text), .count = PREFLIGHT_COUNT, .joint = 1};
+      .text = self->text, .length = strlen(self->text), .count = PREFLIGHT_COUNT, .multi_key = 1};
 }
