@@ -221,14 +221,9 @@ static int open_left_behind(struct injection *self) {
   return fd;
 }
 
-/* Sleeps in flock(2): /proc/<pid>/syscall begins with its number. */
 static bool waits_for_a_lock(void *context) {
   const pid_t *pid = context;
-  size_t length;
-  char *call = proc_read(*pid, "syscall", &length);
-  bool waits = call != NULL && strtol(call, NULL, 10) == SYS_flock;
-  free(call);
-  return waits;
+  return proc_sleeps_in(*pid, SYS_flock);
 }
 
 /* Whether its maker lives tells the lock. What else is hidden is somebody's own. */

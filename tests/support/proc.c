@@ -205,3 +205,13 @@ void proc_kill_tree(pid_t pid) {
   proc_kill_children(pid);
   kill(pid, SIGKILL);
 }
+
+/* /proc/<pid>/syscall begins with the number, or is "running". */
+bool proc_sleeps_in(pid_t pid, long system_call) {
+  size_t length;
+  char *call = proc_read(pid, "syscall", &length);
+  char *end = call;
+  bool sleeps = call != NULL && strtol(call, &end, 10) == system_call && end != call;
+  free(call);
+  return sleeps;
+}

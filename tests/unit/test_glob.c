@@ -529,3 +529,21 @@ TEST(each_of_many_alternatives_is_matched) {
     glob_free(glob);
   }
 }
+
+/* No limit of PCRE2 ends the search for the branch that matches. */
+TEST(the_last_of_many_hostile_alternatives_is_matched) {
+  char *name = repeat("a", 4095, "");
+  char *others = repeat("*a[b],", 670, "*a?a}");
+  char *text = repeat("{", 1, others);
+  struct error error;
+  struct glob *glob = glob_new(text, &error);
+  assert_non_null(glob);
+  assert_true(glob_matches(glob, name, 4095, false));
+  for (int i = 0; i < 200; i++)
+    assert_false(glob_matches(glob, "aa", 2, false));
+  assert_true(glob_matches(glob, name, 4095, false));
+  glob_free(glob);
+  free(text);
+  free(others);
+  free(name);
+}

@@ -389,14 +389,9 @@ static pid_t start_second(const struct tree *tree, const struct staged_file *fir
   _exit(make_second(tree, first->is_directory));
 }
 
-/* Sleeps in flock(2): /proc/<pid>/syscall begins with its number. */
 static bool waits_for_a_lock(void *context) {
   const pid_t *pid = context;
-  size_t length;
-  char *call = proc_read(*pid, "syscall", &length);
-  bool waits = call != NULL && strtol(call, NULL, 10) == SYS_flock;
-  free(call);
-  return waits;
+  return proc_sleeps_in(*pid, SYS_flock);
 }
 
 static void expect_success(pid_t pid) {

@@ -52,6 +52,7 @@ struct glob {
   struct glob_code *codes;
   size_t code_count;
   pcre2_match_data *found;
+  pcre2_match_context *context;
   bool is_of_name; /* no "/" in it */
 };
 
@@ -276,9 +277,13 @@ struct glob *glob_new(const char *text, struct error *error) {
     return NULL;
   struct glob *self = memory_allocate(sizeof *self);
   *self = (struct glob){.found = pcre2_match_data_create(1, NULL),
+                        .context = pcre2_match_context_create(NULL),
                         .is_of_name = strchr(text, '/') == NULL};
-  if (self->found == NULL)
+  if (self->found == NULL || self->context == NULL)
     memory_exhausted("a glob");
+  /* None: by their form the expressions take bounded time. */
+  pcre2_set_match_limit(self->context, UINT32_MAX);
+  pcre2_set_depth_limit(self->context, UINT32_MAX);
   struct expression expressions[2] = {{.only_directories = false}, {.only_directories = true}};
   int result = 0;
   for (size_t at = 0; result == 0 && at < texts.length; at += strlen(texts.text + at) + 1)
@@ -302,22 +307,23 @@ void glob_free(struct glob *self) {
     pcre2_code_free(self->codes[i].code);
   free(self->codes);
   pcre2_match_data_free(self->found);
+  pcre2_match_context_free(self->context);
   free(self);
 }
 
 /* --- matching --- */
 
-static bool code_matches(struct glob_code *self, pcre2_match_data *found, const char *path,
+static bool code_matches(const struct glob *self, struct glob_code *code, const char *path,
                          size_t length) {
-  if (++self->uses == INTERPRETED_MAX)
-    self->is_machine = pcre2_jit_compile(self->code, PCRE2_JIT_COMPLETE) == 0;
+  if (++code->uses == INTERPRETED_MAX)
+    code->is_machine = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
   PCRE2_SPTR target = (PCRE2_SPTR)path;
   int result = PCRE2_ERROR_JIT_STACKLIMIT;
-  if (self->is_machine)
-    result = pcre2_jit_match(self->code, target, length, 0, 0, found, NULL);
+  if (code->is_machine)
+    result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has more room */
-    result =
-        pcre2_match(self->code, target, length, 0, PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK, found, NULL);
+    result = pcre2_match(code->code, target, length, 0, PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK,
+                         self->found, self->context);
   return result >= 0;
 }
 
@@ -325,7 +331,7 @@ static bool any_matches(const struct glob *self, const char *path, size_t length
                         bool is_directory) {
   for (size_t i = 0; i < self->code_count; i++)
     if ((is_directory || !self->codes[i].only_directories) &&
-        code_matches(&self->codes[i], self->found, path, length))
+        code_matches(self, &self->codes[i], path, length))
       return true;
   return false;
 }
