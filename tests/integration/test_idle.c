@@ -84,16 +84,6 @@ static bool all_have_left(void *context) {
   return all;
 }
 
-/* Not after a step: the server could die between its result and the acknowledgement. */
-static bool waits_for_a_step(void *context) {
-  const struct job *job = context;
-  redisReply *reply = redisCommand(job->redis, "INFO clients");
-  bool waits = reply != NULL && reply->type == REDIS_REPLY_STRING &&
-               strstr(reply->str, "blocked_clients:1") != NULL;
-  freeReplyObject(reply);
-  return waits;
-}
-
 /* Redis goes while the step runs, whose last lines are then more than may be held. */
 static void start_then_lose_redis(struct agents *agents, int which, const char *hold_bytes,
                                   const char *rest) {
@@ -116,7 +106,7 @@ static void start_start_waits(struct agents *agents) {
   snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
            proxy_port(agents->proxy));
   job_start_agent(job, "--idle-cycles", "1", NULL);
-  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   proxy_deafen(agents->proxy, RELAY_OUTBOX);
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "inflight", 1);
@@ -127,7 +117,7 @@ static void start_start_waits(struct agents *agents) {
 
 static void start_without_redis(struct agents *agents) {
   struct job *job = start(agents, WITHOUT_REDIS, "1", NULL);
-  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   redis_server_kill(job->server);
 }
 
