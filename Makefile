@@ -323,9 +323,19 @@ bench:
 bench-ready: $(agent) $(bench_programs) | $(server)
 	+@$(in_bench) run-bench-ready
 run-bench-ready: $(out)/bench/bench
-# No shell in between: it would keep a SIGTERM to itself, and the bench would run on.
+# Two builds are compared as copies that were written in the same way: how much of a file the kernel
+# maps at once depends on that. No shell in between: it would keep a SIGTERM to itself, and the bench
+# would run on.
 run-bench: # of what is ready: standard output is the table's
-	@exec env AGENT='$(AGENT)' BASELINE='$(if $(BASELINE),$(abspath $(BASELINE)))' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+ifneq ($(BASELINE),)
+	@mkdir -p $(out)/bench/compared
+	@cp '$(AGENT)' $(out)/bench/compared/agent
+	@cp '$(BASELINE)' $(out)/bench/compared/baseline
+	@exec env AGENT='$(abspath $(out)/bench/compared/agent)' BASELINE='$(abspath $(out)/bench/compared/baseline)' \
+	  BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+else
+	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+endif
 
 $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)

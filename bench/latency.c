@@ -1,8 +1,9 @@
 #include "bench/latency.h"
-#include "tests/test.h"
 
 #include <math.h>
 #include <time.h>
+
+#include "tests/test.h"
 
 double latency_now_ms(void) {
   struct timespec now;

@@ -1,7 +1,8 @@
 #include "bench/processor.h"
-#include "tests/test.h"
 
 #include <time.h>
+
+#include "tests/test.h"
 
 double processor_ms(pid_t pid) {
   clockid_t clock;

@@ -1,7 +1,8 @@
 #include "bench/samples.h"
-#include "tests/test.h"
 
 #include <sys/mman.h>
+
+#include "tests/test.h"
 
 struct samples *samples_new(void) {
   void *memory =

@@ -1,11 +1,12 @@
 #include "bench/source_tree.h"
-#include "tests/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 #define FILES_IN_DIRECTORY 24
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -1,7 +1,8 @@
 #include "bench/xadds.h"
-#include "tests/test.h"
 
 #include <sys/mman.h>
+
+#include "tests/test.h"
 
 /* Of the line's number, as bench/programs/lines prints it, and of a time's milliseconds. */
 enum { NUMBER_DIGITS = 10, MS_OFFSET = 20, MS_DIGITS = 3 };

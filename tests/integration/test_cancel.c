@@ -250,8 +250,8 @@ TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
   const cJSON *step = start_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
-      job->redis, "LPUSH sandbox:%s:in {\"schemaVersion\":1,\"kind\":\"cancel\",\"stepId\":\"%s\"}",
-      job->id, job_text(step, "stepId"));
+      job->redis, "LPUSH sandbox:%s:in %s", job->id,
+      job_json(job, "{'schemaVersion':1,'kind':'cancel','stepId':'%s'}", job_text(step, "stepId")));
   int done = 0;
   while (done == 0)
     assert_int_equal(redisBufferWrite(job->redis, &done), REDIS_OK);

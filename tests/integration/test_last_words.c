@@ -46,9 +46,11 @@ static const cJSON *run_without_redis(struct job *job, const char *then) {
   const cJSON *step = job_script(job, script);
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
+  pid_t pid = proc_find(job_format(job, "sh -c %s", script));
+  assert_true(pid > 0);
   redis_server_kill(job->server);
   open_gate(gate);
-  assert_true(proc_wait_gone(job_format(job, "sh -c %s", script), WAIT_BOUND_MS));
+  assert_true(proc_wait_reaped(pid, WAIT_BOUND_MS));
   return step;
 }
 

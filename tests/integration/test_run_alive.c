@@ -75,15 +75,6 @@ static bool have_asked(void *context) {
   return all;
 }
 
-/* It owns the job, and has delivered what goes with that: nothing is held. */
-static bool is_connected(void *context) {
-  struct job *job = context;
-  redisReply *reply = job_ask(job, "GET sandbox:%s:committed", job->id);
-  bool delivered = reply->str != NULL && strcmp(strrchr(reply->str, ':'), ":2") == 0;
-  freeReplyObject(reply);
-  return delivered;
-}
-
 static int start_all(void **state) {
   struct agents *agents = calloc(1, sizeof *agents);
   assert_non_null(agents);
@@ -99,7 +90,7 @@ static int start_all(void **state) {
   make_cluster(agents);
   for (int i = 0; i < CASES; i++)
     start(agents, i, i == BY_VARIABLE);
-  assert_true(wait_until(is_connected, agents->jobs[AWAY], WAIT_BOUND_MS));
+  assert_true(wait_until(job_agent_waits, agents->jobs[AWAY], WAIT_BOUND_MS));
   redis_server_kill(agents->jobs[AWAY]->server);
   (void)wait_until(have_asked, agents, CYCLE_MS + LATE_MS);
   job_do(agents->jobs[GOES_ON], "SREM " RUNS " run-7");

@@ -2,6 +2,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -81,14 +82,13 @@ TEST(steps_run_in_the_order_of_their_push, job_setup, job_teardown) {
 TEST(a_step_needs_little, job_setup, job_teardown) {
   struct job *job = *state;
   static const char *const payloads[] = {
-      "{\"stepId\":\"s\",\"command\":\"true\"}",
-      "{\"stepId\":\"s\",\"kind\":\"RUN\",\"command\":\"true\"}",
-      ("{\"schemaVersion\":1,\"stepId\":\"s\",\"kind\":\"Run\",\"command\":\"true\",\"args\":null,"
-       "\"workingDirectory\":null,\"env\":null,\"timeoutSeconds\":31536000}"),
-      "{\"stepId\":\"s\",\"command\":\"true\",\"args\":[],\"env\":{},\"later\":{\"a\":[1,null]}}",
-      " \r\n\t{ \"command\" : \"tr\\u0075e\", \"stepId\" : \"s\" }\n"};
+      "{'stepId':'s','command':'true'}", "{'stepId':'s','kind':'RUN','command':'true'}",
+      ("{'schemaVersion':1,'stepId':'s','kind':'Run','command':'true','args':null,"
+       "'workingDirectory':null,'env':null,'timeoutSeconds':31536000}"),
+      "{'stepId':'s','command':'true','args':[],'env':{},'later':{'a':[1,null]}}",
+      " \r\n\t{ 'command' : 'tr\\u0075e', 'stepId' : 's' }\n"};
   for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
-    job_push_text(job, payloads[i], strlen(payloads[i]));
+    job_push_text(job, quoted(payloads[i]), strlen(payloads[i]));
     const cJSON *result = job_result(job);
     job_expect_result(job, result, 0, NULL, NULL);
     assert_string_equal(job_text(result, "stepId"), "s");

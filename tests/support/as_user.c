@@ -1,5 +1,4 @@
 #include "tests/support/as_user.h"
-#include "tests/test.h"
 
 #include <grp.h>
 #include <signal.h>
@@ -7,6 +6,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 struct answer {
   int result;

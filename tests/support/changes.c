@@ -1,11 +1,12 @@
 #include "tests/support/changes.h"
-#include "tests/test.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 static void change(int directory) {
   for (int i = 0; i < 50; i++) {

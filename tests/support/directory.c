@@ -1,9 +1,10 @@
 #include "tests/support/directory.h"
-#include "tests/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 void directory_init(struct directory *self) {
   *self = (struct directory){.path = "/tmp/unit-test-XXXXXX"};

@@ -1,5 +1,4 @@
 #include "tests/support/fake_redis.h"
-#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,6 +8,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 struct fake_redis {
   struct event_base *base;

@@ -1,5 +1,4 @@
 #include "tests/support/hanging_mount.h"
-#include "tests/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/test.h"
+
 /* The kernel's device number, for where /dev has no node (a container). */
 #define FUSE_MAJOR 10
 #define FUSE_MINOR 229
@@ -23,7 +24,8 @@ static int open_device(void) {
   int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (fd >= 0 || errno != ENOENT)
     return fd;
-  static const char node[] = "/tmp/hanging-mount-fuse";
+  char node[64];
+  (void)snprintf(node, sizeof node, "/tmp/hanging-mount-fuse-%d", (int)getpid());
   (void)mknod(node, S_IFCHR | 0600, makedev(FUSE_MAJOR, FUSE_MINOR));
   fd = open(node, O_RDWR | O_CLOEXEC);
   (void)unlink(node);

@@ -215,6 +215,15 @@ void job_wait_length(struct job *self, const char *list, long long length) {
     job_fail(self, "`%s` holds %lld, not %lld", list, job_length(self, list), length);
 }
 
+bool job_agent_waits(void *job) {
+  const struct job *self = job;
+  redisReply *reply = redisCommand(self->redis, "INFO clients");
+  bool waits = reply != NULL && reply->type == REDIS_REPLY_STRING &&
+               strstr(reply->str, "blocked_clients:1") != NULL;
+  freeReplyObject(reply);
+  return waits;
+}
+
 void job_expect_keys(struct job *self, ...) {
   redisReply *keys = job_ask(self, "KEYS sandbox:*");
   size_t expected = 0;

@@ -87,6 +87,10 @@ void job_kill_agent(struct job *self);
 long long job_length(struct job *self, const char *list);
 void job_wait_length(struct job *self, const char *list, long long length);
 
+/* A condition for wait_until, of a job: its agent blocks for a step, and what it claimed is its
+   own. Not after a step: the server could die between its result and the acknowledgement. */
+bool job_agent_waits(void *job);
+
 /* A command on the job's own connection; it must not be answered with an error. The reply is the
    caller's to free. `job_do` frees it. */
 redisReply *job_ask(struct job *self, const char *format, ...);

@@ -1,5 +1,4 @@
 #include "tests/support/no_jit.h"
-#include "tests/test.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -9,6 +8,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

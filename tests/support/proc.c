@@ -187,6 +187,14 @@ bool proc_wait_pid_gone(pid_t pid, int bound_ms) {
   return wait_until(pid_is_gone, &pid, bound_ms);
 }
 
+static bool is_reaped(void *context) {
+  return kill(*(const pid_t *)context, 0) != 0;
+}
+
+bool proc_wait_reaped(pid_t pid, int bound_ms) {
+  return wait_until(is_reaped, &pid, bound_ms);
+}
+
 static bool kill_child(pid_t pid, void *context) {
   const pid_t *parent = context;
   char state = '?';

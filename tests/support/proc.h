@@ -37,6 +37,9 @@ bool proc_wait_pid_gone(pid_t pid, int bound_ms);
 /* Whether the process sleeps in this system call (SYS_…). */
 bool proc_sleeps_in(pid_t pid, long system_call);
 
+/* Waits until its parent has taken note of its end: there is not even a zombie. */
+bool proc_wait_reaped(pid_t pid, int bound_ms);
+
 /* SIGKILL for the process and all that descends from it; for all that descends from it only. */
 void proc_kill_tree(pid_t pid);
 void proc_kill_children(pid_t pid);

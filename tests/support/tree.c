@@ -1,11 +1,12 @@
 #include "tests/support/tree.h"
-#include "tests/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 int tree_set_up(void **state) {
   struct tree *self = calloc(1, sizeof *self);
