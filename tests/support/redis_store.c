@@ -316,8 +316,13 @@ static void execute_queued(struct connection *self, char **out) {
 
 static void watch(struct connection *self, const redisReply *command) {
   for (size_t i = 1; i < command->elements; i++) {
-    assert_true(self->watched_count < WATCHED_MAX);
     struct key *key = find(self->store, word(command, i));
+    bool known = false;
+    for (size_t j = 0; j < self->watched_count; j++)
+      known |= self->watched[j] == key;
+    if (known)
+      continue;
+    assert_true(self->watched_count < WATCHED_MAX);
     self->watched[self->watched_count] = key;
     self->versions[self->watched_count++] = key->version;
   }
