@@ -1,9 +1,9 @@
-# The carrier image: one program that copies itself to where the main container finds it.
+# The carrier image: the program, which copies itself into a volume of the main container.
 #
-#   make image   builds it, hands this machine's apt mirror and proxy to the first stage, checks it
+#   make image   builds it with this machine's apt mirror and proxy, and checks it
 #
-# The first stage always runs on the building machine and compiles for the wanted one. BuildKit knows
-# both by itself; other builders have to be told BUILDER and TARGETARCH.
+# The first stage always runs on the architecture of the builder and compiles for the target. BuildKit knows
+# both; other builders need BUILDER and TARGETARCH.
 ARG BUILDER=linux/amd64
 FROM --platform=${BUILDPLATFORM:-$BUILDER} debian:trixie-slim AS build
 ARG APT_URI=

@@ -1,12 +1,17 @@
-# The one door for people: `make help` names every target.
+# `make help` names every target.
 #
-# Everything that is made is under build/. Objects live in build/<configuration>/, one directory
-# per C library, architecture, compiler and sanitizer, so that switching never mixes them:
+# Everything that is made is under build/, but for compile_commands.json. Objects live in
+# build/<configuration>/, one directory per C library, architecture, compiler and sanitizer, so that
+# switching never mixes them:
 #
 #   make                              build/agent: static, musl, gcc
-#   make CC=clang                     the same by clang
+#   make CC=clang                     the same, compiled by clang
 #   make ARCH=arm64                   build/arm64/agent, by a cross compiler
 #   make SANITIZE=address,undefined   build/sanitize/agent: glibc, for tests
+#   make debug                        build/debug/agent: -O0, with symbols, for gdb
+#
+# No target uses sudo but `make deps`. As root the others install the packages that they lack; as
+# another user they name them and fail.
 #
 # Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
 # FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
@@ -24,6 +29,7 @@ FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
 COVERAGE ?=
+DEBUG ?=
 Q := $(if $(V),,@)
 
 # As many jobs as there are cores, unless -j says otherwise.
@@ -54,15 +60,15 @@ LIBC ?= $(if $(SANITIZE)$(COVERAGE),glibc,musl)
 
 comma := ,
 base := build/$(LIBC)-$(ARCH)-$(notdir $(firstword $(CC)))
-out := $(base)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(COVERAGE),-coverage)
+out := $(base)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(COVERAGE),-coverage)$(if $(DEBUG),-debug)
 
-room := $(if $(SANITIZE),sanitize/)$(if $(COVERAGE),coverage/)$(if $(cross),$(ARCH)/)
+room := $(if $(SANITIZE),sanitize/)$(if $(COVERAGE),coverage/)$(if $(DEBUG),debug/)$(if $(cross),$(ARCH)/)
 room := $(room)$(if $(room),,$(if $(filter glibc,$(LIBC)),glibc/))
 agent := build/$(room)agent
 
 # --- flags ---------------------------------------------------------------------------------------
 
-# The compiler is asked when it is first needed, by then it is installed; once, not per object.
+# Queries of the compiler: at first use, when it is installed, and once instead of once per object.
 once = $(eval $(1) := $(2))$($(1))
 ask = $(shell $(CC) $(target) $(1) 2>/dev/null)
 compiler_version = $(call once,compiler_version,$(call ask,--version | head -n 1))
@@ -75,23 +81,23 @@ warnings := -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Wmissing-prototypes -Wstric
 hardening := -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections
 
 ifeq ($(LIBC),musl)
-# musl by explicit paths: the musl-gcc wrapper knows no clang, and its -static-pie quietly makes a
-# dynamic program. rcrt1.o relocates the program itself, so that no interpreter is needed.
+# musl by explicit paths: the musl-gcc wrapper does not support clang, and its -static-pie makes a
+# dynamic program. With rcrt1.o the program relocates itself and needs no interpreter.
 musl_lib := /usr/lib/$(cpu)-linux-musl
 libc_includes = -nostdinc -isystem /usr/include/$(cpu)-linux-musl -isystem $(compiler_include)
 link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dynamic-linker \
   -Wl,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections -L$(musl_lib) \
   $(musl_lib)/rcrt1.o $(musl_lib)/crti.o $(crt_begin)
 link_tail = -Wl,--start-group -lc -lgcc -lgcc_eh -Wl,--end-group $(crt_end) $(musl_lib)/crtn.o
-optimize := -O2
-# Nobody unwinds the stack of a stripped C program; the tables for it would be an eighth of it. The
-# unstripped one has them among what is for debuggers.
-hardening += -fno-asynchronous-unwind-tables -fno-unwind-tables
+optimize := $(if $(DEBUG),-O0,-O2)
+# A stripped C program is not unwound; the unwind tables would be an eighth of it. The unstripped program has
+# them in its debug information.
+hardening += $(if $(DEBUG),-fno-omit-frame-pointer,-fno-asynchronous-unwind-tables -fno-unwind-tables)
 else
 libc_includes :=
 link_head = $(target) -pie -Wl,-z,relro,-z,now
 link_tail :=
-optimize := $(if $(COVERAGE),-O0,$(if $(SANITIZE),-O1,-O2))
+optimize := $(if $(COVERAGE)$(DEBUG),-O0,$(if $(SANITIZE),-O1,-O2))
 endif
 
 instrument := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -103,7 +109,7 @@ code_flags = $(target) -std=c11 -D_GNU_SOURCE $(optimize) -g $(warnings) $(harde
 dep_flags = $(target) -std=gnu11 -w $(optimize) -g $(hardening) $(instrument) $(libc_includes) $(CFLAGS)
 link_flags = $(link_head) $(instrument) $(gcov) $(LDFLAGS)
 
-# A file that holds its text; touched only when the text differs.
+# Writes the text to the target, only when it differs from what is there.
 write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' >$@
 
 # --- sources -------------------------------------------------------------------------------------
@@ -138,12 +144,21 @@ agent: $(agent)
 
 include deps/libraries.mk
 
-# What apt has to bring for the goals of this run; before anything else, in one go.
+# The packages that the goals of this run need; before anything else, in one go.
 groups := build $(if $(is_clang),clang $(if $(SANITIZE),fuzz)) $(if $(cross),build-$(ARCH)) \
   $(if $(filter test% run-% smoke coverage% fault bench%,$(MAKECMDGOALS)),test) \
   $(if $(filter fuzz%,$(MAKECMDGOALS)),fuzz) $(if $(filter lint% tidy,$(MAKECMDGOALS)),lint)
 tools:
 	@deps/install $(groups)
+
+# Groups of packages: deps/install lists them.
+FOR ?= build test
+.PHONY: deps update-deps
+deps:
+	@deps/install --sudo $(FOR)
+# The versions and sums that Debian has now; the next make fetches and compiles them.
+update-deps:
+	@deps/fetch --update
 
 $(base)/flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(libc_includes) $(link_head) $(link_tail))
@@ -151,7 +166,7 @@ $(out)/code-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(code_flags))
 $(out)/link-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(link_flags) $(link_tail) $(MAX_BYTES))
-# So that a source that is gone leaves the archive too.
+# So that the object of a deleted source leaves the archive.
 $(out)/source-list: FORCE
 	$(call write_if_changed,$(agent_sources) $(support_sources))
 
@@ -168,8 +183,8 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-# What only a search needs stands behind everything else, the C library too: the kernel maps 64 KB
-# around what is touched, and a third of the program would count as memory of each idle agent.
+# Code that only a search needs comes last, after the C library: the kernel maps 64 KB around each page
+# that is used, and a third of the program would count as memory of each idle agent.
 rarely := $(out)/deps/libpcre2.a
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
@@ -178,9 +193,13 @@ ifeq ($(LIBC),musl)
 	@rm -f $@ $(agent)
 	$(Q)$(CC) $(link_flags) -o $@.unstripped $(filter-out $(rarely),$(filter %.o %.a,$^)) \
 	  -Wl,--start-group -lc $(rarely) -Wl,--end-group $(link_tail)
+ifneq ($(DEBUG),)
+	@mv $@.unstripped $@
+else
 	$(Q)$(STRIP) -o $@.unchecked $@.unstripped
 	$(Q)deps/check-binary $@.unchecked $(MAX_BYTES) $(filter %.a,$^) || { rm -f $@.unchecked; exit 1; }
 	@mv $@.unchecked $@
+endif
 else
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^)
 endif
@@ -197,13 +216,17 @@ $(short_idle): $(short_idle_objects) $(out)/libagent.a $(dep_libs) $(out)/link-f
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) $(link_tail)
 
-# Compilers share this name; which one was last is remembered, so that switching replaces the file.
+# Compilers share this name; .origin holds the last one, so that a switch replaces the file.
 $(agent).origin: FORCE
 	$(call write_if_changed,$(out))
 $(agent): $(out)/agent $(agent).origin
 	@cp $< $@.new
 	@mv $@.new $@
 	@echo "  DONE    $@, $$(wc -c <$@) bytes"
+
+.PHONY: debug
+debug:
+	+@$(MAKE) --no-print-directory SANITIZE= COVERAGE= DEBUG=1 agent
 
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
@@ -213,12 +236,23 @@ install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
-# The carrier image compiles the program again, in a stage of its own.
+# The carrier image compiles the program again, in its first stage.
 version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
 IMAGE ?= sandbox-agent:$(version)
 .PHONY: image
 image:
 	@IMAGE='$(IMAGE)' ARCH='$(ARCH)' VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" deploy/build-image
+
+# For clangd: every file as it is compiled with glibc, the headers of the libraries beside it.
+.PHONY: compile_commands.json run-compile-commands
+compile_commands.json:
+	+@$(MAKE) --no-print-directory CC=gcc LIBC=glibc SANITIZE= COVERAGE= DEBUG= run-compile-commands
+run-compile-commands: $(headers_ready)
+	@{ separator='['; for file in $(filter %.c,$(c_files)); do \
+	  printf '%s\n{"directory": "%s", "file": "%s", "command": "%s"}' "$$separator" '$(CURDIR)' "$$file" \
+	    '$(subst ",\",$(CC) $(code_flags))'" -c $$file"; \
+	  separator=,; done; printf '\n]\n'; } >compile_commands.json
+	@echo "  DONE    compile_commands.json, $(words $(filter %.c,$(c_files))) files"
 
 # --- tests ---------------------------------------------------------------------------------------
 
@@ -291,7 +325,7 @@ bench-ready: $(agent) $(bench_programs) | $(server)
 run-bench-ready: $(out)/bench/bench
 # No shell in between: it would keep a SIGTERM to itself, and the bench would run on.
 run-bench: # of what is ready: standard output is the table's
-	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+	@exec env AGENT='$(AGENT)' BASELINE='$(if $(BASELINE),$(abspath $(BASELINE)))' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 
 $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
@@ -425,10 +459,12 @@ deploy-check:
 clean: # what was compiled; what was fetched stays
 	@find build -mindepth 1 -maxdepth 1 ! -name src ! -name servers -exec rm -rf {} + 2>/dev/null || true
 distclean:
-	@rm -rf build
+	@rm -rf build compile_commands.json .cache/clangd
 
 help:
 	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
+	@echo 'make deps             installs the packages of make and make test, by apt, through sudo if need be'
+	@echo '                      (FOR="build lint": those of other targets; deps/install lists the groups)'
 	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
 	@echo '                      (T=unit/utf8 or T=integration/cancel: one program; TEST_FILTER=name: one test;'
 	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
@@ -436,18 +472,23 @@ help:
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'
-	@echo '                      (BENCH="output step": these only; JSON=1: for programs)'
+	@echo '                      (BENCH="output step": these only; JSON=1: for programs;'
+	@echo '                      BASELINE=path: beside another build, in turns)'
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'
 	@echo 'make smoke-pod        deploy/pod.yaml, run by podman (as root)'
+	@echo 'make debug            build/debug/agent: -O0, with symbols; start it with --dumpable'
+	@echo 'make compile_commands.json   for clangd and other editors'
+	@echo 'make install          the program and the licenses, below DESTDIR and prefix=$(prefix)'
 	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
 	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
-	@echo 'make coverage         line coverage of wire/, inject/ and agent/ by all tests'
+	@echo 'make coverage         line coverage of base/, wire/, inject/ and agent/ by all tests'
 	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck, shellcheck'
 	@echo 'make deploy-check     the manifests in deploy/ against the schemas of Kubernetes'
 	@echo 'make fmt              formats every C file'
+	@echo 'make update-deps      the newest versions of the libraries that Debian has, to deps/versions'
 	@echo 'make clean            removes what was compiled; distclean: what was fetched too'
 
 FORCE:

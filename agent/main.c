@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/door.h"
-#include "agent/doors/redis/net/version.h"
+#include "agent/doors/redis/net/reply_parser.h"
 #include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
@@ -80,7 +80,7 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (startup_init(&startup, &error) != 0) {
+  if (startup_init(&startup, options->dumpable, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }
@@ -100,7 +100,7 @@ static void print_version(void) {
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   pcre2[strcspn(pcre2, " ")] = '\0';
   (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s)\n", AGENT_VERSION,
-               redis_client_version(), event_get_version(), cJSON_Version(), pcre2);
+               reply_parser_library(), event_get_version(), cJSON_Version(), pcre2);
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,6 @@
-# The four libraries, for the Makefile: where their sources are, and how each is compiled.
-#
-# Once per configuration, with the program's own compiler and hardening. Only the files that a
-# program on Linux needs are listed; the linker drops what is not called.
+# The four libraries, for the Makefile: where their sources are (deps/versions pins them), and how each is
+# compiled: once per configuration, with the program's own compiler and hardening. Lists only the files
+# that a program on Linux needs; the linker drops what is not called.
 
 sources_dir := build/src
 sources_ready := $(sources_dir)/.fetched
@@ -13,12 +12,12 @@ libevent_files := buffer bufferevent bufferevent_filter bufferevent_pair buffere
   bufferevent_sock epoll evdns event evmap evthread evutil evutil_rand evutil_time listener log \
   poll select signal strlcpy
 cjson_files := cJSON
-# Without what a search does not call: DFA matching, substitution, conversion and serialization.
+# Without DFA matching, substitution, conversion and serialization, which a search does not call.
 pcre2_files := $(addprefix src/pcre2_,auto_possess chartables chkdint compile compile_class config \
   context error extuni find_bracket jit_compile match match_data newline ord2utf pattern_info \
   script_run string_utils study tables ucd valid_utf xclass)
 
-# What configure finds depends on the compiler and the C library, not on sanitizers: $(base).
+# The result of configure depends on the compiler and the C library, not on sanitizers: $(base).
 headers := $(base)/include
 headers_ready := $(headers)/.ready
 event_config := $(base)/libevent
@@ -29,17 +28,17 @@ hiredis_flags :=
 libevent_flags = -DHAVE_CONFIG_H -I$(event_config) -I$(event_config)/private \
   -I$(sources_dir)/libevent/include -I$(sources_dir)/libevent -I$(sources_dir)/libevent/compat
 cjson_flags :=
-# Its own generic configuration, for bytes, Unicode properties and the just-in-time compiler.
+# Its generic configuration, for 8-bit units, with Unicode properties and the just-in-time compiler.
 pcre2_flags = -DHAVE_CONFIG_H -DPCRE2_CODE_UNIT_WIDTH=8 -DPCRE2_STATIC -DSUPPORT_PCRE2_8 \
   -DSUPPORT_UNICODE -DSUPPORT_JIT -DHAVE_MEMMOVE -DHAVE_BUILTIN_MUL_OVERFLOW \
   -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src
 
-# What runs per byte or per turn of the loop; the rest is compiled for size, where the program is
-# compiled for speed. -Oz of clang is what comes near -Os of gcc.
+# Files that run per byte or per turn of the loop are compiled for speed, the others for size. clang's
+# -Oz is closest to gcc's -Os.
 hot := read sds epoll event evmap evutil_time cJSON $(addprefix src/pcre2_,match valid_utf xclass)
 smaller := $(if $(filter -O2,$(optimize)),$(if $(is_clang),-Oz,-Os))
 
-$(sources_ready): deps/fetch | tools
+$(sources_ready): deps/fetch deps/versions | tools
 	@echo "  FETCH   hiredis libevent cJSON PCRE2"
 	@rm -rf $(sources_dir)
 	$(Q)deps/fetch $(sources_dir)
@@ -63,14 +62,14 @@ $(headers_ready): $(sources_ready) $(event_config)/event2/event-config.h
 	@cp $(sources_dir)/pcre2/src/pcre2.h $(headers)/
 	@touch $@
 
-# What has to go with every copy of the program: the licenses of all that is linked into it.
+# The licenses of everything that is linked into the program; they accompany every copy of it.
 licenses := build/licenses
 $(licenses): LICENSE $(sources_ready)
 	@tail -n +1 LICENSE $(addprefix $(sources_dir)/,hiredis/COPYING libevent/LICENSE cjson/LICENSE \
 	  pcre2/LICENCE.md) /usr/share/doc/musl/copyright >$@.new
 	@mv $@.new $@
 
-# $(1): the library. The sources do not exist when this file is read, so that no rule names them.
+# $(1): the library. No rule names a source file: none exists yet when this file is read.
 define library
 $(out)/deps/$(1)/%.o: $(out)/deps/flags $(sources_ready) $(event_config)/event2/event-config.h
 	@mkdir -p $$(@D)

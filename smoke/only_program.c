@@ -1,6 +1,6 @@
 /*
- * The one program of an image that holds nothing else: no shell, no libc, no files. It does what
- * smoke/docker-volume asks of a shell elsewhere.
+ * The only file of an image: there is no shell and no libc. Does what smoke/docker-volume does with
+ * a shell in other images.
  *
  *   program hello | where | orphans | kill | deaf
  */
@@ -21,7 +21,7 @@ static int say_where(void) {
   return EXIT_SUCCESS;
 }
 
-/* They hold none of the step's pipes, so that it is over at once. */
+/* They close the step's pipes, so that the step is over at once. */
 static int leave_orphans(void) {
   for (int i = 0; i < ORPHANS; i++) {
     pid_t child = fork();
@@ -37,7 +37,7 @@ static int leave_orphans(void) {
   return EXIT_SUCCESS;
 }
 
-/* Everybody whom it may kill, but itself and the first process. */
+/* All processes that it may kill, but itself and process 1. */
 static int kill_all(void) {
   return kill(-1, SIGKILL) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

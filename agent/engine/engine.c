@@ -12,6 +12,7 @@
 #include "agent/engine/signals.h"
 #include "agent/exit_code.h"
 #include "agent/process/process_tree.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -83,16 +84,27 @@ static void tell_activity(struct engine *self) {
     self->door->type->activity(self->door, self->run_count);
 }
 
+/* The place of this run, NULL for a free one. There is one: a door submits no more than it was asked
+   for. */
 static struct run **find_slot(struct engine *self, const struct run *run) {
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] == run)
-      return &self->runs[i];
-  abort(); /* more requests than want() has asked for */
+  size_t i = 0;
+  while (i < ENGINE_RUNS_MAX && self->runs[i] != run)
+    i++;
+  CHECK(i < ENGINE_RUNS_MAX);
+  return &self->runs[i];
+}
+
+/* Once, when the first step comes: the start of the program does not wait for it. */
+static void check_proc(const struct engine *self) {
+  if (self->run_number == 0 && !process_tree_is_known())
+    log_line(log_of(self), LOG_WARN, NULL,
+             "cannot read /proc: a process that leaves its step's process group is not found");
 }
 
 void engine_submit(struct door *door, struct request *request) {
   struct engine *self = door->engine;
   end_idle(self);
+  check_proc(self);
   struct run **slot = find_slot(self, NULL);
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;

@@ -79,7 +79,7 @@ TEST(any_node_will_do, set_up, tear_down) {
     expect_heartbeat(scene->job);
     job_shut_down(scene->job);
     const char *log = agent_process_log(scene->job->agent);
-    if ((strstr(log, " moved to 127.0.0.1:") != NULL) != (further > 0))
+    if ((strstr(log, " redirected to 127.0.0.1:") != NULL) != (further > 0))
       job_fail(scene->job, "moved, or did not, from node %d behind the owner", further);
     if (strstr(log, "WARN") != NULL)
       job_fail(scene->job, "to be sent on is nothing to warn about");
@@ -155,7 +155,7 @@ TEST(a_job_moves_while_a_step_prints, set_up, tear_down) {
     assert_true(redis_cluster_move_key(scene->cluster, first[round]));
     /* Of what is asked for now, some keys are here and some are there. */
     int port = redis_server_port(redis_cluster_node(scene->cluster, to));
-    agent_process_wait_log(job->agent, job_format(job, " 127.0.0.1:%d; trying again", port));
+    agent_process_wait_log(job->agent, job_format(job, " 127.0.0.1:%d; reconnecting", port));
     while (redis_cluster_move_key(scene->cluster, NULL))
       continue;
     redis_cluster_end_move(scene->cluster);

@@ -135,7 +135,7 @@ TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);
-  agent_process_wait_log(job->agent, "lost the connection");
+  agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   agent_process_wait_log(job->agent, "stopping: SIGTERM");
   job_expect_exit(job, 128 + SIGTERM);
@@ -157,7 +157,7 @@ TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it, job_setup, job_teard
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);
-  agent_process_wait_log(job->agent, "lost the connection");
+  agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   agent_process_wait_log(job->agent, "stopping: SIGTERM");
   redis_server_restart(job->server);

@@ -1,7 +1,7 @@
 #include "agent/doors/redis/client/backoff.h"
 #include "tests/test.h"
 
-TEST(at_boot_it_gives_up) {
+TEST(it_gives_up_at_boot) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   for (unsigned attempt = 1; attempt < BACKOFF_BOOT_ATTEMPTS; attempt++) {
@@ -15,7 +15,7 @@ TEST(at_boot_it_gives_up) {
   assert_true(backoff_is_over(&backoff));
 }
 
-TEST(unless_it_is_patient) {
+TEST(it_does_not_when_it_retries_forever) {
   struct backoff backoff;
   backoff_init(&backoff, true);
   for (unsigned attempt = 1; attempt <= 100; attempt++) {
@@ -27,7 +27,7 @@ TEST(unless_it_is_patient) {
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MAX_MS);
 }
 
-TEST(later_it_does_not) {
+TEST(nor_after_the_first_success) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   backoff_succeeded(&backoff);
@@ -53,14 +53,45 @@ TEST(half_of_a_pause_is_random) {
                   BACKOFF_PAUSE_MAX_MS);
 }
 
-/* To be connected is not enough: the next one may be lost for the same reason. */
-TEST(pauses_begin_anew_with_what_works) {
+TEST(a_reset_starts_from_the_shortest_pause) {
   struct backoff backoff;
   backoff_init(&backoff, false);
   backoff_succeeded(&backoff);
   (void)backoff_pause(&backoff, 0);
   backoff_succeeded(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS);
-  backoff_works(&backoff);
+  backoff_reset(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS / 2);
+}
+
+TEST(the_same_reason_is_news_once_an_outage) {
+  struct outage outage = {0};
+  assert_true(outage_is_news(&outage, "closed", false, 1000));
+  assert_false(outage_is_news(&outage, "closed", false, 2000));
+  assert_true(outage_is_news(&outage, "no answer", false, 3000));
+  assert_int_equal(outage.since_ms, 1000);
+  assert_true(outage.was_news);
+  outage.ongoing = false;
+  assert_true(outage_is_news(&outage, "no answer", false, 3001));
+  assert_int_equal(outage.since_ms, 3001);
+}
+
+TEST(an_error_that_comes_and_goes_is_news_once_a_minute) {
+  struct outage outage = {0};
+  assert_true(outage_is_news(&outage, "OOM one", true, 1));
+  outage.ongoing = false;
+  assert_false(outage_is_news(&outage, "OOM other words", true, OUTAGE_NEWS_MS));
+  assert_false(outage.was_news); /* nor is its end */
+  outage.ongoing = false;
+  assert_true(outage_is_news(&outage, "OOM one", true, OUTAGE_NEWS_MS + 1));
+  assert_true(outage.was_news);
+}
+
+TEST(an_error_that_lasts_is_news_once) {
+  struct outage outage = {0};
+  assert_true(outage_is_news(&outage, "OOM one", true, 1));
+  assert_false(outage_is_news(&outage, "OOM one", true, 10 * OUTAGE_NEWS_MS));
+  assert_true(outage_is_news(&outage, "OOMPH", true, 10 * OUTAGE_NEWS_MS));
+  assert_true(outage_is_news(&outage, "READONLY", true, 10 * OUTAGE_NEWS_MS));
+  assert_int_equal(outage.since_ms, 1);
 }

@@ -2,7 +2,7 @@
 #include "agent/doors/redis/net/command.h"
 #include "tests/test.h"
 
-/* What was overwritten last. Stands before the C library's own, so that a test sees it. */
+/* What was overwritten last. Replaces the C library's function, so that a test sees it. */
 static const void *erased;
 static size_t erased_length;
 
@@ -14,7 +14,7 @@ void explicit_bzero(void *memory, size_t length) {
     bytes[i] = 0;
 }
 
-static void sends(struct redis_url url, const char *expected) {
+static void expect_sent(struct redis_url url, const char *expected) {
   struct handshake handshake;
   handshake_init(&handshake, &url, "its-name");
   assert_int_equal(handshake.length, strlen(expected));
@@ -24,19 +24,19 @@ static void sends(struct redis_url url, const char *expected) {
 
 #define SETNAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$8\r\nits-name\r\n"
 
-TEST(it_says_what_the_url_asks_for) {
+TEST(it_sends_what_the_url_asks_for) {
   char user[] = "me";
   char password[] = "se cret\r\n";
-  sends((struct redis_url){0}, SETNAME);
-  sends((struct redis_url){.password = password},
-        "*2\r\n$4\r\nAUTH\r\n$9\r\nse cret\r\n\r\n" SETNAME);
-  sends((struct redis_url){.user = user, .password = password},
-        "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$9\r\nse cret\r\n\r\n" SETNAME);
-  sends((struct redis_url){.database = 4294967295},
-        SETNAME "*2\r\n$6\r\nSELECT\r\n$10\r\n4294967295\r\n");
-  sends((struct redis_url){.user = user, .password = password, .database = 3},
-        "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$9\r\nse cret\r\n\r\n" SETNAME
-        "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
+  expect_sent((struct redis_url){0}, SETNAME);
+  expect_sent((struct redis_url){.password = password},
+              "*2\r\n$4\r\nAUTH\r\n$9\r\nse cret\r\n\r\n" SETNAME);
+  expect_sent((struct redis_url){.user = user, .password = password},
+              "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$9\r\nse cret\r\n\r\n" SETNAME);
+  expect_sent((struct redis_url){.database = 4294967295},
+              SETNAME "*2\r\n$6\r\nSELECT\r\n$10\r\n4294967295\r\n");
+  expect_sent((struct redis_url){.user = user, .password = password, .database = 3},
+              "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$9\r\nse cret\r\n\r\n" SETNAME
+              "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
 }
 
 TEST(the_probe_follows_wherever_the_write_ended) {
@@ -59,7 +59,7 @@ TEST(the_probe_follows_wherever_the_write_ended) {
   handshake_release(&handshake);
 }
 
-TEST(a_refused_probe_has_its_name) {
+TEST(a_refused_probe_names_its_command) {
   struct redis_url url = {0};
   const char *const commands[][COMMAND_LIST_WORDS] = {{"MULTI"}, {"LREM", "the key", "-1", ""}};
   char *text = command_list_new(commands, 2);
@@ -89,7 +89,7 @@ struct denial {
   const char *text;
 };
 
-TEST(a_denied_probe_has_the_rule_that_is_missing) {
+TEST(a_denied_probe_names_the_missing_rule) {
   static const struct denial denials[] = {
       {"SET", "j:heartbeat", "NOPERM No permissions to access a key",
        "NOPERM: the user needs ~j:heartbeat"},
@@ -131,9 +131,8 @@ TEST(a_denied_probe_has_the_rule_that_is_missing) {
   }
 }
 
-/* What is denied for several keys at once is heard of again, by the key's name; anything else that
-   is wrong with them is not. */
-TEST(a_joint_probe_leaves_denials_to_those_behind_it) {
+/* A command for each key follows, and names it. Any other error refuses at once. */
+TEST(a_denial_for_several_keys_is_left_to_later_commands) {
   struct redis_url url = {0};
   const char *const commands[][COMMAND_LIST_WORDS] = {{"WATCH", "a", "b"}, {"GET", "a"}};
   char *text = command_list_new(commands, 2);
@@ -174,17 +173,17 @@ TEST(the_password_is_overwritten) {
   assert_int_equal(erased_length, length);
   assert_null(handshake.text);
   handshake_release(&handshake);
-  assert_string_equal(password, "secret"); /* the url's own is not the login's */
+  assert_string_equal(password, "secret"); /* that of the url is the caller's */
 }
 
 struct answer {
   const char *text; /* an error, or NULL: OK */
-  enum handshake_verdict outcome_result;
+  enum handshake_verdict verdict;
   const char *command;
 };
 
-/* A login of three commands, and the answers to them. */
-static void hears(const struct answer *answers, int count) {
+/* A handshake of three commands, and the replies to them. */
+static void expect_verdicts(const struct answer *answers, int count) {
   char password[] = "secret";
   char ok[] = "OK";
   struct redis_url url = {.password = password, .database = 1};
@@ -198,62 +197,61 @@ static void hears(const struct answer *answers, int count) {
       reply = (redisReply){.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
     }
     struct handshake_refusal refusal;
-    assert_int_equal(handshake_take(&handshake, &reply, &refusal), answers[i].outcome_result);
+    assert_int_equal(handshake_take(&handshake, &reply, &refusal), answers[i].verdict);
     assert_string_equal(refusal.command, answers[i].command);
-    if (answers[i].outcome_result == HANDSHAKE_LATER ||
-        answers[i].outcome_result == HANDSHAKE_REFUSED)
+    if (answers[i].verdict == HANDSHAKE_LATER || answers[i].verdict == HANDSHAKE_REFUSED)
       assert_string_equal(refusal.text, answers[i].text);
   }
   handshake_release(&handshake);
 }
 
-TEST(it_is_done_behind_the_last_answer) {
+TEST(it_is_done_after_the_last_reply) {
   const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                    {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
                                    {NULL, HANDSHAKE_DONE, "SELECT"}};
-  hears(answers, 3);
+  expect_verdicts(answers, 3);
 }
 
-TEST(a_refusal_is_for_good) {
+TEST(a_refusal_is_final) {
   const struct answer wrong[] = {{"WRONGPASS invalid", HANDSHAKE_REFUSED, "AUTH"}};
   const struct answer range[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                  {NULL, HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
                                  {"ERR DB index is out of range", HANDSHAKE_REFUSED, "SELECT"}};
-  hears(wrong, 1);
-  hears(range, 3);
+  expect_verdicts(wrong, 1);
+  expect_verdicts(range, 3);
 }
 
-TEST(what_passes_is_for_later) {
+TEST(a_transient_error_asks_for_another_attempt) {
   const struct answer auth[] = {{"LOADING it is", HANDSHAKE_LATER, "AUTH"}};
   const struct answer name[] = {
       {NULL, HANDSHAKE_GOES_ON, "AUTH"},
       {"ERR max number of clients reached", HANDSHAKE_LATER, "CLIENT SETNAME"}};
-  hears(auth, 1);
-  hears(name, 2);
+  expect_verdicts(auth, 1);
+  expect_verdicts(name, 2);
 }
 
-TEST(a_name_that_is_refused_is_done_without) {
+TEST(it_goes_on_without_a_name) {
   static const char *const texts[] = {"ERR unknown command", "ERR Client names cannot have spaces",
                                       "NOPERM no permissions to run 'client|setname'"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                      {texts[i], HANDSHAKE_GOES_ON, "CLIENT SETNAME"},
                                      {NULL, HANDSHAKE_DONE, "SELECT"}};
-    hears(answers, 3);
+    expect_verdicts(answers, 3);
   }
 }
 
-TEST(what_is_not_about_the_name_is_a_refusal) {
+TEST(an_error_that_is_not_about_the_name_refuses) {
   static const char *const texts[] = {"NOAUTH Authentication required.", "DENIED protected mode"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const struct answer answers[] = {{NULL, HANDSHAKE_GOES_ON, "AUTH"},
                                      {texts[i], HANDSHAKE_REFUSED, "CLIENT SETNAME"}};
-    hears(answers, 2);
+    expect_verdicts(answers, 2);
   }
 }
 
 /* Without a password and a database the name is all there is. */
-TEST(a_refused_name_may_be_the_last_answer) {
+TEST(a_refused_name_may_be_the_last_reply) {
   char text[] = "ERR unknown command";
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
   struct redis_url url = {0};
@@ -264,31 +262,32 @@ TEST(a_refused_name_may_be_the_last_answer) {
   handshake_release(&handshake);
 }
 
-TEST(what_is_secret_is_not_repeated) {
+TEST(user_and_password_are_masked) {
   char user[] = "smith";
   char password[] = "secret";
   struct redis_url url = {.user = user, .password = password};
   static const struct {
-    const char *said;
-    const char *told;
+    const char *sent;
+    const char *shown;
   } rows[] = {{"ERR unknown command 'AUTH', with args beginning with: 'smith' 'secret'",
                "ERR unknown command 'AUTH'"},
               {"WRONGPASS secret is not of smith", "WRONGPASS ****** is not of *****"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char text[128];
-    strcpy(text, rows[i].said);
+    strcpy(text, rows[i].sent);
     redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
     struct handshake handshake;
     struct handshake_refusal refusal;
     handshake_init(&handshake, &url, "its-name");
     assert_int_equal(handshake_take(&handshake, &reply, &refusal), HANDSHAKE_REFUSED);
-    assert_string_equal(refusal.text, rows[i].told);
+    assert_string_equal(refusal.text, rows[i].shown);
     handshake_release(&handshake);
   }
 }
 
-/* The last answer of a login at a server that sentinels have named. */
-static enum handshake_verdict hears_role(redisReply *reply, struct handshake_refusal *refusal) {
+/* The last reply of a handshake with a server that a sentinel has named. */
+static enum handshake_verdict verdict_on_role(redisReply *reply,
+                                              struct handshake_refusal *refusal) {
   char ok[] = "OK";
   char master[] = "pipes";
   redisReply named = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
@@ -296,34 +295,34 @@ static enum handshake_verdict hears_role(redisReply *reply, struct handshake_ref
   struct handshake handshake;
   handshake_init(&handshake, &url, "its-name");
   assert_int_equal(handshake_take(&handshake, &named, refusal), HANDSHAKE_GOES_ON);
-  enum handshake_verdict outcome_result = handshake_take(&handshake, reply, refusal);
+  enum handshake_verdict verdict = handshake_take(&handshake, reply, refusal);
   assert_string_equal(refusal->command, "ROLE");
   handshake_release(&handshake);
-  return outcome_result;
+  return verdict;
 }
 
-TEST(only_a_master_will_do_for_sentinels) {
+TEST(a_replica_is_refused_for_now) {
   char master[] = "pipes";
-  sends((struct redis_url){.master = master}, SETNAME "*1\r\n$4\r\nROLE\r\n");
+  expect_sent((struct redis_url){.master = master}, SETNAME "*1\r\n$4\r\nROLE\r\n");
   struct handshake_refusal refusal;
   char word[16] = "master";
   redisReply role = {.type = REDIS_REPLY_STRING, .str = word, .len = 6};
   redisReply *elements[] = {&role};
   redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
-  assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_DONE);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_DONE);
   strcpy(word, "slave");
-  assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_LATER);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_LATER);
   assert_string_equal(refusal.text, "it is a replica, not yet the master");
 }
 
-/* The first write will tell; anything else is an error as any other. */
-TEST(who_may_not_ask_for_the_role_goes_on) {
+/* The first write finds out; any other error is an error like any other. */
+TEST(it_goes_on_without_permission_for_role) {
   struct handshake_refusal refusal;
   char text[64] = "NOPERM this user has no permissions to run the 'role' command";
   redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text, .len = strlen(text)};
-  assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_DONE);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_DONE);
   strcpy(text, "LOADING it is");
-  assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_LATER);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_LATER);
   strcpy(text, "NOAUTH Authentication required.");
-  assert_int_equal(hears_role(&reply, &refusal), HANDSHAKE_REFUSED);
+  assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_REFUSED);
 }

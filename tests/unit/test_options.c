@@ -50,6 +50,7 @@ TEST(defaults, clear_environment) {
   assert_string_equal(options.redis.host, "h");
   assert_string_equal(options.job_id, "j");
   assert_false(options.verbose);
+  assert_false(options.dumpable);
   assert_int_equal(options.idle_cycles, 5);
   assert_int_equal(options.events_maxlen, 10000);
   assert_int_equal(options.hold_bytes, 4194304);
@@ -61,13 +62,15 @@ TEST(defaults, clear_environment) {
 
 TEST(every_flag, clear_environment) {
   struct options options;
-  assert_taken(&options, (const char *[]){"--verbose", "--hold-bytes=65536", "--events-maxlen", "0",
-                                          "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl",
-                                          "60", "--redis-url=unix://u:p@/s", NULL});
+  assert_taken(&options,
+               (const char *[]){"--verbose", "--dumpable", "--hold-bytes=65536", "--events-maxlen",
+                                "0", "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl", "60",
+                                "--redis-url=unix://u:p@/s", NULL});
   assert_string_equal(options.redis.path, "/s");
   assert_string_equal(options.redis.password, "p");
   assert_string_equal(options.job_id, "{pipe 42}");
   assert_true(options.verbose);
+  assert_true(options.dumpable);
   assert_int_equal(options.idle_cycles, 1);
   assert_int_equal(options.events_maxlen, 0);
   assert_int_equal(options.hold_bytes, 65536);

@@ -14,7 +14,7 @@
 
 TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
-  struct taken step = {.payload = "{step}", .length = 6, .whole = true};
+  struct claimed step = {.payload = "{step}", .length = 6, .truncated = false};
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
   outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");

@@ -47,6 +47,7 @@ TEST(redis_urls) {
       {"redis://h/", {"h", 6379, NULL, NULL, NULL, 0}},
       {"redis://h:1", {"h", 1, NULL, NULL, NULL, 0}},
       {"redis://h:65535/15", {"h", 65535, NULL, NULL, NULL, 15}},
+      {"redis://h:007/999999999", {"h", 7, NULL, NULL, NULL, 999999999}},
       {"redis://10.0.0.1:6380", {"10.0.0.1", 6380, NULL, NULL, NULL, 0}},
       {"redis://[::1]", {"::1", 6379, NULL, NULL, NULL, 0}},
       {"redis://[fe80::1%eth0]:6380/2", {"fe80::1%eth0", 6380, NULL, NULL, NULL, 2}},
@@ -54,9 +55,10 @@ TEST(redis_urls) {
       {"redis://:p@h", {"h", 6379, NULL, NULL, "p", 0}},
       {"redis://p@h", {"h", 6379, NULL, NULL, "p", 0}},
       {"redis://u%3a%40:p%2F%25%40@h", {"h", 6379, NULL, "u:@", "p/%@", 0}},
+      {"redis://u+%41%4a:%4A%2525@h", {"h", 6379, NULL, "u+AJ", "J%25", 0}},
       {"redis://u:a/b:c@d@h", {"h", 6379, NULL, "u", "a/b:c@d", 0}},
       {"redis://u:\xE2\x82\xAC@h", {"h", 6379, NULL, "u", "\xE2\x82\xAC", 0}},
-      /* What a template had nothing for. */
+      /* Templates that had nothing to fill in. */
       {"redis://@h", {"h", 6379, NULL, NULL, NULL, 0}},
       {"redis://:@h", {"h", 6379, NULL, NULL, NULL, 0}},
       {"redis://u:@h", {"h", 6379, NULL, "u", "", 0}},
@@ -77,7 +79,7 @@ TEST(sockets) {
   assert_good(rows, sizeof rows / sizeof rows[0]);
 }
 
-TEST(the_references_form) {
+TEST(the_form_of_stackexchange_redis) {
   static const struct good rows[] = {
       {"h", {"h", 6379, NULL, NULL, NULL, 0}},
       {"h:1", {"h", 1, NULL, NULL, NULL, 0}},
@@ -90,8 +92,8 @@ TEST(the_references_form) {
       {"h,password=1,password=2", {"h", 6379, NULL, NULL, "2", 0}},
       {"h,user=u", {"h", 6379, NULL, "u", "", 0}},
       {"h,password=,user=", {"h", 6379, NULL, NULL, NULL, 0}},
-      /* Options that mean nothing here, and some that only begin like others. */
-      {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,ssl=no,ssl=0,ssl=",
+      /* Options that are ignored, and some that only begin like others. */
+      {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=",
        {"h", 6379, NULL, NULL, NULL, 0}},
   };
   assert_good(rows, sizeof rows / sizeof rows[0]);
@@ -160,19 +162,20 @@ static const struct {
     {"redis://h/1/2", "redis url: the database must be a number"},
     {"redis://h/-1", "redis url: the database must be a number"},
     {"redis://h/1000000000", "redis url: the database must be a number"},
-    {"redis://h?db=1", "redis url: expected /db behind host and port"},
-    {"redis://h#1", "redis url: expected /db behind host and port"},
-    {"redis://u%:s3cret@h", "redis url: the user is not percent-encoded as it should be"},
-    {"redis://u:s3cret%@h", "redis url: the password is not percent-encoded as it should be"},
-    {"redis://u:s3cret%4@h1", "redis url: the password is not percent-encoded as it should be"},
-    {"redis://u:s3cret%4g@h", "redis url: the password is not percent-encoded as it should be"},
-    {"redis://u:s3cret%00@h", "redis url: the password is not percent-encoded as it should be"},
-    {"s3cret@h", "redis url: expected a host first, got something else"},
-    {"password=s3cret,h", "redis url: expected a host first, got something else"},
-    {"redis://a b", "redis url: expected a host first, got something else"},
-    {"redis://a\nb", "redis url: expected a host first, got something else"},
-    {"h/1", "redis url: expected a host first, got something else"},
-    {"h,other", "redis url: expected name=value behind a comma (one server only)"},
+    {"redis://h?db=1", "redis url: expected /db after host and port"},
+    {"redis://h#1", "redis url: expected /db after host and port"},
+    {"redis://u%:s3cret@h", "redis url: the user is not valid percent-encoding"},
+    {"redis://u:s3cret%@h", "redis url: the password is not valid percent-encoding"},
+    {"redis://u:s3cret%4@h1", "redis url: the password is not valid percent-encoding"},
+    {"redis://u:s3cret%g4@h", "redis url: the password is not valid percent-encoding"},
+    {"redis://u:s3cret%4g@h", "redis url: the password is not valid percent-encoding"},
+    {"redis://u:s3cret%00@h", "redis url: the password is not valid percent-encoding"},
+    {"s3cret@h", "redis url: expected a host first"},
+    {"password=s3cret,h", "redis url: expected a host first"},
+    {"redis://a b", "redis url: expected a host first"},
+    {"redis://a\nb", "redis url: expected a host first"},
+    {"h/1", "redis url: expected a host first"},
+    {"h,other", "redis url: expected name=value after a comma (one server only)"},
     {"h,defaultDatabase=x", "redis url: the database must be a number"},
     {"h,defaultDatabase=", "redis url: the database must be a number"},
     {"h,password=s3cret,ssl=true", "redis url: TLS is not supported"},
@@ -184,28 +187,26 @@ static const struct {
     {"unix://s", "redis url: expected unix:///path/to/socket"},
     {"unix://u:s3cret@s", "redis url: expected unix:///path/to/socket"},
     {"unix:///?db=1", "redis url: expected unix:///path/to/socket"},
-    {"unix:///s?x=1", "redis url: expected ?db=n behind the socket's path"},
+    {"unix:///s?x=1", "redis url: expected ?db=n after the socket's path"},
     {"unix:///s?db=", "redis url: the database must be a number"},
     {"redis://a:1,b:2", "redis url: the port must be a number from 1 to 65535"},
-    {"redis://a,b", "redis url: expected a host first, got something else"},
+    {"redis://a,b", "redis url: expected a host first"},
     {"redis+sentinel://", "redis url: the host is missing"},
     {"redis+sentinel:///m", "redis url: the host is missing"},
     {"redis+sentinel://a,/m", "redis url: the host is missing"},
     {"redis+sentinel://,a/m", "redis url: the host is missing"},
     {"redis+sentinel://a:1,b:x/m", "redis url: the port must be a number from 1 to 65535"},
     {"redis+sentinel://a:1,[::1/m", "redis url: '[' without ']' in the host"},
-    {"redis+sentinel://a,password=s3cret/m",
-     "redis url: expected a host first, got something else"},
-    {"redis+sentinel://a:1", "redis url: expected /master-name behind the sentinels"},
-    {"redis+sentinel://a:1/", "redis url: expected /master-name behind the sentinels"},
-    {"redis+sentinel://a:1//1", "redis url: expected /master-name behind the sentinels"},
-    {"redis+sentinel://a:1?m", "redis url: expected /master-name behind the sentinels"},
-    {"redis+sentinel://a:1/m m", "redis url: expected /master-name behind the sentinels"},
+    {"redis+sentinel://a,password=s3cret/m", "redis url: expected a host first"},
+    {"redis+sentinel://a:1", "redis url: expected /master-name after the sentinels"},
+    {"redis+sentinel://a:1/", "redis url: expected /master-name after the sentinels"},
+    {"redis+sentinel://a:1//1", "redis url: expected /master-name after the sentinels"},
+    {"redis+sentinel://a:1?m", "redis url: expected /master-name after the sentinels"},
+    {"redis+sentinel://a:1/m m", "redis url: expected /master-name after the sentinels"},
     {"redis+sentinel://a:1/m/x", "redis url: the database must be a number"},
     {"redis+sentinel://a:1/m/1/2", "redis url: the database must be a number"},
-    {"redis+sentinel://a:1/m?db=1", "redis url: expected /db behind the master's name"},
-    {"redis+sentinel://u:s3cret%@a/m",
-     "redis url: the password is not percent-encoded as it should be"},
+    {"redis+sentinel://a:1/m?db=1", "redis url: expected /db after the master's name"},
+    {"redis+sentinel://u:s3cret%@a/m", "redis url: the password is not valid percent-encoding"},
 };
 
 TEST(what_is_refused) {
@@ -213,7 +214,7 @@ TEST(what_is_refused) {
     struct redis_url url;
     struct error error;
     if (redis_url_parse(&url, refused[i].text, &error) != -1)
-      fail_msg("taken: %s", refused[i].text);
+      fail_msg("accepted: %s", refused[i].text);
     if (strcmp(error.text, refused[i].message) != 0)
       fail_msg("%s: %s", refused[i].text, error.text);
     assert_null(url.host);
@@ -225,7 +226,7 @@ TEST(what_is_refused) {
   }
 }
 
-TEST(a_name_for_people) {
+TEST(names_for_people) {
   static const struct {
     const char *text;
     const char *name;
@@ -247,7 +248,7 @@ TEST(a_name_for_people) {
   }
 }
 
-TEST(passwords_are_covered) {
+TEST(passwords_are_redacted) {
   static const struct {
     const char *text;
     const char *redacted;
@@ -270,7 +271,7 @@ TEST(passwords_are_covered) {
       /* A password that looks like the other form. */
       {"redis://u:a,password=b@h", "redis://u:**************"},
       {"h,name=a://b,password=c@d", "h,name=a://**************"},
-      /* Nothing to cover. */
+      /* Nothing to redact. */
       {"", ""},
       {"@", "@"},
       {"://", "://"},
@@ -299,7 +300,7 @@ static bool sentinels_hold(const struct redis_url *url, const char *text) {
 }
 
 /* Whatever is parsed as a password is no longer there after the redaction. */
-TEST(no_password_stays) {
+TEST(no_password_is_left_after_redaction) {
   static const char *const pieces[] = {
       "redis://", "unix://", "@", "/",   ":", ",", "password", "=",    "user=u",           "h",
       "S3CRET",   "%41",     " ", "://", "[", "]", "S3CRET@",  "6379", "redis+sentinel://"};
@@ -327,4 +328,58 @@ TEST(no_password_stays) {
     redis_url_release(&url);
   }
   assert_true(parsed > 100);
+}
+
+TEST(a_port_is_no_more_than_its_bytes) {
+  unsigned port;
+  assert_int_equal(redis_address_parse_port("123", 2, &port), 0);
+  assert_int_equal(port, 12);
+  assert_int_equal(redis_address_parse_port("65535", 5, &port), 0);
+  assert_int_equal(redis_address_parse_port("65536", 5, &port), -1);
+  assert_int_equal(redis_address_parse_port("0", 1, &port), -1);
+  assert_int_equal(redis_address_parse_port("1x", 2, &port), -1);
+  assert_int_equal(redis_address_parse_port("", 0, &port), -1);
+}
+
+TEST(a_redirection_names_a_node) {
+  static const struct {
+    const char *text;
+    const char *host;
+    unsigned port;
+  } rows[] = {
+      {"127.0.0.1:6381", "127.0.0.1", 6381},
+      {"node-1.example:1", "node-1.example", 1},
+      {"2001:db8::1:6381", "2001:db8::1", 6381},
+      {":65535", "same", 65535},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct redis_address address;
+    assert_int_equal(redis_address_parse_redirect(&address, rows[i].text, "same"), 0);
+    assert_string_equal(address.host, rows[i].host);
+    assert_int_equal(address.port, rows[i].port);
+    redis_address_release(&address);
+    assert_null(address.host);
+    redis_address_release(&address);
+  }
+}
+
+TEST(a_redirection_may_be_malformed) {
+  static const char *const texts[] = {"",        ":",     "h",     "h:",    "h:0",
+                                      "h:65536", "h:x",   "h:1 ",  "h :1",  "h:-1",
+                                      "?:6379",  "a,b:1", "h\n:1", "a@b:1", "h:123456789012"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    struct redis_address address;
+    if (redis_address_parse_redirect(&address, texts[i], "same") != -1)
+      fail_msg("accepted: %s", texts[i]);
+  }
+  struct redis_address address;
+  assert_int_equal(redis_address_parse_redirect(&address, ":6379", NULL), -1);
+}
+
+TEST(an_address_has_a_name_for_people) {
+  char name[32];
+  assert_int_equal(redis_address_name("h", 1, name, sizeof name), 3);
+  assert_string_equal(name, "h:1");
+  assert_int_equal(redis_address_name("::1", 6379, name, sizeof name), 10);
+  assert_string_equal(name, "[::1]:6379");
 }

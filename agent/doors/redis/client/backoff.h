@@ -5,40 +5,63 @@
 #include <stdint.h>
 
 /*
- * Whether a connection is tried again, and after which pause. Pure: it is told what is by chance.
- *
- *   backoff_failed        an attempt has; backoff_is_over: it was the last
- *   backoff_pause         in so many milliseconds the next one
- *   backoff_succeeded     an attempt has
- *   backoff_works         and with that connection something was done: pauses begin anew
+ * The policy of a connection that comes back: after which pause the next attempt follows, when to
+ * give up, and which failures are logged as a warning. Pure: time and chance are arguments.
  */
 
-/* Attempts before the first success, unless it is patient, with pauses that double from
-   BACKOFF_BOOT_PAUSE_MS. */
+/* Before the first success: after so many failed attempts it gives up, unless it retries forever;
+   pauses double from BACKOFF_BOOT_PAUSE_MS, without chance, since a person may be watching. */
 #define BACKOFF_BOOT_ATTEMPTS 5
 #define BACKOFF_BOOT_PAUSE_MS 500
 
-/* After the first success: pauses double between these, half of each is random, so that a fleet
-   does not come back in one wave. */
+/* After the first success: pauses double between these; half of each is random, so that a fleet of
+   agents does not come back in one wave. */
 #define BACKOFF_PAUSE_MIN_MS 100
 #define BACKOFF_PAUSE_MAX_MS 5000
 
 struct backoff {
-  bool patient;      /* it does not give up before the first success either */
-  bool succeeded;    /* once at least */
-  unsigned attempts; /* that have failed since the last success */
-  int pause_ms;
+  bool retry_forever; /* also before the first success */
+  bool succeeded;     /* an attempt has, at least once */
+  unsigned attempts;  /* failed ones since the last success */
+  int pause_ms;       /* the next one, before chance */
 };
 
-void backoff_init(struct backoff *self, bool patient);
+void backoff_init(struct backoff *self, bool retry_forever);
+
+/* An attempt failed; succeeded. */
 void backoff_failed(struct backoff *self);
+void backoff_succeeded(struct backoff *self);
+
+/* True when no other attempt is to follow. */
 bool backoff_is_over(const struct backoff *self);
 
-/* A person may be looking on: not for long, and not after the first success. */
+/* True for the first BACKOFF_BOOT_ATTEMPTS attempts, before the first success. */
 bool backoff_is_booting(const struct backoff *self);
 
+/* The pause before the next attempt, in milliseconds; the one after that is longer. */
 int backoff_pause(struct backoff *self, uint64_t random);
-void backoff_succeeded(struct backoff *self);
-void backoff_works(struct backoff *self);
+
+/* The connection did something useful: pauses start from the shortest again. To be connected is not
+   enough, for the next command may lose it for the same reason as before. */
+void backoff_reset(struct backoff *self);
+
+/*
+ * An outage lasts from the first failure until a reply is useful. A failure with the same reason as
+ * the one before is not news: it is logged once an outage. An error reply that comes and goes, as
+ * OOM does, is news once in OUTAGE_NEWS_MS, however many outages it makes.
+ */
+#define OUTAGE_NEWS_MS (60 * 1000)
+
+struct outage {
+  bool ongoing;
+  bool was_news;    /* one of its failures was, so that its end is, too */
+  char reason[160]; /* of the last failure that was news */
+  int64_t news_ms;  /* when that was; 0: never */
+  int64_t since_ms; /* its start */
+};
+
+/* A failure. `is_error_reply`: the reason is an error reply, whose first word is its kind. The time
+   is monotonic and above 0. True when it is news. */
+bool outage_is_news(struct outage *self, const char *reason, bool is_error_reply, int64_t now_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The link is a state machine; every way out of a state but forwards is fall(), which closes what
- * there is, tells the owner and either pauses or gives up. Owners act on the link from inside their
- * callbacks (they may drop or stop it), so that the callback is the last that is done.
+ * A state machine (client.h). Every failure goes through lose(), which closes the connection, calls
+ * the owner and either pauses or gives up; a redirection through redial(). An owner may call any
+ * function from inside a callback, so that a callback is the last thing that is done.
  */
 #include "agent/doors/redis/client/client.h"
 
@@ -10,7 +10,6 @@
 
 #include "agent/doors/redis/client/backoff.h"
 #include "agent/doors/redis/client/handshake.h"
-#include "agent/doors/redis/client/outage.h"
 #include "agent/doors/redis/net/connection.h"
 #include "agent/doors/redis/net/endpoint.h"
 #include "agent/doors/redis/net/error_reply.h"
@@ -19,10 +18,8 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-/* From the connection to the end of the login. */
+/* From the connected socket to the last reply of the handshake. */
 #define HANDSHAKE_MS 5000
-
-enum state { STOPPED, PAUSING, DIALING, LOGGING_IN, PREPARED, UP };
 
 struct client {
   const struct log *log;
@@ -31,13 +28,13 @@ struct client {
   void *owner;
   char server[256]; /* for people */
   char name[128];   /* for CLIENT LIST */
-  enum state state;
+  enum client_state state;
   struct event *pause;
-  struct endpoint *endpoint;    /* busy while DIALING */
-  struct connection connection; /* open from LOGGING_IN on */
+  struct endpoint *endpoint;    /* busy while CLIENT_DIALING */
+  struct connection connection; /* open from CLIENT_HANDSHAKING on */
   struct handshake handshake;
   struct backoff backoff;
-  bool preparing; /* nobody waits for it */
+  bool preparing; /* client_prepare was called, and client_start not yet */
   struct outage outage;
 };
 
@@ -54,25 +51,32 @@ static void give_up(struct client *self, const struct error *error) {
     self->handler->failed(self->owner, error);
 }
 
-static void log_loss(struct client *self, const char *why, bool refused) {
-  bool news = outage_is_news(&self->outage, why, refused, clock_monotonic_ms());
+static void log_loss(struct client *self, const char *reason, bool is_error_reply) {
+  bool news = outage_is_news(&self->outage, reason, is_error_reply, clock_monotonic_ms());
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
-           refused ? "redis %s: %s refuses for now: %s; trying again"
-                   : "redis %s: lost the connection to %s: %s; trying again",
-           self->options.role, self->server, why);
+           is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
+                          : "redis %s: connection to %s lost: %s; reconnecting",
+           self->options.role, self->server, reason);
 }
 
-static void fall(struct client *self, const char *reason, bool refused) {
+static void log_failed_attempt(struct client *self, const char *reason, int pause_ms) {
+  log_line(self->log, backoff_is_booting(&self->backoff) ? LOG_WARN : LOG_DEBUG, NULL,
+           "redis %s: cannot connect to %s (attempt %u): %s; next attempt in %d ms",
+           self->options.role, self->server, self->backoff.attempts, reason, pause_ms);
+}
+
+/* The connection, or the attempt to make one, has failed. */
+static void lose(struct client *self, const char *reason, bool is_error_reply) {
   if (self->preparing) {
     client_stop(self);
     return;
   }
-  bool was_ready = self->state == UP;
-  char why[160]; /* of a long reason, as much as is told */
+  bool was_ready = self->state == CLIENT_READY;
+  char why[160]; /* a copy: the reason may lie in what is closed now */
   (void)snprintf(why, sizeof why, "%s", reason);
   disconnect(self);
   if (was_ready)
-    log_loss(self, why, refused);
+    log_loss(self, why, is_error_reply);
   else
     backoff_failed(&self->backoff);
   if (backoff_is_over(&self->backoff)) {
@@ -82,48 +86,47 @@ static void fall(struct client *self, const char *reason, bool refused) {
     give_up(self, &error);
     return;
   }
-  self->state = PAUSING;
+  self->state = CLIENT_PAUSING;
   int pause_ms = backoff_pause(&self->backoff, random_u64());
   if (!was_ready)
-    log_line(self->log, backoff_is_booting(&self->backoff) ? LOG_WARN : LOG_DEBUG, NULL,
-             "redis %s: attempt %u: cannot connect to %s: %s; next one in %d ms",
-             self->options.role, self->backoff.attempts, self->server, why, pause_ms);
+    log_failed_attempt(self, why, pause_ms);
   loop_timer_start(self->pause, pause_ms);
-  void (*tell)(void *owner) = was_ready ? self->handler->down : self->handler->unreachable;
-  if (tell != NULL)
-    tell(self->owner);
+  void (*callback)(void *owner) = was_ready ? self->handler->down : self->handler->unreachable;
+  if (callback != NULL)
+    callback(self->owner);
 }
 
-static void lost(void *client, const char *reason) {
-  fall(client, reason, false);
+static void on_lost(void *owner, const char *reason) {
+  lose(owner, reason, false);
 }
 
-static void begin_anew(struct client *self) {
-  bool was_ready = self->state == UP;
+/* Reconnects at once; this is no failure. */
+static void redial(struct client *self) {
+  bool was_ready = self->state == CLIENT_READY;
   disconnect(self);
-  self->state = PAUSING;
+  self->state = CLIENT_PAUSING;
   loop_timer_start_now(self->pause);
   if (was_ready && self->handler->down != NULL)
     self->handler->down(self->owner);
 }
 
-/* Where a node of a cluster says that the keys are: at once, unless they are said to be in a
- * circle. */
-static bool follow(struct client *self, const char *text) {
+/* Follows a redirection to another node of a cluster. False when the error reply is none, or when
+   there were too many in a row. */
+static bool follow_redirect(struct client *self, const char *text) {
   const char *target = error_reply_moved_to(text);
   if (target == NULL || !endpoint_redirect(self->endpoint, target))
     return false;
-  log_line(self->log, LOG_DEBUG, NULL, "redis %s: moved to %s", self->options.role, target);
-  begin_anew(self);
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: redirected to %s", self->options.role, target);
+  redial(self);
   return true;
 }
 
-static void come_up(struct client *self) {
-  self->state = UP;
+static void become_ready(struct client *self) {
+  self->state = CLIENT_READY;
   backoff_succeeded(&self->backoff);
 }
 
-static void logged_in(struct client *self, const redisReply *last) {
+static void end_handshake(struct client *self, const redisReply *last) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
   handshake_release(&self->handshake);
@@ -133,25 +136,25 @@ static void logged_in(struct client *self, const redisReply *last) {
   if (self->options.poll_replies)
     connection_poll_replies(&self->connection, true);
   if (self->preparing) {
-    self->state = PREPARED;
+    self->state = CLIENT_PREPARED;
     return;
   }
-  come_up(self);
+  become_ready(self);
   self->handler->ready(self->owner, last);
 }
 
-static void take_login_reply(struct client *self, const redisReply *reply) {
+static void take_handshake_reply(struct client *self, const redisReply *reply) {
   struct handshake_refusal refusal;
   struct error error;
   switch (handshake_take(&self->handshake, reply, &refusal)) {
   case HANDSHAKE_GOES_ON:
     return;
   case HANDSHAKE_DONE:
-    logged_in(self, reply);
+    end_handshake(self, reply);
     return;
   case HANDSHAKE_LATER:
-    if (!follow(self, refusal.text))
-      lost(self, refusal.text);
+    if (!follow_redirect(self, refusal.text))
+      lose(self, refusal.text, false);
     return;
   case HANDSHAKE_REFUSED:
     (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, refusal.command,
@@ -162,15 +165,15 @@ static void take_login_reply(struct client *self, const redisReply *reply) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct client *self = owner;
-  if (self->state == PREPARED)
-    lost(self, "an answer nobody asked for");
-  else if (self->state == UP)
+  if (self->state == CLIENT_PREPARED)
+    lose(self, "unexpected reply", false);
+  else if (self->state == CLIENT_READY)
     self->handler->reply(self->owner, reply);
   else
-    take_login_reply(self, reply);
+    take_handshake_reply(self, reply);
 }
 
-static void send_login(struct client *self) {
+static void send_handshake(struct client *self) {
   struct iovec rest[HANDSHAKE_PIECES];
   handshake_rest(&self->handshake, rest);
   if (rest[0].iov_len + rest[1].iov_len > 0)
@@ -179,9 +182,9 @@ static void send_login(struct client *self) {
 
 static void on_writable(void *owner) {
   struct client *self = owner;
-  if (self->state == LOGGING_IN)
-    send_login(self);
-  else if (self->state == UP && self->handler->writable != NULL)
+  if (self->state == CLIENT_HANDSHAKING)
+    send_handshake(self);
+  else if (self->state == CLIENT_READY && self->handler->writable != NULL)
     self->handler->writable(self->owner);
 }
 
@@ -189,21 +192,21 @@ static void on_dialed(void *owner, int fd, const char *why) {
   struct client *self = owner;
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   if (fd < 0) {
-    lost(self, why);
+    lose(self, why, false);
     return;
   }
   connection_open(&self->connection, fd);
   handshake_init(&self->handshake, self->options.url, self->name);
   handshake_add_probe(&self->handshake, &self->options.probe);
-  self->state = LOGGING_IN;
+  self->state = CLIENT_HANDSHAKING;
   connection_expect(&self->connection, HANDSHAKE_MS);
-  send_login(self);
+  send_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);
 }
 
 static void dial(struct client *self) {
-  self->state = DIALING;
+  self->state = CLIENT_DIALING;
   endpoint_dial(self->endpoint, on_dialed, self);
 }
 
@@ -217,7 +220,7 @@ struct client *client_new(struct event_base *base, const struct log *log,
                           const struct client_options *options,
                           const struct client_handler *handler, void *owner) {
   static const struct connection_handler connection_handler = {
-      .reply = on_reply, .writable = on_writable, .lost = lost};
+      .reply = on_reply, .writable = on_writable, .lost = on_lost};
   struct client *self = memory_allocate(sizeof *self);
   *self = (struct client){.log = log,
                           .options = *options,
@@ -240,7 +243,7 @@ void client_free(struct client *self) {
 }
 
 void client_prepare(struct client *self) {
-  if (self->state != STOPPED)
+  if (self->state != CLIENT_STOPPED)
     return;
   self->preparing = true;
   dial(self);
@@ -248,72 +251,73 @@ void client_prepare(struct client *self) {
 
 bool client_start(struct client *self) {
   self->preparing = false;
-  if (self->state == STOPPED)
+  if (self->state == CLIENT_STOPPED)
     dial(self);
-  else if (self->state == PREPARED)
-    come_up(self);
-  return self->state == UP;
+  else if (self->state == CLIENT_PREPARED)
+    become_ready(self);
+  return self->state == CLIENT_READY;
 }
 
 void client_stop(struct client *self) {
-  self->state = STOPPED;
+  self->state = CLIENT_STOPPED;
   self->preparing = false;
   (void)evtimer_del(self->pause);
   disconnect(self);
 }
 
 bool client_is_ready(const struct client *self) {
-  return self->state == UP;
+  return self->state == CLIENT_READY;
 }
 
 bool client_is_gone(const struct client *self) {
-  return self->state == STOPPED || (self->state != UP && self->backoff.attempts > 0);
+  return self->state == CLIENT_STOPPED ||
+         (self->state != CLIENT_READY && self->backoff.attempts > 0);
 }
 
-/* Before the login is answered the socket is not the owner's. */
+/* During the handshake the socket is not the owner's. */
 size_t client_write(struct client *self, const struct iovec *pieces, int count) {
-  return self->state == UP ? connection_write(&self->connection, pieces, count) : 0;
+  return self->state == CLIENT_READY ? connection_write(&self->connection, pieces, count) : 0;
 }
 
 void client_expect(struct client *self, int milliseconds_from_now) {
-  if (self->state == UP)
+  if (self->state == CLIENT_READY)
     connection_expect(&self->connection, milliseconds_from_now);
 }
 
 bool client_collect(struct client *self, const char *known, size_t known_length) {
-  return self->state == UP && connection_collect(&self->connection, known, known_length);
+  return self->state == CLIENT_READY && connection_collect(&self->connection, known, known_length);
 }
 
 void client_be_eager(struct client *self) {
-  if (self->state == UP)
+  if (self->state == CLIENT_READY)
     connection_poll_replies(&self->connection, false);
 }
 
 void client_drop(struct client *self, const char *why) {
-  if (self->state == UP)
-    lost(self, why);
+  if (self->state == CLIENT_READY)
+    lose(self, why, false);
 }
 
 void client_renew(struct client *self) {
-  if (self->state == UP)
-    begin_anew(self);
+  if (self->state == CLIENT_READY)
+    redial(self);
 }
 
 bool client_overcomes(struct client *self, const char *text) {
   if (!error_reply_passes(text))
     return false;
-  if (self->state == UP && !follow(self, text))
-    fall(self, text, true);
+  if (self->state == CLIENT_READY && !follow_redirect(self, text))
+    lose(self, text, true);
   return true;
 }
 
 void client_works(struct client *self) {
   endpoint_works(self->endpoint);
-  backoff_works(&self->backoff);
-  if (!self->outage.there)
+  backoff_reset(&self->backoff);
+  if (!self->outage.ongoing)
     return;
-  self->outage.there = false;
-  log_line(self->log, self->outage.told ? LOG_INFO : LOG_DEBUG, NULL,
+  self->outage.ongoing = false;
+  log_line(self->log, self->outage.was_news ? LOG_INFO : LOG_DEBUG, NULL,
            "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
            (double)(clock_monotonic_ms() - self->outage.since_ms) / 1000);
 }

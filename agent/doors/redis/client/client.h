@@ -13,27 +13,51 @@
 #include "base/log.h"
 
 /*
- * One connection to Redis that comes back by itself, wherever the server is by then (route.h). It
- * resolves, connects, logs in and selects the database without blocking the loop; then it moves
- * bytes: commands that its owner has encoded go out, replies come back in order.
+ * A connection to Redis that reconnects by itself, to wherever the server is by then (endpoint.h).
+ * It resolves, connects and does the handshake without blocking the loop. Then it moves bytes:
+ * commands that the owner has encoded go out, replies come back in order. It neither keeps nor
+ * repeats commands: what was not answered when the connection is lost, the owner sends again.
  *
- *   client_prepare        perhaps: connects and logs in ahead of time
- *   client_start
- *     reached()       connected, and the login is on its way; may be NULL
- *     up()            logged in: the owner sends from here on
- *     reply()         one for each command, in order
- *     writable()      after client_write took less than all; may be NULL
- *     down()          lost, and being made again: everything unanswered is unknown; may be NULL
- *     unreachable()   an attempt to make it again has failed; may be NULL
- *     failed()        given up: too often before the first success (retry.h), or an answer that
- *                     another attempt will not change (wrong password, no permission)
+ *   client_new
+ *   client_prepare        optional: connects ahead of time
+ *   client_start          then, from the loop:
+ *     connected()    the socket is connected and the handshake is under way; may be NULL
+ *     ready()        the handshake succeeded: the owner may send
+ *     reply()        one for each command, in order
+ *     writable()     after client_write took less than all; may be NULL
+ *     down()         a ready connection was lost; it reconnects. Whether Redis executed what was
+ *                    not answered is unknown; may be NULL
+ *     unreachable()  an attempt to connect failed; another follows; may be NULL
+ *     failed()       stopped for good: no attempt succeeded (backoff.h), or the handshake was
+ *                    refused in a way that another attempt would not change (wrong password, no
+ *                    permission)
+ *   client_stop, client_free
  *
- * No callback comes from inside client_start or client_write.
+ * No callback comes from inside client_start or client_write. Inside a callback the owner may call
+ * every function but client_free.
+ *
+ *   STOPPED -> DIALING              client_start, client_prepare
+ *   DIALING -> HANDSHAKING          the socket is connected
+ *   HANDSHAKING -> READY            the last reply of the handshake is good
+ *   HANDSHAKING -> PREPARED         the same, when it was only prepared
+ *   PREPARED -> READY               client_start
+ *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
+ *   PAUSING -> DIALING              the pause (backoff.h) is over; after a redirection there is
+ * none any -> STOPPED                  client_stop, before failed(), or when what was prepared
+ * fails
  */
+enum client_state {
+  CLIENT_STOPPED,
+  CLIENT_PAUSING,
+  CLIENT_DIALING,
+  CLIENT_HANDSHAKING,
+  CLIENT_PREPARED,
+  CLIENT_READY
+};
 
 struct client_handler {
   void (*connected)(void *owner);
-  void (*ready)(void *owner, const redisReply *last); /* the answer that ended the login */
+  void (*ready)(void *owner, const redisReply *last); /* the handshake's last reply */
   void (*reply)(void *owner, const redisReply *reply);
   void (*writable)(void *owner);
   void (*down)(void *owner);
@@ -43,74 +67,77 @@ struct client_handler {
 
 struct client_options {
   const struct redis_url *url;
-  const char *role;             /* for the log: "intake" */
-  const char *name;             /* shown by CLIENT LIST, where Redis takes it */
-  struct handshake_probe probe; /* ends every login */
-  bool discard_values;          /* see reply_parser_discard_values; from up() on */
-  bool poll_replies;            /* see connection_poll_replies; from up() on */
-  bool patient;                 /* see retry.h */
-  size_t largest_string;        /* a longer one is thrown away, see client_reply_too_large */
+  const char *role;             /* in the log: "outbox" */
+  const char *name;             /* in CLIENT LIST, if Redis accepts it */
+  struct handshake_probe probe; /* ends every handshake */
+  bool discard_values;          /* once ready: see reply_parser_discard_values */
+  bool poll_replies;            /* once ready: see connection_poll_replies */
+  bool patient;                 /* never gives up before the first success: see backoff.h */
+  size_t largest_string;        /* in bytes; of a longer one only the beginning is kept, see
+                                   client_reply_too_large */
 };
 
 struct client;
 
-/* The url, the log and the handler must outlive the link. */
+/* The url, the log, the handler and the probe must outlive the client; the name is copied. */
 struct client *client_new(struct event_base *base, const struct log *log,
                           const struct client_options *options,
                           const struct client_handler *handler, void *owner);
 void client_free(struct client *self);
 
-/* Tries once, and tells nobody what becomes of it but reached(): client_start goes on from there,
-   or begins. Again is the same. */
+/* Connects once, ahead of client_start, with no callback but connected(), nor anything in the log
+   when that fails. Does nothing unless it is stopped. */
 void client_prepare(struct client *self);
 
-/* True when it was prepared and is up: up() does not follow. */
+/* Idempotent. True when it is ready already, because it was prepared: ready() does not follow. */
 bool client_start(struct client *self);
 
-/* Closes the connection and stays away. */
+/* Closes the connection and does not reconnect. Idempotent. */
 void client_stop(struct client *self);
 
 bool client_is_ready(const struct client *self);
 
-/* Stopped, or lost and not to be made again so far: at least one attempt since has failed. */
+/* True when it is stopped, or when at least one attempt has failed since the connection was lost.
+ */
 bool client_is_gone(const struct client *self);
 
 /*
- * Writes what the socket takes now; returns the number of bytes, 0 also when the link is down. When
- * that is less than all, writable() follows.
+ * Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When
+ * that is less than all, writable() follows, or down().
  */
 size_t client_write(struct client *self, const struct iovec *pieces, int count);
 
-/* A reply is due: when none begins to arrive within this time the connection counts as lost. 0:
-   none is due. The time starts again with every byte that arrives or is taken. */
+/* Sets how long a reply may take to begin, in milliseconds, after which the connection counts as
+   lost; 0: no reply is due. The time restarts with every byte that arrives or is sent. */
 void client_expect(struct client *self, int milliseconds_from_now);
 
-/* Takes the answers that have arrived, where the link is lazy: reply(), down() or failed() come
-   from inside. Or true, and nothing comes: see connection_collect. */
+/* With poll_replies: takes the replies that have arrived. reply(), down() or failed() come from
+   inside. Or returns true without a callback: see connection_collect. */
 bool client_collect(struct client *self, const char *known, size_t known_length);
 
-/* While it is up: it is lazy no more. */
+/* Ends poll_replies for this connection. */
 void client_be_eager(struct client *self);
 
-/* Gives this connection up and makes a new one after a pause. `why` is told once, also when it
-   comes back with the next connection, until client_works. */
+/* Closes this connection and reconnects after a pause. The reason is logged once an outage, which
+   lasts until client_works. */
 void client_drop(struct client *self, const char *why);
 
-/* A new connection at once, though nothing is wrong with this one. */
+/* Closes this connection, though nothing is wrong with it, and reconnects at once. */
 void client_renew(struct client *self);
 
 /*
- * An error reply came. True when another connection may get a better one, which is then made: at
- * once where the keys have moved to another node of a cluster, otherwise as client_drop does. False
- * when only a person can mend it: then nothing was done.
+ * An error reply came. When it may be different on another connection, makes that one and returns
+ * true: at once when the keys have moved to another node of a cluster, otherwise like client_drop.
+ * False when only a person can help; then nothing was done.
  */
 bool client_overcomes(struct client *self, const char *text);
 
-/* The server does what it is asked: what was wrong is over, and is said to be so. */
+/* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses.
+ */
 void client_works(struct client *self);
 
-/* True inside reply() when a string longer than largest_string was thrown away; the reply is then
-   the beginning of that string, and stands for the whole answer. */
+/* True inside reply() when a string was longer than largest_string. The reply is then the beginning
+   of that string, in place of the whole reply. */
 bool client_reply_too_large(const struct client *self);
 
 #endif

@@ -14,30 +14,6 @@
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
 
-/* A new text each time: growing it could leave a copy of the password behind. */
-static void append(struct handshake *self, const char *text, size_t length) {
-  char *longer = memory_allocate(self->length + length);
-  if (self->text != NULL) {
-    memcpy(longer, self->text, self->length);
-    explicit_bzero(self->text, self->length);
-    free(self->text);
-  }
-  memcpy(longer + self->length, text, length);
-  self->text = longer;
-  self->length += length;
-}
-
-static void add(struct handshake *self, const char *shown, int count, const char **words) {
-  char *command;
-  long long length = redisFormatCommandArgv(&command, count, words, NULL);
-  if (length < 0)
-    memory_exhausted("a command");
-  append(self, command, (size_t)length);
-  explicit_bzero(command, (size_t)length);
-  redisFreeCommand(command);
-  self->commands[self->count++] = shown;
-}
-
 void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe) {
   self->probe = *probe;
 }
@@ -50,7 +26,7 @@ void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PI
                            .iov_len = self->probe.length - probe};
 }
 
-/* "<command> <key>" of a command in the probe. */
+/* Writes "<command> <key>" of the probe's command of this number. */
 static void name_probed(const struct handshake *self, int number,
                         struct handshake_refusal *refusal) {
   const char *at = self->probe.text, *end = at + self->probe.length;
@@ -63,20 +39,32 @@ static void name_probed(const struct handshake *self, int number,
   refusal->command = refusal->name;
 }
 
+typedef const char *command_list[HANDSHAKE_COMMANDS_MAX][COMMAND_LIST_WORDS];
+
+static void add(struct handshake *self, command_list list, const char *name,
+                const char *const words[3]) {
+  memcpy(list[self->count], words, 3 * sizeof *words);
+  self->commands[self->count++] = name;
+}
+
+/* The text is measured, allocated and written once: no copy of the password is left behind. */
 void handshake_init(struct handshake *self, const struct redis_url *url, const char *name) {
+  command_list list = {{NULL}};
+  char database[16];
+  (void)snprintf(database, sizeof database, "%u", url->database);
   *self = (struct handshake){.url = url};
   if (url->password != NULL && url->user != NULL)
-    add(self, "AUTH", 3, (const char *[]){"AUTH", url->user, url->password});
+    add(self, list, "AUTH", (const char *[3]){"AUTH", url->user, url->password});
   else if (url->password != NULL)
-    add(self, "AUTH", 2, (const char *[]){"AUTH", url->password});
-  add(self, set_name, 3, (const char *[]){"CLIENT", "SETNAME", name});
-  if (url->database != 0) {
-    char database[16];
-    (void)snprintf(database, sizeof database, "%u", url->database);
-    add(self, "SELECT", 2, (const char *[]){"SELECT", database});
-  }
+    add(self, list, "AUTH", (const char *[3]){"AUTH", url->password});
+  add(self, list, set_name, (const char *[3]){"CLIENT", "SETNAME", name});
+  if (url->database != 0)
+    add(self, list, "SELECT", (const char *[3]){"SELECT", database});
   if (url->master != NULL)
-    add(self, role, 1, (const char *[]){role});
+    add(self, list, role, (const char *[3]){role});
+  self->text =
+      command_list_new((const char *const(*)[COMMAND_LIST_WORDS])list, (size_t)self->count);
+  self->length = strlen(self->text);
 }
 
 void handshake_release(struct handshake *self) {
@@ -86,15 +74,14 @@ void handshake_release(struct handshake *self) {
   *self = (struct handshake){0};
 }
 
-/* Sentinels name the master that was, until all of them have heard of the new one. */
+/* Sentinels name the former master until all of them have learned of the new one. */
 static bool is_replica(const redisReply *reply) {
   return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
          reply->element[0]->type == REDIS_REPLY_STRING &&
          strcmp(reply->element[0]->str, "master") != 0;
 }
 
-/* An unknown command, for one, is told together with its arguments, and they may be the password.
- */
+/* Some errors repeat the command's arguments, and one of them may be the password. */
 static void copy_server_text(const struct handshake *self, char *out, size_t size,
                              const char *text) {
   const char *secrets[] = {self->url->password, self->url->user};
@@ -109,8 +96,8 @@ static void copy_server_text(const struct handshake *self, char *out, size_t siz
   free(shown);
 }
 
-/* Who reads it wants to know the rule that would mend it. The server does not name the key; what it
-   names as the command is told when it is what was sent, for it may be the password. */
+/* Names the ACL rule that is missing. The server does not name the key. What it names as the
+   command is repeated only when it is the command that was sent: it could be the password. */
 static void explain_denial(struct handshake_refusal *refusal, const char *text) {
   static const char before_command[] = "permissions to run the '";
   const char *command = strstr(text, before_command), *key = strchr(refusal->command, ' ');
@@ -142,9 +129,9 @@ enum handshake_verdict handshake_take(struct handshake *self, const redisReply *
   copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
   if (error_reply_passes(reply->str))
     return HANDSHAKE_LATER;
-  /* A name is a courtesy: old servers, narrow permissions and odd job ids are no reason to stop.
-     NOAUTH and DENIED (protected mode) are not about the name. Who may not ask for the role learns
-     it from the first command that writes. */
+  /* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.
+     NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
+     first command that writes finds out. */
   bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
   bool is_joint = number >= self->count && number < self->count + self->probe.joint;
   if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||

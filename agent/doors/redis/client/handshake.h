@@ -8,45 +8,52 @@
 #include "agent/doors/redis/net/url.h"
 
 /*
- * What is said first on a new connection: AUTH, CLIENT SETNAME, SELECT, ROLE, as far as the url
- * asks for it, in one write; and whether the answers let it go on. Does no I/O.
+ * The first commands on a new connection, sent in one write, and whether their replies allow the
+ * connection to be used: AUTH, SELECT and ROLE as far as the url asks for them, CLIENT SETNAME, and
+ * a probe: further commands of the owner. Does no I/O.
+ *
+ *   handshake_init; handshake_add_probe
+ *   until handshake_rest is empty: write it, and add what was written to `sent`
+ *   for each reply: handshake_take, until it returns something other than HANDSHAKE_GOES_ON
+ *   handshake_release
  */
 #define HANDSHAKE_COMMANDS_MAX 4
 
-/* What the owner of a connection wants answered before it counts as usable. Borrowed. */
+/* Commands that must succeed before a connection counts as ready. Borrowed. The first `joint` ones
+   name several keys, and later ones name each key alone: NOPERM for the first ones is ignored, as
+   it does not say which key is meant. */
 struct handshake_probe {
   const char *text; /* encoded commands */
   size_t length;
-  int count;
-  int joint; /* so many of the first are about several keys, of which later ones ask one by one: a
-                denial is left to those */
+  int count; /* of commands */
+  int joint;
 };
 
 struct handshake {
   const struct redis_url *url;
-  char *text; /* the commands, to be sent as they are; holds the password */
+  char *text; /* the encoded commands, which hold the password */
   size_t length;
-  const char *commands[HANDSHAKE_COMMANDS_MAX]; /* their names, in order */
+  const char *commands[HANDSHAKE_COMMANDS_MAX]; /* their names, for people */
   int count;
-  struct handshake_probe probe; /* is sent behind them */
-  size_t sent;                  /* bytes of both; its owner counts */
+  struct handshake_probe probe; /* follows `text` */
+  size_t sent;                  /* bytes of text and probe; the owner counts */
   int answered;
 };
 
 enum handshake_verdict {
-  HANDSHAKE_GOES_ON, /* more answers are due */
+  HANDSHAKE_GOES_ON, /* more replies are due */
   HANDSHAKE_DONE,
-  HANDSHAKE_LATER,  /* refused now; another attempt may succeed */
-  HANDSHAKE_REFUSED /* refused for good */
+  HANDSHAKE_LATER,  /* refused for now: another attempt may succeed */
+  HANDSHAKE_REFUSED /* refused: another attempt would be, too */
 };
 
-/* `name` is what CLIENT LIST shows. The url must outlive the login. */
+/* `name` is what CLIENT LIST shows. The url must outlive the handshake. */
 void handshake_init(struct handshake *self, const struct redis_url *url, const char *name);
 
-/* An error in one of its answers refuses the login. */
+/* An error in reply to one of its commands refuses the handshake. */
 void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe);
 
-/* What is left to be sent. */
+/* The bytes that are still to be sent. */
 #define HANDSHAKE_PIECES 2
 void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]);
 
@@ -54,12 +61,12 @@ void handshake_rest(const struct handshake *self, struct iovec rest[HANDSHAKE_PI
 void handshake_release(struct handshake *self);
 
 struct handshake_refusal {
-  const char *command; /* its name, perhaps in here: */
+  const char *command; /* the name of the refused command; may point to `name` */
   char name[128];
-  char text[256]; /* what the server said, without what is secret; or what its user lacks */
+  char text[256]; /* the server's text without user and password, or the ACL rule that is missing */
 };
 
-/* Takes the next answer; the refusal is written where it does not go on. */
+/* Takes the next reply; with HANDSHAKE_LATER and HANDSHAKE_REFUSED it fills in the refusal. */
 enum handshake_verdict handshake_take(struct handshake *self, const redisReply *reply,
                                       struct handshake_refusal *refusal);
 

@@ -18,7 +18,7 @@ char *command_close(char *out) {
   return out;
 }
 
-/* A type byte, a number and a line end. */
+/* Writes a type byte, a number and a line end. */
 static char *write_number(char *out, char type, size_t number) {
   *out = type;
   return command_close(decimal_write(out + 1, number));
@@ -76,12 +76,12 @@ void command_head_init(struct command_head *self, const char *const *texts, size
   struct command_word *words = memory_allocate(count * sizeof *words);
   for (size_t i = 0; i < count; i++)
     words[i] = command_word(texts[i]);
-  /* One word more is announced than is there; that may be one digit more. */
+  /* The array has one element more than `texts`, and so perhaps one digit more. */
   self->text = memory_allocate(command_length(words, count) + 1);
   char *body = command_write(self->text, words, count);
-  size_t announced = 3 + decimal_length(count);
-  size_t length = (size_t)(body - self->text) - announced;
-  memmove(self->text + 3 + decimal_length(count + 1), self->text + announced, length);
+  size_t header = 3 + decimal_length(count);
+  size_t length = (size_t)(body - self->text) - header;
+  memmove(self->text + 3 + decimal_length(count + 1), self->text + header, length);
   self->length = (size_t)(write_number(self->text, '*', count + 1) - self->text) + length;
   free(words);
 }
@@ -100,7 +100,7 @@ char *command_head_write(const struct command_head *self, char *out, size_t last
   return write_number(out + self->length, '$', last);
 }
 
-/* Behind a type byte; moves behind the line. */
+/* Reads the number after a type byte; moves past its line. */
 static size_t read_number(const char **at) {
   size_t number = 0;
   for (++*at; **at != '\r'; ++*at)
@@ -109,17 +109,17 @@ static size_t read_number(const char **at) {
   return number;
 }
 
-bool command_read(const char **at, const char *end, struct command_word *words, size_t most) {
+bool command_read(const char **at, const char *end, struct command_word *words, size_t max) {
   if (*at >= end)
     return false;
-  memset(words, 0, most * sizeof *words);
+  memset(words, 0, max * sizeof *words);
   size_t count = read_number(at);
   for (size_t i = 0; i < count; i++) {
     struct command_word word;
     word.length = read_number(at);
     word.text = *at;
     *at += word.length + 2;
-    if (i < most)
+    if (i < max)
       words[i] = word;
   }
   return true;

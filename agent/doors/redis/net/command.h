@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /*
- * Commands as they are encoded for the server: an array of bulk strings. Pure.
+ * Encodes commands for the server, each as an array of bulk strings, and decodes what was encoded
+ * here. Pure.
  *
  *   size_t length = command_length(words, n);
  *   end = command_write(out, words, n);
@@ -16,22 +17,25 @@ struct command_word {
   size_t length;
 };
 
-/* A literal or another NUL-terminated text. */
+/* From a NUL-terminated text, which is borrowed. */
 struct command_word command_word(const char *text);
 
+/* The encoded length in bytes; writes that many and returns their end. */
 size_t command_length(const struct command_word *words, size_t count);
 char *command_write(char *out, const struct command_word *words, size_t count);
 
-/* The same from texts, in memory of its own with a NUL behind it, to be freed. */
+/* Encodes a command of NUL-terminated texts into memory of its own, with a NUL after it; the caller
+   frees it. */
 char *command_new(const char *const *texts, size_t count);
 
-/* Several, one behind the other; each ends with a NULL. */
+/* The same for several commands, one after another; the texts of each end with a NULL. It allocates
+   once. */
 #define COMMAND_LIST_WORDS 9
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
 
 /*
- * A command up to its last word, which is written in place and whose length is all that is known
- * before:
+ * A command without its last word, encoded once, for many commands that differ in that word alone.
+ * The last word is written in place; only its length has to be known before:
  *
  *   out = command_head_write(&head, out, n);  … exactly n bytes …  out = command_close(out);
  */
@@ -40,20 +44,20 @@ struct command_head {
   size_t length;
 };
 
-/* `texts` are the words but the last. */
+/* `texts` are all words but the last. */
 void command_head_init(struct command_head *self, const char *const *texts, size_t count);
 void command_head_release(struct command_head *self);
 
-/* The whole command's length, with a last word of so many bytes. */
+/* The length of the whole command, with a last word of `last` bytes. */
 size_t command_head_length(const struct command_head *self, size_t last);
 char *command_head_write(const struct command_head *self, char *out, size_t last);
 char *command_close(char *out);
 
 /*
- * Takes one command apart, which must be one that was written here: up to `most` of its words;
- * those that it does not have are empty. Moves *at behind it; false when *at is the end.
+ * Decodes one command, which must have been encoded here: fills in up to `max` of its words; those
+ * that it does not have are empty. Moves *at past it. False when *at is the end.
  */
-bool command_read(const char **at, const char *end, struct command_word *words, size_t most);
+bool command_read(const char **at, const char *end, struct command_word *words, size_t max);
 
 bool command_word_is(const struct command_word *word, const char *text, size_t length);
 

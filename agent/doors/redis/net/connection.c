@@ -1,6 +1,7 @@
 /*
  * The owner may close it inside a callback: after each one nothing is touched unless it is still
- * open. SIGPIPE is blocked (self.c).
+ * open. SIGPIPE is blocked (startup.c). The socket is read in receive() and written in
+ * connection_write() alone: there a transport other than plain TCP would go.
  */
 #include "agent/doors/redis/net/connection.h"
 
@@ -14,8 +15,9 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
-/* How many bytes wake up one that is lazy: more than the answers that it leaves lying. */
-#define LAZY_BYTES 1024
+/* The low-water mark while replies are polled: more bytes than the replies that gather meanwhile.
+ */
+#define POLLED_BYTES 1024
 
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner) {
@@ -38,22 +40,22 @@ void connection_expect(struct connection *self, int milliseconds_from_now) {
   rearm(self);
 }
 
-/* The reader's text goes with the reader, when the owner closes. */
-static void break_off(struct connection *self) {
+/* The error text belongs to the parser, which the owner releases when it closes. */
+static void report_broken(struct connection *self) {
   char why[160];
-  (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->reader));
+  (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
   self->handler->lost(self->owner, why);
 }
 
-static void take_bytes(struct connection *self, const char *bytes, size_t length) {
-  reply_parser_feed(&self->reader, bytes, length);
+static void parse(struct connection *self, const char *bytes, size_t length) {
+  reply_parser_feed(&self->parser, bytes, length);
   while (self->fd >= 0) {
     redisReply *reply;
-    enum reply_parser_result result = reply_parser_next(&self->reader, &reply);
+    enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
     if (result == REPLY_PARSER_MORE)
       return;
     if (result == REPLY_PARSER_BROKEN) {
-      break_off(self);
+      report_broken(self);
       return;
     }
     self->too_large = result == REPLY_PARSER_TOO_LARGE;
@@ -62,14 +64,14 @@ static void take_bytes(struct connection *self, const char *bytes, size_t length
   }
 }
 
-/* True when what arrives is what is known. */
+/* True when the bytes that have arrived are the known ones. */
 static bool receive(struct connection *self, const char *known, size_t known_length) {
   char bytes[READ_SIZE];
   ssize_t length = recv(self->fd, bytes, sizeof bytes, 0);
   if (length > 0 && (size_t)length == known_length && memcmp(bytes, known, known_length) == 0)
     return true;
   if (length > 0)
-    take_bytes(self, bytes, (size_t)length);
+    parse(self, bytes, (size_t)length);
   else if (length == 0)
     self->handler->lost(self->owner, "closed by the server");
   else if (errno != EAGAIN && errno != EINTR)
@@ -90,7 +92,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
-  rearm(self); /* a large request takes its time, as long as it gets on */
+  rearm(self); /* a large request may take long, as long as bytes go out */
   if (self->handler->writable != NULL)
     self->handler->writable(self->owner);
 }
@@ -100,7 +102,7 @@ void connection_open(struct connection *self, int fd) {
   self->expect_ms = 0;
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
   self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
-  reply_parser_init(&self->reader, self->largest_string);
+  reply_parser_init(&self->parser, self->largest_string);
 }
 
 void connection_close(struct connection *self) {
@@ -108,7 +110,7 @@ void connection_close(struct connection *self) {
     return;
   event_free(self->readable);
   event_free(self->writable);
-  reply_parser_release(&self->reader);
+  reply_parser_release(&self->parser);
   close(self->fd);
   self->fd = -1;
 }
@@ -119,7 +121,7 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
     wanted += pieces[i].iov_len;
   ssize_t written = writev(self->fd, pieces, count);
   if (written < 0 && errno != EAGAIN && errno != EINTR) {
-    event_active(self->readable, EV_READ, 0); /* where the loss is noticed */
+    event_active(self->readable, EV_READ, 0); /* reading reports the loss */
     return 0;
   }
   size_t done = written > 0 ? (size_t)written : 0;
@@ -129,13 +131,13 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
 }
 
 void connection_discard_values(struct connection *self) {
-  reply_parser_discard_values(&self->reader);
+  reply_parser_discard_values(&self->parser);
 }
 
-/* Of a socket that has less than its low-water mark, poll(2) says nothing; its end counts as more.
+/* Below the low-water mark poll(2) does not report the socket as readable; but it reports its end.
  */
 void connection_poll_replies(struct connection *self, bool poll_replies) {
-  int bytes = poll_replies ? LAZY_BYTES : 1;
+  int bytes = poll_replies ? POLLED_BYTES : 1;
   (void)setsockopt(self->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 

@@ -10,8 +10,7 @@
 #include "agent/doors/redis/net/reply_parser.h"
 
 /*
- * One socket that is connected to Redis: bytes go out as far as it takes them, replies come back in
- * order.
+ * One connected socket: bytes go out as far as it takes them, replies come back in order.
  *
  *   connection_init
  *   connection_open(&connection, fd)
@@ -20,9 +19,9 @@
  *     lost()       nothing more will come; the owner closes it
  *   connection_close
  *
- * No callback comes from inside one of these functions (but connection_collect), and none after
- * connection_close. The owner may close it inside a callback, but not open it again, or free it,
- * before that has returned.
+ * No callback comes from inside one of these functions, except connection_collect, and none after
+ * connection_close. Inside a callback the owner may close it, but must not open it again or free it
+ * before the callback has returned.
  */
 struct connection_handler {
   void (*reply)(void *owner, const redisReply *reply);
@@ -35,10 +34,10 @@ struct connection {
   size_t largest_string;
   const struct connection_handler *handler;
   void *owner;
-  int fd; /* -1: closed; otherwise the two events and the reader are there */
+  int fd; /* -1: closed; otherwise the two events and the parser exist */
   struct event *readable;
   struct event *writable;
-  struct reply_parser reader;
+  struct reply_parser parser;
   int expect_ms;
   bool too_large;
 };
@@ -47,38 +46,37 @@ struct connection {
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner);
 
-/* Takes the descriptor over, which does not block. */
+/* Takes ownership of a connected, non-blocking descriptor. */
 void connection_open(struct connection *self, int fd);
 
-/* Again is the same. */
+/* Idempotent. */
 void connection_close(struct connection *self);
 
-/*
- * While it is open: writes what the socket takes now; returns the number of bytes. When that is
- * less than all, writable() follows, or lost().
- */
+/* While it is open: writes what the socket takes now and returns the number of bytes. When that is
+   less than all, writable() follows, or lost(). */
 size_t connection_write(struct connection *self, const struct iovec *pieces, int count);
 
-/* While it is open: a reply is due. When none begins to arrive within this time the connection is
-   lost. 0: none is due. The time starts again with every byte that arrives or is taken. */
+/* While it is open: sets how long a reply may take to begin, in milliseconds, after which the
+   connection is lost; 0: no reply is due. The time restarts with every byte that arrives or is
+   sent. */
 void connection_expect(struct connection *self, int milliseconds_from_now);
 
-/* See reply_parser_discard_values; until it is closed. */
+/* See reply_parser_discard_values. Lasts until it is closed. */
 void connection_discard_values(struct connection *self);
 
 /*
- * Answers are no reason to wake up any more: the owner collects what has come when it is awake for
- * another reason. It is still told of a loss at once. Where the kernel does not know how, answers
- * come as ever. Until it is closed, or is not lazy any more.
+ * With `true` replies do not wake up the loop any more: the owner calls connection_collect when it
+ * is awake for another reason. A loss is still reported at once. Where the kernel does not support
+ * this (SO_RCVLOWAT), replies come as before. Lasts until it is closed.
  */
 void connection_poll_replies(struct connection *self, bool poll_replies);
 
-/* Takes what has arrived: reply() or lost() come from inside, unlike elsewhere. But when that is
-   what is `known` already, to the byte, it is not taken apart: true, and nobody is called. */
+/* Takes the bytes that have arrived: reply() or lost() come from inside. But when they are exactly
+   the `known` ones they are not parsed: returns true without a callback. */
 bool connection_collect(struct connection *self, const char *known, size_t known_length);
 
-/* True inside reply() when a string longer than largest_string was thrown away; the reply is then
-   the beginning of that string, and stands for the whole answer. */
+/* True inside reply() when a string was longer than largest_string. The reply is then the beginning
+   of that string, in place of the whole reply. */
 bool connection_reply_too_large(const struct connection *self);
 
 #endif

@@ -21,15 +21,15 @@ struct dialer {
   struct event_base *base;
   void (*done)(void *owner, int fd, const char *why);
   void *owner;
-  struct resolver *resolver; /* NULL when there is none at work */
+  struct resolver *resolver; /* NULL when none is under way */
   struct evutil_addrinfo *addresses;
   const struct evutil_addrinfo *next_address;
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
-  struct sockaddr_storage at; /* where no name has to be resolved */
-  socklen_t at_length;        /* 0: one has to be */
+  struct sockaddr_storage at; /* of a path or a numeric host */
+  socklen_t at_length;        /* 0: the host is a name to be resolved */
   int fd;                     /* -1 for none */
-  char why[128];              /* of the last address that refused */
+  char why[128];              /* why the last address failed */
 };
 
 static void close_socket(struct dialer *self) {
@@ -51,7 +51,7 @@ void dialer_cancel(struct dialer *self) {
   free(self);
 }
 
-/* Hands over the socket, if there is one, and ends. */
+/* Hands over the socket, if there is one, and frees the dialer. */
 static void finish(struct dialer *self) {
   int fd = self->fd;
   self->fd = -1;
@@ -65,7 +65,7 @@ static void fail(struct dialer *self, const char *why) {
   finish(self);
 }
 
-/* Dead peers are found by the kernel within some 15 s, also where nothing is due. */
+/* The kernel finds a dead peer within about 15 s, also while no reply is due. */
 static void set_tcp_options(int fd) {
   static const int options[][2] = {{TCP_NODELAY, 1},
                                    {TCP_KEEPIDLE, 6},
@@ -93,7 +93,7 @@ static void on_connected(evutil_socket_t fd, short what, void *context) {
   connect_next(self);
 }
 
-/* Begins to connect; 0, or the errno that forbids it. */
+/* Begins to connect; returns 0 or an errno. */
 static int connect_to(struct dialer *self, const struct sockaddr *address, socklen_t length) {
   close_socket(self);
   loop_timer_start(self->timer, DIALER_ADDRESS_MS);
@@ -108,7 +108,7 @@ static int connect_to(struct dialer *self, const struct sockaddr *address, sockl
   return 0;
 }
 
-/* A name has several addresses; only when all refuse has the attempt failed. */
+/* A name may have several addresses; the attempt fails when the last one has failed. */
 static void connect_next(struct dialer *self) {
   while (self->next_address != NULL) {
     const struct evutil_addrinfo *address = self->next_address;
@@ -132,8 +132,8 @@ static void on_resolved(void *owner, struct evutil_addrinfo *addresses, const ch
   connect_next(self);
 }
 
-/* False when an address has no room for the path. */
-static bool take_path(struct dialer *self, const char *path) {
+/* False when the path is too long for an address. */
+static bool set_path(struct dialer *self, const char *path) {
   struct sockaddr_un *address = (struct sockaddr_un *)&self->at;
   size_t length = strlen(path);
   if (length >= sizeof address->sun_path)
@@ -144,8 +144,8 @@ static bool take_path(struct dialer *self, const char *path) {
   return true;
 }
 
-/* False when it is a name. A scope ("fe80::1%eth0") is left to the resolver. */
-static bool take_number(struct dialer *self, const char *host, unsigned port) {
+/* False when the host is a name. One with a scope ("fe80::1%eth0") is left to the resolver. */
+static bool set_number(struct dialer *self, const char *host, unsigned port) {
   struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
   if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
@@ -158,13 +158,13 @@ static bool take_number(struct dialer *self, const char *host, unsigned port) {
   return self->at_length > 0;
 }
 
-/* An address that swallows packets must not hide the next one. */
+/* The deadline: an address that drops packets must not keep the next one from being tried. */
 static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct dialer *self = context;
   if (self->fd < 0 && self->resolver == NULL) {
-    finish(self); /* it failed inside dialer_start, where it may not be told */
+    finish(self); /* it failed inside dialer_start, which must not call `done` */
     return;
   }
   if (self->resolver != NULL) {
@@ -192,9 +192,9 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_url *url
   struct dialer *self = memory_allocate(sizeof *self);
   *self = (struct dialer){.base = base, .done = done, .owner = owner, .fd = -1};
   self->timer = loop_timer_new(base, on_timer, self);
-  if (url->path != NULL && !take_path(self, url->path)) {
+  if (url->path != NULL && !set_path(self, url->path)) {
     fail_later(self, "the path is too long for a socket");
-  } else if (url->path != NULL || take_number(self, url->host, url->port)) {
+  } else if (url->path != NULL || set_number(self, url->host, url->port)) {
     connect_at_once(self);
   } else {
     loop_timer_start(self->timer, DIALER_RESOLVE_MS);

@@ -6,8 +6,8 @@
 #include "agent/doors/redis/net/url.h"
 
 /*
- * Where a server is -> a connected socket, without blocking the loop: resolves the name and tries
- * its addresses in turn, until one answers.
+ * Connects a socket to the server of a url, without blocking the loop: resolves the name and tries
+ * its addresses in turn, until one accepts. Deadlines, in milliseconds:
  */
 #define DIALER_RESOLVE_MS 5000
 #define DIALER_ADDRESS_MS 3000 /* for each address */
@@ -15,14 +15,14 @@
 struct dialer;
 
 /*
- * `done` is called once, from the loop: with a connected, non-blocking, close-on-exec socket that
- * is then the owner's, or with -1 and the reason. The url must outlive the dialer, which is freed
- * by itself after `done`.
+ * Calls `done` once, from the loop: with a connected, non-blocking, close-on-exec socket, which the
+ * owner closes, or with -1 and the reason. The url must outlive the dialer, which frees itself
+ * after `done`. Only path, or host and port, of the url are used.
  */
 struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
                             void (*done)(void *owner, int fd, const char *why), void *owner);
 
-/* Gives up and frees it: `done` is not called. */
+/* Stops and frees it: `done` is not called. */
 void dialer_cancel(struct dialer *self);
 
 #endif

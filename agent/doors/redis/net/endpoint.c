@@ -13,10 +13,10 @@ struct endpoint {
   void (*done)(void *owner, int fd, const char *why);
   void *owner;
   struct sentinel *sentinel;   /* NULL when the url has none */
-  struct redis_address target; /* a node or master that was named; without a host: the url's own */
-  struct redis_url at;         /* where it dials; owns nothing */
-  struct dialer *dialer;       /* NULL when there is none at work */
-  bool unproven;               /* it was dialed, and nothing has worked since */
+  struct redis_address target; /* a node or master; without a host: the url's own address */
+  struct redis_url at;         /* what the dialer is given; owns nothing */
+  struct dialer *dialer;       /* NULL when none is under way */
+  bool unproven;               /* dialed, and nothing has worked since */
   unsigned redirects;          /* since something worked */
 };
 

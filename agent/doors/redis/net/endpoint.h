@@ -8,41 +8,43 @@
 #include "agent/doors/redis/net/url.h"
 
 /*
- * The way to the server, which may move: to the url's own address, to the master that its sentinels
- * name at this moment, or to the node of a cluster that another node has named.
+ * Connects to the server, wherever it is now: at the url's own address, at the master that the
+ * url's sentinels name at this moment, or at the node of a cluster to which another node has
+ * redirected.
  *
- *   endpoint_dial          done(fd) or done(-1, why)
+ *   endpoint_dial          calls done(fd) or done(-1, why)
  *   endpoint_name          where that was
- *   endpoint_redirect      the server has said that it is another one; dial again
- *   endpoint_works         the server does what it is asked
+ *   endpoint_redirect      a node has redirected; dial again
+ *   endpoint_works         the server has done what it was asked
  *
- * A node that was named, and with which nothing worked, is forgotten at the next dial; then it is
- * the url's own address again. A sentinel whose master did not work is asked last.
+ * An address that has not worked between two dials is dropped: after a redirection the next dial
+ * goes to the url's own address again, and a sentinel whose master did not work is asked last.
  */
 
-/* Redirections without anything that worked between them: two nodes that name each other. */
+/* Redirections in a row, without endpoint_works between them: two nodes may name each other. */
 #define ENDPOINT_REDIRECTS_MAX 5
 
 struct endpoint;
 
-/* The url must outlive it. */
+/* The url must outlive the endpoint. */
 struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *url);
 void endpoint_free(struct endpoint *self);
 
-/* `done` is called once, from the loop, as dialer_start has it. */
+/* Calls `done` once, from the loop, as dialer_start does. */
 void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, const char *why),
                    void *owner);
 
-/* `done` will not be called. */
+/* Stops a dial: `done` is not called. Idempotent. */
 void endpoint_cancel(struct endpoint *self);
 
-/* Where the last dial went, for people; the url's name when it went nowhere. */
+/* Writes the address of the last dial for people; the url's name when there is none. */
 void endpoint_name(const struct endpoint *self, char *out, size_t size);
 
-/* The next dial goes to this "host:port". False when it cannot: it is no address, or one of too
-   many in a row; then the next dial goes to the url's own. */
+/* Sends the next dial to this "host:port". False when it is no address, or one of too many in a
+   row: then the next dial goes to the url's own address. Sentinels are not redirected. */
 bool endpoint_redirect(struct endpoint *self, const char *target);
 
+/* The server has done what it was asked: the address is kept for the next dial. */
 void endpoint_works(struct endpoint *self);
 
 #endif

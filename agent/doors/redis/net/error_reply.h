@@ -4,17 +4,17 @@
 #include <stdbool.h>
 
 /*
- * What an error reply of Redis asks for. Pure.
+ * Classifies error replies of Redis. Pure.
  */
 
-/* Whether it passes by itself (Redis is starting, full, busy, changing its role, moving the keys to
-   another node), so that it makes sense to try again; otherwise only a person can mend it. */
+/* True when the error is transient, so that another attempt makes sense: Redis is starting, full,
+   busy, changing its role, or moving the keys to another node. Otherwise only a person can help. */
 bool error_reply_passes(const char *text);
 
-/* "host:port" of the node that has the keys now; NULL when the reply does not name one. */
+/* "host:port" of the node that has the keys now, within `text`; NULL when it is no redirection. */
 const char *error_reply_moved_to(const char *text);
 
-/* The text for people: the reason alone where EXEC is refused, or what to do; else the same. */
+/* The text for people: what to do, where that is known; of EXECABORT the reason alone. */
 const char *error_reply_explain(const char *text);
 
 #endif

@@ -1,12 +1,111 @@
+/*
+ * hiredis keeps every byte of a reply until the reply is whole, and has no bound for it. So each
+ * byte is scanned before hiredis gets it. At the length of a string that is too large the parser
+ * goes on with a new reader, which is given a shorter string instead; what the old one had of the
+ * reply is freed with it.
+ */
 #include "agent/doors/redis/net/reply_parser.h"
-#include "base/memory.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Every status of a terse reader. Never written to, though hiredis' types cannot say so. */
-static const redisReply well = {
+#include "base/memory.h"
+#include "base/swar.h"
+
+/* Of an item whose number is none: "$-1", or nothing that hiredis accepts. */
+#define NO_NUMBER UINT64_MAX
+
+/* --- the scanner --- */
+
+static void end_item(struct reply_scanner *self) {
+  self->items--;
+  self->state = SCAN_TYPE;
+}
+
+static void begin_item(struct reply_scanner *self, char type) {
+  if (self->items == 0)
+    self->items = 1;
+  self->type = type;
+  self->number = 0;
+  self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
+}
+
+static void end_number(struct reply_scanner *self) {
+  if (self->number == NO_NUMBER) {
+    end_item(self);
+  } else if (self->type == '$') {
+    self->number += 2;
+    self->state = SCAN_STRING;
+  } else {
+    self->items += self->number;
+    end_item(self);
+  }
+}
+
+/* Moves to the end of the number's line, or of the bytes. */
+static const char *scan_number(struct reply_scanner *self, const char *at, const char *end) {
+  uint64_t number = self->number;
+  for (; at < end && *at != '\n'; at++) {
+    unsigned char digit = (unsigned char)(*at - '0');
+    if (digit <= 9 && number < NO_NUMBER / 10)
+      number = number * 10 + digit;
+    else if (*at != '\r')
+      number = NO_NUMBER;
+  }
+  self->number = number;
+  if (at == end)
+    return at;
+  end_number(self);
+  return at + 1;
+}
+
+/* A call of memchr(3) costs more: lines are short. */
+static const char *scan_line(struct reply_scanner *self, const char *at, const char *end) {
+  uint64_t hits = 0;
+  while ((size_t)(end - at) >= SWAR_SIZE && (hits = swar_equal(swar_load(at), '\n')) == 0)
+    at += SWAR_SIZE;
+  if (hits != 0)
+    at += swar_first(hits);
+  while (at < end && *at != '\n')
+    at++;
+  if (at == end)
+    return at;
+  end_item(self);
+  return at + 1;
+}
+
+static const char *scan_string(struct reply_scanner *self, const char *at, const char *end) {
+  size_t length = (size_t)(end - at);
+  if (length < self->number) {
+    self->number -= length;
+    return end;
+  }
+  end_item(self);
+  return at + self->number;
+}
+
+/* Scans one item, or what there is of it, but stops between the length of a string and its bytes.
+   There is at least one byte. */
+static const char *scan(struct reply_scanner *self, const char *at, const char *end) {
+  if (self->state == SCAN_TYPE)
+    begin_item(self, *at++);
+  switch (self->state) {
+  case SCAN_NUMBER:
+    return scan_number(self, at, end);
+  case SCAN_STRING:
+    return scan_string(self, at, end);
+  default:
+    return scan_line(self, at, end);
+  }
+}
+
+/* --- the reader --- */
+
+/* Every status of a parser that discards values. Never written to, though the types of hiredis
+   cannot say so. */
+static const redisReply discarded = {
     .type = REDIS_REPLY_STATUS, .str = (char *)(uintptr_t) "", .len = 0};
 
 static void *create_string(const redisReadTask *task, char *text, size_t length) {
@@ -14,32 +113,42 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
   bool in_array = task->parent != NULL && task->parent->parent == NULL;
   if (self->discard_values && ((in_array && task->type == REDIS_REPLY_STRING) ||
                                (task->parent == NULL && task->type == REDIS_REPLY_STATUS)))
-    return (void *)(uintptr_t)&well; /* in an array, nobody points to it */
+    return (
+        void *)(uintptr_t)&discarded; /* in an array: what it returns is only compared to NULL */
   return self->original->createString(task, text, length);
 }
 
 static void free_object(void *object) {
-  if (object != &well)
+  if (object != &discarded)
     freeReplyObject(object);
 }
 
-static redisReader *create_reader(struct reply_parser *self) {
-  redisReader *reader = redisReaderCreate();
-  if (reader == NULL)
+/* `fn` and `maxelements` are fields that the manual of hiredis documents for this use. */
+static void renew_reader(struct reply_parser *self) {
+  if (self->reader != NULL)
+    redisReaderFree(self->reader);
+  self->reader = redisReaderCreate();
+  if (self->reader == NULL)
     memory_exhausted("a buffer");
-  self->original = reader->fn;
-  self->functions = *reader->fn;
+  self->original = self->reader->fn;
+  self->functions = *self->original;
   self->functions.createString = create_string;
   self->functions.freeObject = free_object;
-  reader->fn = &self->functions;
-  reader->privdata = self;
-  reader->maxelements = REPLY_PARSER_ELEMENTS_MAX;
-  return reader;
+  self->reader->fn = &self->functions;
+  redisReaderSetPrivdata(self->reader, self);
+  self->reader->maxelements = REPLY_PARSER_ELEMENTS_MAX;
+  self->collected = 0;
+}
+
+static void collect(struct reply_parser *self, const char *bytes, size_t length) {
+  if (redisReaderFeed(self->reader, bytes, length) != REDIS_OK)
+    memory_exhausted("a buffer");
+  self->collected += length;
 }
 
 void reply_parser_init(struct reply_parser *self, size_t largest_string) {
   *self = (struct reply_parser){.largest_string = largest_string};
-  self->reader = create_reader(self);
+  renew_reader(self);
 }
 
 void reply_parser_discard_values(struct reply_parser *self) {
@@ -57,72 +166,98 @@ void reply_parser_release(struct reply_parser *self) {
 }
 
 void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length) {
-  size_t eaten = length < self->discard ? length : (size_t)self->discard;
-  self->discard -= eaten;
-  if (length > eaten && redisReaderFeed(self->reader, bytes + eaten, length - eaten) != REDIS_OK)
-    memory_exhausted("a buffer");
+  self->input = bytes;
+  self->input_length = length;
 }
 
-/* A new reader, which will find the beginning of the string as if that were all. */
-static void keep_beginning(struct reply_parser *self, const char *text) {
-  redisReader *reader = create_reader(self);
+/* --- between them --- */
+
+static bool is_at_large_string(const struct reply_parser *self) {
+  const struct reply_scanner *scanner = &self->scanner;
+  return scanner->state == SCAN_STRING && scanner->number > 2 &&
+         scanner->number - 2 > self->largest_string;
+}
+
+/* Stops after the length of a string that is too large: hiredis may have replies before it to give,
+   or find that it is none. */
+static void collect_input(struct reply_parser *self) {
+  const char *at = self->input, *end = at + self->input_length;
+  while (at < end && self->mode == REPLY_PARSER_COLLECTS) {
+    at = scan(&self->scanner, at, end);
+    if (is_at_large_string(self))
+      self->mode = REPLY_PARSER_AT_LARGE_STRING;
+  }
+  size_t length = (size_t)(at - self->input);
+  collect(self, self->input, length);
+  self->input += length;
+  self->input_length -= length;
+}
+
+static void begin_discarding(struct reply_parser *self) {
   char head[32];
   int length = snprintf(head, sizeof head, "$%zu\r\n", REPLY_PARSER_BEGINNING);
-  if (redisReaderFeed(reader, head, (size_t)length) != REDIS_OK ||
-      redisReaderFeed(reader, text, REPLY_PARSER_BEGINNING) != REDIS_OK ||
-      redisReaderFeed(reader, "\r\n", 2) != REDIS_OK)
-    memory_exhausted("a buffer");
-  redisReaderFree(self->reader);
-  self->reader = reader;
+  renew_reader(self);
+  collect(self, head, (size_t)length);
+  self->beginning = REPLY_PARSER_BEGINNING;
+  self->mode = REPLY_PARSER_DISCARDS;
 }
 
-/* While hiredis waits for the rest of a string it stands behind the type byte, at the length. */
-static void refuse_large_string(struct reply_parser *self) {
-  const redisReader *reader = self->reader;
-  if (reader->ridx < 0 || reader->task[reader->ridx]->type != REDIS_REPLY_STRING)
-    return;
-  const char *text = reader->buf + reader->pos;
-  const char *end = reader->buf + reader->len;
-  unsigned long long length = 0;
-  while (text < end && *text >= '0' && *text <= '9')
-    length = length * 10 + (unsigned long long)(*text++ - '0');
-  if (end - text < 2 || *text != '\r' || length <= self->largest_string)
-    return; /* a whole line that hiredis has passed: it is the number it seems to be */
-  size_t there = (size_t)(end - text) - 2;
-  if (there < REPLY_PARSER_BEGINNING)
-    return; /* Redis may send the length and the string in packets of their own */
-  self->discard = length + 2 - there; /* it ends with \r\n */
-  self->too_large = true;
-  keep_beginning(self, text + 2);
+static void discard_input(struct reply_parser *self) {
+  const char *at = self->input, *end = at + self->input_length;
+  size_t length = self->input_length < self->beginning ? self->input_length : self->beginning;
+  collect(self, at, length);
+  self->beginning -= length;
+  while (at < end && self->scanner.items > 0)
+    at = scan(&self->scanner, at, end);
+  if (self->scanner.items == 0) {
+    collect(self, "\r\n", 2);
+    self->too_large = true;
+    self->mode = REPLY_PARSER_COLLECTS;
+  }
+  self->input = at;
+  self->input_length = (size_t)(end - at);
 }
 
 /* hiredis gives a large buffer back when more is fed; that may be a whole step later. */
 static void give_memory_back(struct reply_parser *self) {
-  const redisReader *reader = self->reader;
-  if (reader->ridx >= 0 || reader->len > 0 || sdsalloc(reader->buf) <= reader->maxbuf)
+  if (self->scanner.items > 0)
     return;
-  redisReaderFree(self->reader);
-  self->reader = create_reader(self);
+  if (self->collected > REDIS_READER_MAX_BUF)
+    renew_reader(self);
+  self->collected = 0;
 }
 
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply) {
   void *object = NULL;
   *reply = NULL;
-  if (self->discard > 0)
-    return REPLY_PARSER_MORE;
-  if (redisReaderGetReply(self->reader, &object) != REDIS_OK)
-    return REPLY_PARSER_BROKEN;
-  *reply = object;
-  if (object == NULL) {
-    refuse_large_string(self);
-    give_memory_back(self);
-    return REPLY_PARSER_MORE;
+  while (redisReaderGetReply(self->reader, &object) == REDIS_OK) {
+    if (object != NULL) {
+      bool too_large = self->too_large;
+      self->too_large = false;
+      *reply = object;
+      return too_large ? REPLY_PARSER_TOO_LARGE : REPLY_PARSER_REPLY;
+    }
+    if (self->mode == REPLY_PARSER_AT_LARGE_STRING)
+      begin_discarding(self);
+    if (self->input_length == 0) {
+      give_memory_back(self);
+      return REPLY_PARSER_MORE;
+    }
+    if (self->mode == REPLY_PARSER_DISCARDS)
+      discard_input(self);
+    else
+      collect_input(self);
   }
-  bool too_large = self->too_large;
-  self->too_large = false;
-  return too_large ? REPLY_PARSER_TOO_LARGE : REPLY_PARSER_REPLY;
+  return REPLY_PARSER_BROKEN;
 }
 
 const char *reply_parser_error(const struct reply_parser *self) {
-  return self->reader->errstr;
+  return redisReaderGetError(self->reader);
+}
+
+#define TEXT(number) #number
+#define NUMBER(number) TEXT(number)
+
+const char *reply_parser_library(void) {
+  return "hiredis " NUMBER(HIREDIS_MAJOR) "." NUMBER(HIREDIS_MINOR) "." NUMBER(HIREDIS_PATCH);
 }

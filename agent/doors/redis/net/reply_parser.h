@@ -4,55 +4,86 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
- * Bytes from Redis -> replies. A string longer than `largest_string` is not collected: it is thrown
- * away as it arrives, and its whole answer becomes REPLY_PARSER_TOO_LARGE, with its beginning. It
- * has to be the last string of that answer, and `largest_string` at least REPLY_PARSER_BEGINNING
- * more than what is fed at once: what arrives whole is a reply.
+ * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing; a scanner in
+ * front of it tracks lengths, so that a string longer than `largest_string` never becomes memory:
+ * it is discarded while it arrives. The reply that holds it becomes a string, the first
+ * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TOO_LARGE.
  *
- *   reply_parser_feed(&reader, bytes, n)
- *   while ((what = reply_parser_next(&reader, &reply)) != REPLY_PARSER_MORE)
+ *   reply_parser_init(&parser, largest_string)
+ *   reply_parser_feed(&parser, bytes, n)
+ *   while ((result = reply_parser_next(&parser, &reply)) != REPLY_PARSER_MORE)
  *     …                                      reply_parser_free(reply)
+ *   reply_parser_release(&parser)
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
-/* An array that claims more is not the protocol: the largest answer is that of a window, 256 KiB of
-   commands that have no less than 40 bytes. */
+/* An array that claims more elements is a protocol error: the largest reply is that of one batch,
+   256 KiB of commands of at least 40 bytes. */
 #define REPLY_PARSER_ELEMENTS_MAX 8192
+
+/* Follows the bytes from reply to reply; it checks nothing, that is left to hiredis. */
+struct reply_scanner {
+  enum { SCAN_TYPE, SCAN_NUMBER, SCAN_LINE, SCAN_STRING } state; /* of the byte that comes next */
+  char type;                                                     /* of the item: its first byte */
+  uint64_t number; /* of a string or an array; in SCAN_STRING the bytes left, with the line end */
+  uint64_t items;  /* of the reply, still to come; 0 between replies */
+};
+
+/* COLLECTS -> AT_LARGE_STRING at its length -> DISCARDS when hiredis has read up to there
+   -> COLLECTS at the end of the reply */
+enum reply_parser_mode {
+  REPLY_PARSER_COLLECTS,
+  REPLY_PARSER_AT_LARGE_STRING,
+  REPLY_PARSER_DISCARDS
+};
 
 struct reply_parser {
   redisReader *reader;
-  redisReplyObjectFunctions functions; /* hiredis' own, but for what is replaced */
+  redisReplyObjectFunctions functions; /* those of hiredis, but for what is replaced */
   const redisReplyObjectFunctions *original;
   bool discard_values;
   size_t largest_string;
-  unsigned long long discard; /* bytes of a string that is too large, still to come */
-  bool too_large;             /* what `reader` holds is the beginning of such a string */
+  struct reply_scanner scanner;
+  const char *input; /* what was fed and not yet scanned; borrowed */
+  size_t input_length;
+  enum reply_parser_mode mode;
+  size_t beginning; /* of a large string: bytes that hiredis still has to get */
+  bool too_large;   /* the next reply of hiredis is such a beginning */
+  size_t collected; /* bytes that hiredis was given since it was last empty */
 };
 
 enum reply_parser_result {
-  REPLY_PARSER_MORE, /* bytes are needed */
+  REPLY_PARSER_MORE, /* all of the input was used: feed more */
   REPLY_PARSER_REPLY,
   REPLY_PARSER_TOO_LARGE, /* *reply is a string: the first REPLY_PARSER_BEGINNING bytes of it */
-  REPLY_PARSER_BROKEN     /* what came is not the protocol; reply_parser_error says more */
+  REPLY_PARSER_BROKEN     /* the bytes are not the protocol; reply_parser_error says more. Final */
 };
 
-/* The reader must stay where it is. */
+/* `largest_string` is at least REPLY_PARSER_BEGINNING. The parser must stay where it is. */
 void reply_parser_init(struct reply_parser *self, size_t largest_string);
 
-/* From now on what only says that all is well costs no memory: a status is always the same object,
-   and in place of the strings of an array there is NULL. */
+/* From now on replies that only acknowledge cost no memory: a status is always the same object
+   without its text, and a string directly in an array is NULL. */
 void reply_parser_discard_values(struct reply_parser *self);
 
+/* May be called twice; reply_parser_init makes it usable again. */
 void reply_parser_release(struct reply_parser *self);
 
+/* The bytes are borrowed until reply_parser_next returns REPLY_PARSER_MORE, which it must before
+   more is fed. */
 void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length);
 
-/* What it gives is released with reply_parser_free. */
+/* Release a reply with reply_parser_free. */
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply);
 void reply_parser_free(redisReply *reply);
 
+/* Valid until reply_parser_release. */
 const char *reply_parser_error(const struct reply_parser *self);
+
+/* "hiredis 1.2.0": the library this program was compiled with. */
+const char *reply_parser_library(void);
 
 #endif

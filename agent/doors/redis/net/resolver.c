@@ -12,8 +12,8 @@
 struct resolver {
   struct event_base *base;
   struct evdns_base *dns;
-  struct evdns_getaddrinfo_request *request; /* NULL when there is nothing to cancel */
-  struct event *finish; /* reports and frees, when evdns no longer stands on the stack */
+  struct evdns_getaddrinfo_request *request; /* NULL when it has ended */
+  struct event *finish; /* reports and frees, outside of any callback of evdns */
   struct evutil_addrinfo *addresses;
   int error;
   void (*done)(void *owner, struct evutil_addrinfo *addresses, const char *why);
@@ -53,8 +53,8 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
   self->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
   if (self->dns == NULL)
     memory_exhausted("a resolver");
-  /* A missing file (a scratch image) leaves the defaults; mixed-case queries, which evdns sends
-     against forged answers, are refused by some servers. */
+  /* Without the file (a scratch image) the defaults apply. Some servers refuse the mixed-case
+     queries with which evdns defends against forged replies. */
   (void)evdns_base_resolv_conf_parse(self->dns, DNS_OPTIONS_ALL, "/etc/resolv.conf");
   (void)evdns_base_set_option(self->dns, "randomize-case:", "0");
   (void)evdns_base_set_option(self->dns, "timeout:", "2");
@@ -62,7 +62,7 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
   (void)snprintf(service, sizeof service, "%u", port);
   struct evutil_addrinfo hints = {
       .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-  /* NULL when the answer came at once (an address, or a name in /etc/hosts). */
+  /* NULL when on_answer was called at once: an address, or a name in /etc/hosts. */
   self->request = evdns_getaddrinfo(self->dns, host, service, &hints, on_answer, self);
   return self;
 }

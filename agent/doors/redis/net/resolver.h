@@ -5,22 +5,22 @@
 #include <event2/util.h>
 
 /*
- * A host name -> its addresses, without blocking the loop: /etc/hosts, then the name servers and
- * search domains of /etc/resolv.conf, both read anew for every look-up, since a container's files
- * may change. Nothing is kept between look-ups.
+ * Resolves a host name to its addresses without blocking the loop: by /etc/hosts, then by the name
+ * servers and search domains of /etc/resolv.conf. Both files are read for every look-up, since
+ * those of a container may change; nothing is cached.
  */
 struct resolver;
 
 /*
- * `done` is called once from the loop: with addresses (the owner frees them with
- * evutil_freeaddrinfo), or with NULL and the reason. The handle is valid until then.
+ * Calls `done` once, from the loop: with addresses, which the owner frees with evutil_freeaddrinfo,
+ * or with NULL and the reason. The resolver is valid until then. It has no deadline of its own.
  */
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
                                 void (*done)(void *owner, struct evutil_addrinfo *addresses,
                                              const char *why),
                                 void *owner);
 
-/* `done` will not be called. What is left is freed by the loop a little later. */
+/* `done` is not called. The loop frees the resolver a little later. */
 void resolver_cancel(struct resolver *self);
 
 #endif

@@ -1,95 +1,227 @@
 #include "agent/doors/redis/net/url.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "agent/doors/redis/net/url_text.h"
 #include "base/memory.h"
 
-/* "user:password", "password" or ":password", as redis-cli reads them. */
-static int read_login(struct redis_url *self, const char *text, size_t length,
-                      struct error *error) {
-  const char *colon = memchr(text, ':', length);
-  const char *password = colon != NULL ? colon + 1 : text;
-  if (colon != NULL && colon > text &&
-      (self->user = url_text_decode(text, (size_t)(colon - text))) == NULL)
-    return error_set(error, "redis url: the user is not percent-encoded as it should be");
-  self->password = url_text_decode(password, (size_t)(text + length - password));
-  if (self->password == NULL)
-    return error_set(error, "redis url: the password is not percent-encoded as it should be");
+/* In upper or lower case. */
+static bool begins_with(const char *text, const char *prefix) {
+  return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* A decimal number up to `max`; false for anything else. */
+static bool parse_number(const char *text, size_t length, unsigned max, unsigned *out) {
+  unsigned long value = 0;
+  if (length == 0 || length > 9)
+    return false;
+  for (size_t i = 0; i < length; i++) {
+    if (!isdigit((unsigned char)text[i]))
+      return false;
+    value = value * 10 + (unsigned long)(text[i] - '0');
+  }
+  *out = (unsigned)value;
+  return value <= max;
+}
+
+static int hex_digit(char c) {
+  static const char digits[] = "0123456789abcdef";
+  const char *at = c == '\0' ? NULL : strchr(digits, tolower((unsigned char)c));
+  return at == NULL ? -1 : (int)(at - digits);
+}
+
+/* Frees a text that may be a password. */
+static void wipe(char *text) {
+  if (text != NULL)
+    explicit_bzero(text, strlen(text));
+  free(text);
+}
+
+/* A copy with %XX decoded; NULL when one is malformed or a NUL. */
+static char *decode(const char *text, size_t length) {
+  char *out = memory_copy(text, length);
+  size_t n = 0;
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] != '%') {
+      out[n++] = text[i];
+      continue;
+    }
+    int high = i + 2 < length ? hex_digit(text[i + 1]) : -1;
+    int low = i + 2 < length ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0 || high + low == 0) {
+      wipe(out);
+      return NULL;
+    }
+    out[n++] = (char)(high * 16 + low);
+    i += 2;
+  }
+  out[n] = '\0';
+  return out;
+}
+
+/* Where the value of the option of this name begins; 0 when it is another option. */
+static size_t option_value(const char *option, const char *name) {
+  if (!begins_with(option, name))
+    return 0;
+  size_t equals = strlen(name) + strspn(option + strlen(name), " ");
+  return option[equals] == '=' ? equals + 1 : 0;
+}
+
+/* --- addresses --- */
+
+int redis_address_parse_port(const char *text, size_t length, unsigned *port) {
+  return parse_number(text, length, 65535, port) && *port > 0 ? 0 : -1;
+}
+
+/* A host appears in the log, and text in the wrong place may be a password. */
+static bool is_host(const char *text, const char *end) {
+  for (const char *c = text; c < end; c++)
+    if ((unsigned char)*c <= ' ' || strchr("@=/?#,", *c) != NULL)
+      return false;
+  return true;
+}
+
+/* "host", "host:port" or "[v6]:port", all of the bytes. On failure nothing is owned. */
+static int parse_address(struct redis_address *self, const char *text, size_t length,
+                         unsigned default_port, struct error *error) {
+  const char *end = text + length;
+  const char *host = text;
+  const char *host_end = memchr(text, ':', length);
+  const char *rest;
+  if (length > 0 && text[0] == '[') {
+    host = text + 1;
+    host_end = memchr(text, ']', length);
+    if (host_end == NULL)
+      return error_set(error, "redis url: '[' without ']' in the host");
+    rest = host_end + 1;
+  } else {
+    rest = host_end = host_end != NULL ? host_end : end;
+  }
+  if (host == host_end)
+    return error_set(error, "redis url: the host is missing");
+  if (!is_host(host, host_end))
+    return error_set(error, "redis url: expected a host first");
+  self->port = default_port;
+  if (rest < end && (*rest != ':' || redis_address_parse_port(rest + 1, (size_t)(end - rest - 1),
+                                                              &self->port) != 0))
+    return error_set(error, "redis url: the port must be a number from 1 to 65535");
+  self->host = memory_copy(host, (size_t)(host_end - host));
   return 0;
 }
 
-static int read_address(struct redis_url *self, const char *text, size_t length,
+int redis_address_parse_redirect(struct redis_address *self, const char *text,
+                                 const char *same_host) {
+  const char *colon = strrchr(text, ':');
+  unsigned port;
+  if (colon == NULL || !is_host(text, colon) ||
+      redis_address_parse_port(colon + 1, strlen(colon + 1), &port) != 0)
+    return -1;
+  /* A server that does not know its own name says '?'. */
+  bool unknown = colon == text + 1 && *text == '?';
+  if (unknown || (colon == text && same_host == NULL))
+    return -1;
+  *self = (struct redis_address){
+      .host = colon == text ? memory_copy(same_host, strlen(same_host))
+                            : memory_copy(text, (size_t)(colon - text)),
+      .port = port,
+  };
+  return 0;
+}
+
+void redis_address_release(struct redis_address *self) {
+  free(self->host);
+  *self = (struct redis_address){0};
+}
+
+int redis_address_name(const char *host, unsigned port, char *out, size_t size) {
+  return snprintf(out, size, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+/* --- connection strings --- */
+
+/* "user:password", "password" or ":password", as redis-cli accepts them. */
+static int parse_credentials(struct redis_url *self, const char *text, size_t length,
+                             struct error *error) {
+  const char *colon = memchr(text, ':', length);
+  const char *password = colon != NULL ? colon + 1 : text;
+  if (colon != NULL && colon > text && (self->user = decode(text, (size_t)(colon - text))) == NULL)
+    return error_set(error, "redis url: the user is not valid percent-encoding");
+  self->password = decode(password, (size_t)(text + length - password));
+  if (self->password == NULL)
+    return error_set(error, "redis url: the password is not valid percent-encoding");
+  return 0;
+}
+
+static int parse_server(struct redis_url *self, const char *text, size_t length,
                         struct error *error) {
   struct redis_address address;
-  if (redis_address_parse(&address, text, length, REDIS_URL_DEFAULT_PORT, error) != 0)
+  if (parse_address(&address, text, length, REDIS_URL_DEFAULT_PORT, error) != 0)
     return -1;
   self->host = address.host;
   self->port = address.port;
   return 0;
 }
 
-static int read_database(struct redis_url *self, const char *text, size_t length,
-                         struct error *error) {
-  if (!url_text_number(text, length, 999999999, &self->database))
+static int parse_database(struct redis_url *self, const char *text, size_t length,
+                          struct error *error) {
+  if (!parse_number(text, length, 999999999, &self->database))
     return error_set(error, "redis url: the database must be a number");
   return 0;
 }
 
-/* Moves behind a login, if there is one. A password may hold a raw '/' or '@': the last '@' ends
- * it.
- */
-static int pass_login(struct redis_url *self, const char **text, struct error *error) {
+/* Moves past the credentials, if there are any. A password may hold a raw '/' or '@': the last '@'
+   ends it. */
+static int skip_credentials(struct redis_url *self, const char **text, struct error *error) {
   const char *at = strrchr(*text, '@');
   if (at == NULL)
     return 0;
-  if (read_login(self, *text, (size_t)(at - *text), error) != 0)
+  if (parse_credentials(self, *text, (size_t)(at - *text), error) != 0)
     return -1;
   *text = at + 1;
   return 0;
 }
 
-static int read_redis(struct redis_url *self, const char *text, struct error *error) {
-  if (pass_login(self, &text, error) != 0)
+static int parse_redis(struct redis_url *self, const char *text, struct error *error) {
+  if (skip_credentials(self, &text, error) != 0)
     return -1;
   size_t authority = strcspn(text, "/?#");
   const char *rest = text + authority;
-  if (read_address(self, text, authority, error) != 0)
+  if (parse_server(self, text, authority, error) != 0)
     return -1;
   if (*rest == '/' && rest[1] != '\0' &&
-      read_database(self, rest + 1, strlen(rest + 1), error) != 0)
+      parse_database(self, rest + 1, strlen(rest + 1), error) != 0)
     return -1;
   if (*rest == '?' || *rest == '#')
-    return error_set(error, "redis url: expected /db behind host and port");
+    return error_set(error, "redis url: expected /db after host and port");
   return 0;
 }
 
-static int read_sentinels(struct redis_url *self, const char *text, size_t length,
-                          struct error *error) {
-  size_t most = 1;
+static int parse_sentinels(struct redis_url *self, const char *text, size_t length,
+                           struct error *error) {
+  size_t max = 1;
   for (size_t i = 0; i < length; i++)
-    most += text[i] == ',';
-  self->sentinels = memory_allocate(most * sizeof *self->sentinels);
-  for (const char *end = text + length; self->sentinel_count < most; self->sentinel_count++) {
+    max += text[i] == ',';
+  self->sentinels = memory_allocate(max * sizeof *self->sentinels);
+  for (const char *end = text + length; self->sentinel_count < max; self->sentinel_count++) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
     size_t part = (size_t)((comma != NULL ? comma : end) - text);
-    if (redis_address_parse(&self->sentinels[self->sentinel_count], text, part,
-                            REDIS_URL_SENTINEL_PORT, error) != 0)
+    if (parse_address(&self->sentinels[self->sentinel_count], text, part, REDIS_URL_SENTINEL_PORT,
+                      error) != 0)
       return -1;
     text += part + 1;
   }
   return 0;
 }
 
-static int read_sentinel(struct redis_url *self, const char *text, struct error *error) {
-  if (pass_login(self, &text, error) != 0)
+static int parse_sentinel(struct redis_url *self, const char *text, struct error *error) {
+  if (skip_credentials(self, &text, error) != 0)
     return -1;
   size_t authority = strcspn(text, "/?#");
-  if (read_sentinels(self, text, authority, error) != 0)
+  if (parse_sentinels(self, text, authority, error) != 0)
     return -1;
   text += authority;
   size_t length = *text == '/' ? strcspn(text + 1, "/?#") : 0;
@@ -97,22 +229,22 @@ static int read_sentinel(struct redis_url *self, const char *text, struct error 
     if ((unsigned char)text[i] <= ' ')
       length = 0;
   if (length == 0)
-    return error_set(error, "redis url: expected /master-name behind the sentinels");
+    return error_set(error, "redis url: expected /master-name after the sentinels");
   self->master = memory_copy(text + 1, length);
   text += 1 + length;
   if (*text == '/' && text[1] != '\0')
-    return read_database(self, text + 1, strlen(text + 1), error);
+    return parse_database(self, text + 1, strlen(text + 1), error);
   if (*text == '?' || *text == '#')
-    return error_set(error, "redis url: expected /db behind the master's name");
+    return error_set(error, "redis url: expected /db after the master's name");
   return 0;
 }
 
-static int read_unix(struct redis_url *self, const char *text, struct error *error) {
+static int parse_unix(struct redis_url *self, const char *text, struct error *error) {
   if (text[0] != '/') {
     const char *at = strstr(text, "@/");
     if (at == NULL)
       return error_set(error, "redis url: expected unix:///path/to/socket");
-    if (read_login(self, text, (size_t)(at - text), error) != 0)
+    if (parse_credentials(self, text, (size_t)(at - text), error) != 0)
       return -1;
     text = at + 1;
   }
@@ -123,61 +255,62 @@ static int read_unix(struct redis_url *self, const char *text, struct error *err
   if (text[length] == '?') {
     const char *query = text + length + 1;
     if (strncmp(query, "db=", 3) != 0)
-      return error_set(error, "redis url: expected ?db=n behind the socket's path");
-    return read_database(self, query + 3, strlen(query + 3), error);
+      return error_set(error, "redis url: expected ?db=n after the socket's path");
+    return parse_database(self, query + 3, strlen(query + 3), error);
   }
   return 0;
 }
 
 static void replace(char **text, const char *value, size_t length) {
-  free(*text);
+  wipe(*text);
   *text = memory_copy(value, length);
 }
 
-/* Spaces around a name and a value do not count. */
-static int read_option(struct redis_url *self, const char *text, size_t length,
-                       struct error *error) {
+/* Ignores spaces around a name and a value. */
+static int parse_option(struct redis_url *self, const char *text, size_t length,
+                        struct error *error) {
   const char *value = memchr(text, '=', length);
   if (value == NULL)
-    return error_set(error, "redis url: expected name=value behind a comma (one server only)");
+    return error_set(error, "redis url: expected name=value after a comma (one server only)");
   const char *end = text + length;
   value += 1 + strspn(value + 1, " ");
   while (end > value && end[-1] == ' ')
     end--;
   length = end > value ? (size_t)(end - value) : 0;
-  if (url_text_value(text, "password") > 0) {
+  if (option_value(text, "password") > 0) {
     replace(&self->password, value, length);
-  } else if (url_text_value(text, "user") > 0) {
+  } else if (option_value(text, "user") > 0) {
     replace(&self->user, value, length);
-  } else if (url_text_value(text, "defaultDatabase") > 0) {
-    return read_database(self, value, length, error);
-  } else if (url_text_value(text, "ssl") > 0) {
-    bool off = length == 0 || url_text_begins(value, "false") || url_text_begins(value, "no") ||
-               *value == '0';
+  } else if (option_value(text, "defaultDatabase") > 0) {
+    return parse_database(self, value, length, error);
+  } else if (option_value(text, "ssl") > 0) {
+    bool off =
+        length == 0 || begins_with(value, "false") || begins_with(value, "no") || *value == '0';
     return off ? 0 : error_set(error, "redis url: TLS is not supported");
   }
   return 0;
 }
 
-static int read_options(struct redis_url *self, const char *text, struct error *error) {
+static int parse_options(struct redis_url *self, const char *text, struct error *error) {
   text += strspn(text, " ");
   size_t length = strcspn(text, ",");
   size_t address = length;
   while (address > 0 && text[address - 1] == ' ')
     address--;
-  if (read_address(self, text, address, error) != 0)
+  if (parse_server(self, text, address, error) != 0)
     return -1;
   for (text += length; *text == ','; text += length) {
     text += 1 + strspn(text + 1, " ");
     length = strcspn(text, ",");
-    if (length > 0 && read_option(self, text, length, error) != 0)
+    if (length > 0 && parse_option(self, text, length, error) != 0)
       return -1;
   }
   return 0;
 }
 
-/* An empty password is none, as where a template had nothing to fill in, unless it is a user's. */
-static void settle_login(struct redis_url *self) {
+/* An empty user or password is none, as where a template had nothing to fill in; but a user always
+   has a password. */
+static void normalize_credentials(struct redis_url *self) {
   if (self->user != NULL && self->user[0] == '\0') {
     free(self->user);
     self->user = NULL;
@@ -193,23 +326,23 @@ static void settle_login(struct redis_url *self) {
 int redis_url_parse(struct redis_url *self, const char *text, struct error *error) {
   *self = (struct redis_url){0};
   int result;
-  if (url_text_begins(text, "redis://"))
-    result = read_redis(self, text + strlen("redis://"), error);
-  else if (url_text_begins(text, "redis+sentinel://"))
-    result = read_sentinel(self, text + strlen("redis+sentinel://"), error);
-  else if (url_text_begins(text, "unix://"))
-    result = read_unix(self, text + strlen("unix://"), error);
-  else if (url_text_begins(text, "rediss://"))
+  if (begins_with(text, "redis://"))
+    result = parse_redis(self, text + strlen("redis://"), error);
+  else if (begins_with(text, "redis+sentinel://"))
+    result = parse_sentinel(self, text + strlen("redis+sentinel://"), error);
+  else if (begins_with(text, "unix://"))
+    result = parse_unix(self, text + strlen("unix://"), error);
+  else if (begins_with(text, "rediss://"))
     result = error_set(error, "redis url: TLS (rediss://) is not supported");
   else if (strstr(text, "://") != NULL && strchr(text, ',') == NULL)
     result =
         error_set(error, "redis url: expected redis://, redis+sentinel://, unix:// or host:port");
   else
-    result = read_options(self, text, error);
+    result = parse_options(self, text, error);
   if (result != 0)
     redis_url_release(self);
   else
-    settle_login(self);
+    normalize_credentials(self);
   return result;
 }
 
@@ -221,9 +354,7 @@ void redis_url_release(struct redis_url *self) {
     redis_address_release(&self->sentinels[i]);
   free(self->sentinels);
   free(self->user);
-  if (self->password != NULL)
-    explicit_bzero(self->password, strlen(self->password));
-  free(self->password);
+  wipe(self->password);
   *self = (struct redis_url){0};
 }
 
@@ -247,28 +378,28 @@ void redis_url_name(const struct redis_url *self, char *out, size_t size) {
   }
 }
 
-/* The password of a login in front of '@'; NULL when there is none. */
-static char *find_login_password(char *text, char **end) {
+/* The password before an '@'; NULL when there is none. */
+static char *find_password(char *text, char **end) {
   char *scheme = strstr(text, "://");
   if (scheme == NULL)
     return NULL;
-  char *handshake = scheme + 3;
-  if (scheme - text < 4 || !url_text_begins(scheme - 4, "unix"))
-    *end = strrchr(handshake, '@');
+  char *authority = scheme + 3;
+  if (scheme - text < 4 || !begins_with(scheme - 4, "unix"))
+    *end = strrchr(authority, '@');
   else
-    *end = handshake[0] != '/' ? strstr(handshake, "@/") : NULL;
+    *end = authority[0] != '/' ? strstr(authority, "@/") : NULL;
   if (*end == NULL)
     return NULL;
-  char *colon = memchr(handshake, ':', (size_t)(*end - handshake));
-  return colon != NULL ? colon + 1 : handshake;
+  char *colon = memchr(authority, ':', (size_t)(*end - authority));
+  return colon != NULL ? colon + 1 : authority;
 }
 
 void redis_url_redact(char *text) {
-  /* Both are looked for in the text as it was: a password may look like the other form. */
+  /* Both forms are searched before either is overwritten: a password may look like the other. */
   char *end;
-  char *password = find_login_password(text, &end);
+  char *password = find_password(text, &end);
   for (char *option = text; (option = strcasestr(option, "password")) != NULL; option++) {
-    size_t value = url_text_value(option, "password");
+    size_t value = option_value(option, "password");
     memset(option + value, '*', value > 0 ? strcspn(option + value, ",") : 0);
   }
   if (password != NULL)

@@ -3,46 +3,64 @@
 
 #include <stddef.h>
 
-#include "agent/doors/redis/net/address.h"
 #include "base/error.h"
 
 /*
- * Where a Redis server is and how to log in, from one of
- *   redis://[user:password@]host[:port][/db]       user, password percent-decoded
+ * Where a Redis server is and how to log in. Pure.
+ *
+ * Accepted connection strings:
+ *   redis://[user:password@]host[:port][/db]       user and password percent-decoded
  *   unix://[user:password@]/path/to/socket[?db=n]
- *   host[:port][,password=…,user=…,defaultDatabase=n]   as StackExchange.Redis writes it; what
- *                                                       options it has beyond these is ignored
- *   redis+sentinel://[user:password@]host[:port],…/master-name[/db]   the sentinels, who know
- *                                                       where the server is
- * Pure.
+ *   redis+sentinel://[user:password@]host[:port],…/master-name[/db]   the hosts are sentinels
+ *   host[:port][,password=…,user=…,defaultDatabase=n]   as StackExchange.Redis writes it; its other
+ *                                                       options are ignored, but for ssl
  */
 #define REDIS_URL_DEFAULT_PORT 6379
 #define REDIS_URL_SENTINEL_PORT 26379
+
+struct redis_address {
+  char *host; /* a name or an address, without brackets */
+  unsigned port;
+};
+
+/* A port of `length` digits; -1 when it is not a number from 1 to 65535. */
+int redis_address_parse_port(const char *text, size_t length, unsigned *port);
+
+/* "host:port", as a node of a cluster writes it in a redirection: a v6 host has no brackets, and
+   ":port" stands for `same_host`. On failure returns -1, and nothing is owned. */
+int redis_address_parse_redirect(struct redis_address *self, const char *text,
+                                 const char *same_host);
+
+void redis_address_release(struct redis_address *self);
+
+/* Writes "host:port" or "[v6]:port" for people; returns the length, as snprintf does. */
+int redis_address_name(const char *host, unsigned port, char *out, size_t size);
 
 struct redis_url {
   char *host; /* a name or an address, without brackets; NULL with a socket or sentinels */
   unsigned port;
   char *path;     /* of a unix socket; else NULL */
   char *user;     /* NULL: the server's default user */
-  char *password; /* NULL: do not log in; never NULL with a user, never empty without one */
+  char *password; /* NULL: no AUTH; never NULL with a user, never empty without one */
   unsigned database;
-  char *master; /* what the sentinels call the server; NULL without sentinels */
+  char *master; /* the name by which the sentinels know the server; NULL without sentinels */
   struct redis_address *sentinels;
   size_t sentinel_count;
 };
 
-/* On failure the text says what is wrong, never with the password in it, and nothing is owned. */
+/* On failure returns -1, nothing is owned, and the error says what is wrong without repeating what
+   was read: it may be a password. */
 int redis_url_parse(struct redis_url *self, const char *text, struct error *error);
 
 /* Overwrites the password before it frees it. */
 void redis_url_release(struct redis_url *self);
 
-/* "host:port", the socket's path, or "master-name at host:port,…", for people. */
+/* Writes "host:port", the socket's path, or "master-name at host:port,…" for people. */
 void redis_url_name(const struct redis_url *self, char *out, size_t size);
 
-/* The same text with every byte of its password, if it has one, made a '*', in place: for memory
-   that others can see. Also for a text that begins with "--redis-url=" or is malformed; of such a
-   one it may cover more. */
+/* Overwrites each byte of the text's password, if it has one, with '*': for memory that others can
+   see, like the arguments of a process. Accepts text that begins with "--redis-url=", and malformed
+   text, of which it may overwrite more. */
 void redis_url_redact(char *text);
 
 #endif
