@@ -354,30 +354,36 @@ static bool take_control(struct connection *self, const redisReply *command, cha
   return true;
 }
 
+/* Returns the command, or NULL when it is kept. */
+static redisReply *take_data(struct connection *self, redisReply *command, char **out) {
+  if (self->in_transaction) {
+    assert_true(self->queued_count < QUEUE_MAX);
+    self->queued[self->queued_count++] = command;
+    append(out, "+QUEUED\r\n");
+    return NULL;
+  }
+  if (!is(command, "BLMOVE")) {
+    write_down(self, command);
+    execute(self->store, command, out);
+    return command;
+  }
+  if (try_move(self, command))
+    return command;
+  const struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
+  evtimer_add(self->block_limit, &limit);
+  self->blocked = command;
+  return NULL;
+}
+
 /* Takes the command over. */
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
   char *out = NULL;
-  bool refused = store->refused != NULL && begins(command, store->refused);
-  if (refused) {
+  if (store->refused != NULL && begins(command, store->refused)) {
     self->aborted |= self->in_transaction;
     append(&out, "-%s\r\n", store->refusal);
-  } else if (take_control(self, command, &out)) {
-  } else if (self->in_transaction) {
-    assert_true(self->queued_count < QUEUE_MAX);
-    self->queued[self->queued_count++] = command;
-    command = NULL;
-    append(&out, "+QUEUED\r\n");
-  } else if (is(command, "BLMOVE")) {
-    struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
-    if (!try_move(self, command)) {
-      self->blocked = command;
-      command = NULL;
-      evtimer_add(self->block_limit, &limit);
-    }
-  } else {
-    write_down(self, command);
-    execute(store, command, &out);
+  } else if (!take_control(self, command, &out)) {
+    command = take_data(self, command, &out);
   }
   if (out != NULL)
     send_text(self, out);
