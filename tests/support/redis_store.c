@@ -76,7 +76,7 @@ static bool is(const redisReply *command, const char *name) {
 }
 
 static bool begins(const redisReply *command, const char *beginning) {
-  char *text = NULL;
+  char *text = strdup("");
   for (size_t i = 0; i < command->elements; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
   bool same = strncmp(text, beginning, strlen(beginning)) == 0;
@@ -87,13 +87,15 @@ static bool begins(const redisReply *command, const char *beginning) {
 /* --- keys ------------------------------------------------------------------------------------ */
 
 static struct key *find(struct redis_store *self, const char *name) {
-  size_t i = 0;
-  while (i < KEYS_MAX && self->keys[i].name != NULL && strcmp(self->keys[i].name, name) != 0)
-    i++;
-  assert_true(i < KEYS_MAX);
-  if (self->keys[i].name == NULL)
-    self->keys[i].name = strdup(name);
-  return &self->keys[i];
+  for (size_t i = 0; i < KEYS_MAX; i++) {
+    struct key *key = &self->keys[i];
+    if (key->name == NULL)
+      key->name = strdup(name);
+    if (strcmp(key->name, name) == 0)
+      return key;
+  }
+  fail_msg("more than %d keys", KEYS_MAX);
+  abort();
 }
 
 static void insert(struct key *key, size_t at, const char *value) {
@@ -440,12 +442,13 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   int fd = accept4((int)listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0)
     return;
-  size_t i = 0;
-  while (i < CONNECTIONS_MAX && self->connections[i] != NULL)
-    i++;
-  assert_true(i < CONNECTIONS_MAX);
-  struct connection *connection = self->connections[i] = calloc(1, sizeof *connection);
+  struct connection *connection = calloc(1, sizeof *connection);
   assert_non_null(connection);
+  size_t number = 0;
+  while (number + 1 < CONNECTIONS_MAX && self->connections[number] != NULL)
+    number++;
+  assert_null(self->connections[number]);
+  self->connections[number] = connection;
   connection->store = self;
   connection->fd = fd;
   connection->reader = redisReaderCreate();

@@ -328,17 +328,17 @@ TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tea
 TEST(what_is_not_delivered_makes_a_promise_an_error, set_up, step_owner_tear_down) {
   static const struct {
     int exit_code;
-    int delivery;
+    bool delivers;
     int expected;
-  } rows[] = {{AGENT_EXIT_SHUTDOWN, DELIVERS, AGENT_EXIT_SHUTDOWN},
-              {AGENT_EXIT_SHUTDOWN, LOSES, AGENT_EXIT_ERROR},
-              {AGENT_EXIT_IDLE, DELIVERS, AGENT_EXIT_IDLE},
-              {AGENT_EXIT_IDLE, LOSES, AGENT_EXIT_ERROR},
-              {AGENT_EXIT_ERROR, LOSES, AGENT_EXIT_ERROR}};
+  } rows[] = {{AGENT_EXIT_SHUTDOWN, true, AGENT_EXIT_SHUTDOWN},
+              {AGENT_EXIT_SHUTDOWN, false, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_IDLE, true, AGENT_EXIT_IDLE},
+              {AGENT_EXIT_IDLE, false, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_ERROR, false, AGENT_EXIT_ERROR}};
   struct step_owner *owner = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     step_owner_free_run(owner);
-    owner->delivery = rows[i].delivery;
+    owner->delivery = rows[i].delivers ? DELIVERS : LOSES;
     engine_leave(&owner->door, rows[i].exit_code, "a test");
     assert_int_equal(exit_code(owner), rows[i].expected);
   }

@@ -39,7 +39,7 @@ static void has_tag_number(const char *lines, int number) {
   assert_int_equal(lines_that_begin(lines, PROCESS_TREE_TAG), 1);
   const char *tag = strstr(lines, beginning);
   assert_non_null(tag);
-  tag += length + strspn(tag + length, "0123456789");
+  tag += (size_t)length + strspn(tag + length, "0123456789");
   assert_int_equal(strncmp(tag, end, strlen(end)), 0);
   assert_int_equal(tag[strlen(end)], '\n');
 }
