@@ -325,6 +325,19 @@ TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tea
   assert_int_equal(proc_child_count(getpid(), NULL), 0);
 }
 
+TEST(without_a_run_they_have_five_seconds, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "trap '' TERM; setsid sleep 4017 >&- 2>&- &", TIMEOUT);
+  step_owner_wait(owner);
+  assert_true(proc_wait_for("sleep 4017", WAIT_BOUND_MS) > 0);
+  int64_t begin_ms = wait_now_ms();
+  engine_leave(&owner->door, AGENT_EXIT_IDLE, "a test");
+  await_call(owner, "close:prompt");
+  assert_true(wait_now_ms() - begin_ms >= 5000);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+}
+
 TEST(what_is_not_delivered_makes_a_promise_an_error, set_up, step_owner_tear_down) {
   static const struct {
     int exit_code;

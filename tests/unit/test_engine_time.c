@@ -245,14 +245,3 @@ TEST(a_run_has_its_grace, set_up, step_owner_tear_down) {
   expect_killed_after(owner, "sleep 4024", begin_ms, SHUTDOWN_GRACE_MS);
   assert_int_equal(owner->done, 1);
 }
-
-TEST(without_a_run_the_background_has_the_same, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_limit_idle_time(owner, 0);
-  step_owner_start_script(owner, "trap '' TERM; setsid sleep 4025 >&- 2>&- &", FOREVER_S);
-  step_owner_wait(owner);
-  assert_true(proc_wait_for("sleep 4025", WAIT_BOUND_MS) > 0);
-  int64_t begin_ms = virtual_time_ms;
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  expect_killed_after(owner, "sleep 4025", begin_ms, SHUTDOWN_GRACE_MS);
-}

@@ -270,13 +270,12 @@ TEST(a_patient_close_ends_at_the_idle_limit, set_up, tear_down) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
   redis_door_owner_await(owner, "events", "ready");
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
-  redis_door_owner_await(owner, "inflight", "end");
   loop_settle(&owner->loop);
   redis_store_go_away(owner->store);
   redis_door_owner_touch(owner, "go");
-  while (!engine_is_leaving(owner->door))
-    let_pass(owner, 1);
+  while (redis_door_owner_logged(owner, "exit=5 in ") == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
   int64_t begin_ms = virtual_time_ms;
   expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
   assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
