@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -271,10 +272,16 @@ TEST(a_signal_ends_the_step_and_is_the_exit_code, set_up, tear_down) {
   assert_non_null(strstr(result(once), "cancelled: the agent was stopped by SIGTERM"));
 }
 
+static bool is_read(void *context) {
+  int unread = -1;
+  return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
+}
+
 TEST(a_signal_before_the_step_ends_it, set_up, tear_down) {
   struct once *once = *state;
   start(once);
   give(once, "{");
+  assert_true(wait_until(is_read, once, WAIT_BOUND_MS));
   kill(once->pid, SIGTERM);
   ends_with(once, 128 + SIGTERM);
   assert_int_equal(once->length, 0);
