@@ -76,7 +76,7 @@ static bool is(const redisReply *command, const char *name) {
 }
 
 static bool begins(const redisReply *command, const char *beginning) {
-  char *text = NULL;
+  char *text = strdup("");
   for (size_t i = 0; i < command->elements; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
   bool same = strncmp(text, beginning, strlen(beginning)) == 0;
@@ -87,13 +87,15 @@ static bool begins(const redisReply *command, const char *beginning) {
 /* --- keys ------------------------------------------------------------------------------------ */
 
 static struct key *find(struct redis_store *self, const char *name) {
-  size_t i = 0;
-  while (i < KEYS_MAX && self->keys[i].name != NULL && strcmp(self->keys[i].name, name) != 0)
-    i++;
-  assert_true(i < KEYS_MAX);
-  if (self->keys[i].name == NULL)
-    self->keys[i].name = strdup(name);
-  return &self->keys[i];
+  for (size_t i = 0; i < KEYS_MAX; i++) {
+    struct key *key = &self->keys[i];
+    if (key->name == NULL)
+      key->name = strdup(name);
+    if (strcmp(key->name, name) == 0)
+      return key;
+  }
+  fail_msg("more than %d keys", KEYS_MAX);
+  abort();
 }
 
 static void insert(struct key *key, size_t at, const char *value) {
@@ -316,8 +318,13 @@ static void execute_queued(struct connection *self, char **out) {
 
 static void watch(struct connection *self, const redisReply *command) {
   for (size_t i = 1; i < command->elements; i++) {
-    assert_true(self->watched_count < WATCHED_MAX);
     struct key *key = find(self->store, word(command, i));
+    bool known = false;
+    for (size_t j = 0; j < self->watched_count; j++)
+      known |= self->watched[j] == key;
+    if (known)
+      continue;
+    assert_true(self->watched_count < WATCHED_MAX);
     self->watched[self->watched_count] = key;
     self->versions[self->watched_count++] = key->version;
   }
@@ -349,30 +356,36 @@ static bool take_control(struct connection *self, const redisReply *command, cha
   return true;
 }
 
+/* Returns the command, or NULL when it is kept. */
+static redisReply *take_data(struct connection *self, redisReply *command, char **out) {
+  if (self->in_transaction) {
+    assert_true(self->queued_count < QUEUE_MAX);
+    self->queued[self->queued_count++] = command;
+    append(out, "+QUEUED\r\n");
+    return NULL;
+  }
+  if (!is(command, "BLMOVE")) {
+    write_down(self, command);
+    execute(self->store, command, out);
+    return command;
+  }
+  if (try_move(self, command))
+    return command;
+  const struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
+  evtimer_add(self->block_limit, &limit);
+  self->blocked = command;
+  return NULL;
+}
+
 /* Takes the command over. */
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
   char *out = NULL;
-  bool refused = store->refused != NULL && begins(command, store->refused);
-  if (refused) {
+  if (store->refused != NULL && begins(command, store->refused)) {
     self->aborted |= self->in_transaction;
     append(&out, "-%s\r\n", store->refusal);
-  } else if (take_control(self, command, &out)) {
-  } else if (self->in_transaction) {
-    assert_true(self->queued_count < QUEUE_MAX);
-    self->queued[self->queued_count++] = command;
-    command = NULL;
-    append(&out, "+QUEUED\r\n");
-  } else if (is(command, "BLMOVE")) {
-    struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
-    if (!try_move(self, command)) {
-      self->blocked = command;
-      command = NULL;
-      evtimer_add(self->block_limit, &limit);
-    }
-  } else {
-    write_down(self, command);
-    execute(store, command, &out);
+  } else if (!take_control(self, command, &out)) {
+    command = take_data(self, command, &out);
   }
   if (out != NULL)
     send_text(self, out);
@@ -429,12 +442,13 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   int fd = accept4((int)listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0)
     return;
-  size_t i = 0;
-  while (i < CONNECTIONS_MAX && self->connections[i] != NULL)
-    i++;
-  assert_true(i < CONNECTIONS_MAX);
-  struct connection *connection = self->connections[i] = calloc(1, sizeof *connection);
+  struct connection *connection = calloc(1, sizeof *connection);
   assert_non_null(connection);
+  size_t number = 0;
+  while (number + 1 < CONNECTIONS_MAX && self->connections[number] != NULL)
+    number++;
+  assert_null(self->connections[number]);
+  self->connections[number] = connection;
   connection->store = self;
   connection->fd = fd;
   connection->reader = redisReaderCreate();

@@ -325,20 +325,33 @@ TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tea
   assert_int_equal(proc_child_count(getpid(), NULL), 0);
 }
 
+TEST(without_a_run_they_have_five_seconds, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "trap '' TERM; setsid sleep 4017 >&- 2>&- &", TIMEOUT);
+  step_owner_wait(owner);
+  assert_true(proc_wait_for("sleep 4017", WAIT_BOUND_MS) > 0);
+  int64_t begin_ms = wait_now_ms();
+  engine_leave(&owner->door, AGENT_EXIT_IDLE, "a test");
+  await_call(owner, "close:prompt");
+  assert_true(wait_now_ms() - begin_ms >= 5000);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+}
+
 TEST(what_is_not_delivered_makes_a_promise_an_error, set_up, step_owner_tear_down) {
   static const struct {
     int exit_code;
-    int delivery;
+    bool delivers;
     int expected;
-  } rows[] = {{AGENT_EXIT_SHUTDOWN, DELIVERS, AGENT_EXIT_SHUTDOWN},
-              {AGENT_EXIT_SHUTDOWN, LOSES, AGENT_EXIT_ERROR},
-              {AGENT_EXIT_IDLE, DELIVERS, AGENT_EXIT_IDLE},
-              {AGENT_EXIT_IDLE, LOSES, AGENT_EXIT_ERROR},
-              {AGENT_EXIT_ERROR, LOSES, AGENT_EXIT_ERROR}};
+  } rows[] = {{AGENT_EXIT_SHUTDOWN, true, AGENT_EXIT_SHUTDOWN},
+              {AGENT_EXIT_SHUTDOWN, false, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_IDLE, true, AGENT_EXIT_IDLE},
+              {AGENT_EXIT_IDLE, false, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_ERROR, false, AGENT_EXIT_ERROR}};
   struct step_owner *owner = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     step_owner_free_run(owner);
-    owner->delivery = rows[i].delivery;
+    owner->delivery = rows[i].delivers ? DELIVERS : LOSES;
     engine_leave(&owner->door, rows[i].exit_code, "a test");
     assert_int_equal(exit_code(owner), rows[i].expected);
   }

@@ -163,9 +163,8 @@ TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_
   owner->full = true;
   step_owner_make_script(owner, "true");
   run_stop(owner->run, 0, "stopped");
-  loop_settle(&owner->loop);
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   assert_int_equal(owner->done, 0);
-  assert_true(step_owner_is_stalled(owner));
   owner->full = false;
   run_resume(owner->run);
   step_owner_wait(owner);
