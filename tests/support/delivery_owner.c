@@ -36,7 +36,7 @@ static void on_delivered(void *owner) {
   if (self->put_when_delivered != NULL)
     delivery_owner_put(self, self->put_when_delivered);
   self->put_when_delivered = NULL;
-  delivery_go(self->delivery);
+  delivery_flush(self->delivery);
 }
 
 static void on_forgotten(void *owner) {
@@ -114,7 +114,7 @@ void delivery_owner_put(struct delivery_owner *self, const char *text) {
 }
 
 void delivery_owner_go(struct delivery_owner *self) {
-  delivery_go(self->delivery);
+  delivery_flush(self->delivery);
 }
 
 struct number {

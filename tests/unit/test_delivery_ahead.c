@@ -185,7 +185,7 @@ TEST(a_question_waits_for_it, delivery_owner_set_up, delivery_owner_tear_down) {
   ahead_start(owner);
   size_t commands = fake_redis_commands(owner->server);
   const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_ask(owner->delivery, command_new(words, 3), on_answer, &answers);
+  delivery_query(owner->delivery, command_new(words, 3), on_answer, &answers);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
   delivery_owner_let_answer(owner); /* and the next EXEC is not answered */

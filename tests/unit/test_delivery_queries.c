@@ -37,7 +37,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 
 static void ask(struct asker *self) {
   const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_ask(self->owner->delivery, command_new(words, 3), on_answer, self);
+  delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
 }
 
 static bool is_answered(void *context) {
@@ -188,7 +188,7 @@ TEST(it_is_asked_again_after_a_lost_connection, delivery_owner_set_up, delivery_
 static void ask_two(struct asker *self) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
                                                       {"LINDEX", KEY "inflight", "-1"}};
-  delivery_ask(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+  delivery_query(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
 }
 
 TEST(several_commands_are_answered_in_order, delivery_owner_set_up, delivery_owner_tear_down) {

@@ -14,7 +14,7 @@ static void fails(struct delivery_owner *owner, const char *error) {
     fail_msg("%s", owner->error);
   assert_int_equal(owner->failed, 1);
   assert_false(fake_redis_is_connected(owner->server));
-  assert_true(delivery_is_gone(owner->delivery));
+  assert_true(delivery_is_unreachable(owner->delivery));
   size_t commands = fake_redis_commands(owner->server);
   delivery_owner_go(owner); /* and nothing more is sent */
   loop_settle(&owner->loop);
@@ -37,7 +37,7 @@ TEST(what_passes_is_sent_again_and_told_once, delivery_owner_set_up, delivery_ow
   assert_true(loop_until(&owner->loop, again_and_again, owner));
   assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
-  assert_false(delivery_is_gone(owner->delivery));
+  assert_false(delivery_is_unreachable(owner->delivery));
   owner->redis.refused = NULL;
   delivery_owner_awaits(owner, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);

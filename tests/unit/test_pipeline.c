@@ -94,25 +94,25 @@ static void expect_sent(const char *commands) {
   trial.length = 0;
 }
 
-static enum pipeline_answer take(int type, const char *text, bool expected_last) {
+static enum pipeline_reply take(int type, const char *text, bool expected_last) {
   redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
   bool last;
-  enum pipeline_answer answer = pipeline_take(&trial.pipeline, &reply, &last);
+  enum pipeline_reply answer = pipeline_take(&trial.pipeline, &reply, &last);
   assert_int_equal(last, expected_last);
   return answer;
 }
 
 /* Of a window with one command: up to its EXEC. */
 static void take_queued(void) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
 }
 
 /* Its EXEC and the look, but for the value. */
 static void take_executed(void) {
-  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
 }
 
 TEST(a_window_is_one_transaction_and_a_look, set_up, tear_down) {
@@ -145,18 +145,18 @@ TEST(a_look_takes_the_question_with_it, set_up, tear_down) {
   ask(&answers);
   pipeline_probe(&trial.pipeline, NULL);
   expect_sent(LOOK);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
   assert_false(trial.pipeline.now.executed);
   pipeline_settle(&trial.pipeline);
   pipeline_probe(&trial.pipeline, &trial.query);
   expect_sent(LOOK "LLEN in\nPING\n");
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", false), PIPELINE_COMMITTED);
   pipeline_settle(&trial.pipeline);
   assert_true(trial.pipeline.is_busy);
-  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_ANSWER);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_ANSWER);
+  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_QUERY);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_QUERY);
   pipeline_settle(&trial.pipeline);
   assert_false(trial.pipeline.is_busy);
   assert_int_equal(answers, 0); /* that is the owner's */
@@ -187,7 +187,7 @@ TEST(behind_what_is_answered_there_is_no_room, set_up, tear_down) {
   pipeline_probe(&trial.pipeline, NULL);
   expect_sent(LOOK);
   assert_false(pipeline_has_room(&trial.pipeline)); /* nor behind a look */
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
   pipeline_settle(&trial.pipeline);
   int answers = 0;
@@ -221,22 +221,22 @@ TEST(a_refusal_is_told_at_the_end, set_up, tear_down) {
   open_window(1);
   pipeline_execute(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_REFUSED);
   assert_string_equal(trial.pipeline.now.refusal, "OOM");
 }
 
 TEST(what_is_not_due_is_of_no_use, set_up, tear_down) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNASKED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNEXPECTED);
   trial.room = 10;
   pipeline_probe(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNASKED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNEXPECTED);
 }
 
 TEST(with_the_connection_all_of_it_is_gone, set_up, tear_down) {
@@ -245,7 +245,7 @@ TEST(with_the_connection_all_of_it_is_gone, set_up, tear_down) {
   open_window(2);
   trial.room = 30;
   pipeline_send(&trial.pipeline, NULL);
-  pipeline_lose(&trial.pipeline);
+  pipeline_reset(&trial.pipeline);
   assert_false(trial.pipeline.is_busy);
   assert_false(pipeline_is_open(&trial.pipeline));
   trial.room = SIZE_MAX;

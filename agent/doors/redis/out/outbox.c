@@ -75,7 +75,7 @@ void outbox_remove_heartbeat(struct outbox *self) {
 }
 
 void outbox_flush(struct outbox *self) {
-  delivery_go(self->delivery);
+  delivery_flush(self->delivery);
 }
 
 size_t outbox_room(const struct outbox *self) {
@@ -97,7 +97,7 @@ bool outbox_is_empty(const struct outbox *self) {
 }
 
 bool outbox_is_ready(const struct outbox *self) {
-  return delivery_is_claimed(self->delivery);
+  return delivery_is_owner(self->delivery);
 }
 
 bool outbox_had_owner(const struct outbox *self) {
@@ -109,11 +109,11 @@ void outbox_probe(struct outbox *self) {
 }
 
 bool outbox_is_ours(struct outbox *self, const char *committed, size_t length) {
-  return delivery_is_ours(self->delivery, committed, length);
+  return delivery_check_owner(self->delivery, committed, length);
 }
 
 bool outbox_is_gone(const struct outbox *self) {
-  return delivery_is_gone(self->delivery);
+  return delivery_is_unreachable(self->delivery);
 }
 
 bool outbox_returns(const struct outbox *self, const struct taken *taken) {
@@ -132,7 +132,7 @@ void outbox_each_result(const struct outbox *self,
 void outbox_ask(struct outbox *self, char *commands,
                 void (*answer)(void *owner, const struct redisReply *reply, bool whole),
                 void *owner) {
-  delivery_ask(self->delivery, commands, answer, owner);
+  delivery_query(self->delivery, commands, answer, owner);
 }
 
 static void start_refresh(struct outbox *self) {
@@ -145,9 +145,9 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct outbox *self = context;
   /* Nobody needs it twice while Redis is away. */
-  if (!delivery_is_gone(self->delivery)) {
+  if (!delivery_is_unreachable(self->delivery)) {
     records_refresh(&self->records);
-    delivery_go(self->delivery);
+    delivery_flush(self->delivery);
   }
   start_refresh(self);
 }

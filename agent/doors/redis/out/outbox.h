@@ -84,10 +84,10 @@ bool outbox_is_empty(const struct outbox *self);
 /* Bytes that are not delivered. */
 size_t outbox_bytes(const struct outbox *self);
 
-/* See delivery_is_claimed. */
+/* See delivery_is_owner. */
 bool outbox_is_ready(const struct outbox *self);
 
-/* See delivery_had_owner, delivery_probe and delivery_is_ours. */
+/* See delivery_had_owner, delivery_probe and delivery_check_owner. */
 bool outbox_had_owner(const struct outbox *self);
 void outbox_probe(struct outbox *self);
 bool outbox_is_ours(struct outbox *self, const char *committed, size_t length);
@@ -101,7 +101,7 @@ bool outbox_returns(const struct outbox *self, const struct taken *taken);
 void outbox_each_result(const struct outbox *self,
                         void (*result)(void *owner, const char *json, size_t length), void *owner);
 
-/* See delivery_ask. */
+/* See delivery_query. */
 struct redisReply;
 void outbox_ask(struct outbox *self, char *commands,
                 void (*answer)(void *owner, const struct redisReply *reply, bool whole),
