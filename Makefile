@@ -325,7 +325,7 @@ bench-ready: $(agent) $(bench_programs) | $(server)
 run-bench-ready: $(out)/bench/bench
 # No shell in between: it would keep a SIGTERM to itself, and the bench would run on.
 run-bench: # of what is ready: standard output is the table's
-	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+	@exec env AGENT='$(AGENT)' BASELINE='$(if $(BASELINE),$(abspath $(BASELINE)))' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 
 $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
@@ -472,7 +472,8 @@ help:
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'
-	@echo '                      (BENCH="output step": these only; JSON=1: for programs)'
+	@echo '                      (BENCH="output step": these only; JSON=1: for programs;'
+	@echo '                      BASELINE=path: beside another build, in turns)'
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'

@@ -80,7 +80,7 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (startup_init(&startup, &error) != 0) {
+  if (startup_init(&startup, options->dumpable, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }

@@ -36,6 +36,9 @@ const char options_help[] =
     "and\n"
     "                        its result to standard output, a line each, and exit with its code\n"
     "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
+    "  --dumpable            let debuggers of the same user attach to the agent (gdb, strace), "
+    "and\n"
+    "                        any of its processes read its memory, passwords included\n"
     "  --verbose             log at debug level, every line of output included\n"
     "  --help                show this and exit\n"
     "  --version             show the version and those of the linked libraries, and exit\n"
@@ -56,6 +59,7 @@ enum flag {
   KEY_TTL,
   ONCE,
   INJECT,
+  DUMPABLE,
   VERBOSE,
   HELP,
   VERSION
@@ -70,6 +74,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
                                       {"once", no_argument, NULL, ONCE},
                                       {"inject", required_argument, NULL, INJECT},
+                                      {"dumpable", no_argument, NULL, DUMPABLE},
                                       {"verbose", no_argument, NULL, VERBOSE},
                                       {"help", no_argument, NULL, HELP},
                                       {"version", no_argument, NULL, VERSION},
@@ -156,6 +161,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case INJECT:
       raw->inject = optarg;
       self->action = OPTIONS_INJECT;
+      break;
+    case DUMPABLE:
+      self->dumpable = true;
       break;
     case VERBOSE:
       self->verbose = true;

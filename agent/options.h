@@ -16,6 +16,7 @@ struct options {
   char *job_id; /* NULL: none; only with OPTIONS_ONCE */
   char *run_id; /* NULL: none, and no guard at the idle limit */
   bool verbose;
+  bool dumpable; /* other processes of the same user may attach to this one */
   unsigned idle_cycles;
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */
   size_t hold_bytes;

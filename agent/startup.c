@@ -1,5 +1,6 @@
 #include "agent/startup.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,8 @@
 #define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */
 #endif
 
-/* A descriptor that reads as empty. Where there is no /dev/null (a bare chroot), a pipe that nobody
-   writes to does the same. */
+/* Opens a descriptor that reads as empty. Where there is no /dev/null (a bare chroot), a pipe
+   without a writer does the same. */
 static int open_empty(void) {
   int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (fd >= 0)
@@ -36,8 +37,8 @@ static int open_empty(void) {
   return ends[0];
 }
 
-/* Opens what is closed of 0, 1 and 2: a descriptor of ours that happened to be one of them would be
-   lost when a child gets its own. Returns the one that is behind them, or -1. */
+/* Opens those of 0, 1 and 2 that are closed: a descriptor of the agent that got one of their
+   numbers would be lost in a child, which gets its own three. Returns one above them, or -1. */
 static int open_empty_above_standard(void) {
   int fd;
   while ((fd = open_empty()) >= 0 && fd <= STDERR_FILENO)
@@ -59,8 +60,8 @@ static void close_inherited_on_exec(void) {
   closedir(fds);
 }
 
-/* What rt_sigaction(2) takes and gives: the libraries' sigaction refuses the signals that they keep
-   for threads, which a parent may have left ignored. */
+/* The struct of rt_sigaction(2): the C libraries' sigaction refuses the signals that they keep for
+   threads, which a parent may have left ignored. */
 struct kernel_sigaction {
   void (*handler)(int);
   unsigned long flags;
@@ -70,6 +71,7 @@ struct kernel_sigaction {
 
 #define KERNEL_SIGNALS 64
 #define KERNEL_MASK_SIZE 8
+static_assert(KERNEL_MASK_SIZE * 8 >= KERNEL_SIGNALS, "a bit for each");
 
 static bool is_ignored(int signal) {
   struct kernel_sigaction action = {0};
@@ -77,10 +79,10 @@ static bool is_ignored(int signal) {
          action.handler == SIG_IGN;
 }
 
-/* All signals are blocked, and none is ignored or has a handler: a child only has to empty its
-   mask. SIGHUP that was ignored (nohup) stays an order to nobody. */
+/* Blocks all signals, and resets those that are ignored: a child only has to empty its mask. A
+   SIGHUP that was ignored (nohup) is not read and so has no effect. */
 static int take_signals(void) {
-  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   sigset_t all;
   sigset_t read_here;
   sigfillset(&all);
@@ -104,16 +106,16 @@ static int fail(struct startup *self, struct error *error, const char *what) {
   return -1;
 }
 
-int startup_init(struct startup *self, struct error *error) {
+int startup_init(struct startup *self, bool dumpable, struct error *error) {
   *self = (struct startup){.spawn = {.stdin_fd = -1}, .signal_fd = -1};
   if ((self->spawn.stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
-  if (prctl(PR_SET_DUMPABLE, 0) != 0)
+  if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
     return fail(self, error, "prctl");
-  /* Some emulators know no subreapers. The first process of a container gets its orphans anyway. */
+  /* Some emulators have no subreapers. The first process of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
-  /* A step that leaves something in the background keeps two pipes open here. */
+  /* Each step that leaves a process in the background keeps two pipes open here. */
   if (getrlimit(RLIMIT_NOFILE, &self->spawn.open_files) != 0)
     return fail(self, error, "getrlimit");
   struct rlimit raised = self->spawn.open_files;
@@ -141,7 +143,7 @@ void startup_offer_tools(void) {
   if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
     return;
   if (strchr(directory, ':') != NULL)
-    return; /* PATH has no way to say it */
+    return; /* PATH cannot name it */
   const char *path = getenv("PATH");
   char *extended;
   if (asprintf(&extended, "%s:%s", tools,

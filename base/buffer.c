@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/decimal.h"
 #include "base/json_string.h"
 #include "base/memory.h"
@@ -41,9 +42,11 @@ void buffer_add_number(struct buffer *self, unsigned long long number) {
 
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length) {
   size_t encoded = json_string_length(bytes, length);
-  char *at = buffer_space(self, encoded + 2);
+  char *start = buffer_space(self, encoded + 2);
+  char *at = start;
   *at++ = '"';
   at = json_string_write(at, bytes, length);
   *at++ = '"';
+  CHECK(at == start + encoded + 2);
   self->length += encoded + 2;
 }

@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 /*
- * Bytes that grow. All zeros is an empty one; `bytes` has no NUL behind it and is NULL while
- * nothing was added. Aborts when out of memory.
+ * An array of bytes that grows. All zeros is an empty one; `bytes` has no NUL after it and is NULL
+ * while nothing was added. Aborts when out of memory.
  */
 struct buffer {
   char *bytes;
@@ -13,17 +13,18 @@ struct buffer {
   size_t capacity;
 };
 
-/* Leaves it empty. */
+/* Frees the bytes; the buffer is empty afterwards. */
 void buffer_release(struct buffer *self);
 
 void buffer_add(struct buffer *self, const char *bytes, size_t length);
 void buffer_add_string(struct buffer *self, const char *string);
 void buffer_add_number(struct buffer *self, unsigned long long number);
 
-/* The bytes as a JSON string, quotes included: see json_string.h. */
+/* Adds the bytes as a JSON string, quotes included: see json_string.h. */
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length);
 
-/* Room for so many bytes, at least one, behind the end; who fills it adds to `length`. */
+/* Makes room for `size` bytes, at least one, after the end, and returns where it begins. The caller
+   fills it and adds to `length`. */
 char *buffer_space(struct buffer *self, size_t size);
 
 #endif

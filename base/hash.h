@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * A number that stands for these bytes, where they themselves are too many to keep. It is the same
- * in every process, and no defence: who wants two texts with one number can make them.
+ * A hash of the bytes (FNV-1a, 64 bits), to recognize texts that are too long to keep. It is the
+ * same in every process. Not for use against an adversary: collisions are easy to make.
  */
 uint64_t hash_bytes(const char *bytes, size_t length);
 

@@ -24,7 +24,7 @@ size_t json_string_plain(const char *text, size_t length) {
       return at + swar_first(hits);
   }
   if (at > 0 && at < length) {
-    /* The rest as one word that reaches back over bytes that are known to be plain. */
+    /* The rest as one word, which begins with bytes that are already known to be plain. */
     uint64_t hits = not_plain(swar_load(text + length - SWAR_SIZE));
     return hits == 0 ? length : length - SWAR_SIZE + swar_first(hits);
   }
@@ -33,7 +33,7 @@ size_t json_string_plain(const char *text, size_t length) {
   return at;
 }
 
-/* The letter of the two-byte escape, or 0 where only \u00XX will do. */
+/* The letter of the two-byte escape, or 0 where there is only \u00XX. */
 static char escape_letter(char byte) {
   switch (byte) {
   case '"':
@@ -54,7 +54,7 @@ static char escape_letter(char byte) {
   }
 }
 
-/* How many bytes at the start are copied as they are: behind them is the end, or a byte to escape,
+/* How many bytes at the start are copied as they are: after them comes the end, a byte to escape,
    or the first of a broken sequence. */
 static size_t copied_run(const char *text, size_t length) {
   size_t at = 0;
@@ -62,7 +62,7 @@ static size_t copied_run(const char *text, size_t length) {
     at += json_string_plain(text + at, length - at);
     if (at == length || (unsigned char)text[at] < 0x80)
       return at;
-    /* One sequence is seldom alone: the words come back into play behind the last. */
+    /* One sequence is seldom alone: go on by words after the last. */
     do {
       size_t n = utf8_sequence(text + at, length - at);
       if (n == 0)

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -9,13 +10,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
-static const char *const level_names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+#define LEVEL_LENGTH 5
 
-/* Formats into `buffer`, or into memory of its own (to be freed) when that is too small. */
+static const char level_names[][LEVEL_LENGTH + 1] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
+
+/* Formats into `buffer`, or, when that is too small, into memory that the caller frees. */
 __attribute__((format(printf, 3, 0))) static char *
 format_text(char *buffer, size_t size, const char *format, va_list arguments) {
   va_list again;
@@ -30,8 +35,8 @@ format_text(char *buffer, size_t size, const char *format, va_list arguments) {
   return text;
 }
 
-/* The most that one byte is shown as: DEL is \u007f. */
-#define SHOWN_MOST 6
+/* The most bytes that one byte is written as: DEL is \u007f. */
+#define ESCAPED_MAX 6
 
 static char *put_hex(char *out, const char *prefix, unsigned char value) {
   static const char digits[] = "0123456789abcdef";
@@ -43,7 +48,7 @@ static char *put_hex(char *out, const char *prefix, unsigned char value) {
   return out;
 }
 
-/* U+007F to U+009F, which JSON allows in a string and some terminals obey. */
+/* U+007F to U+009F, which JSON allows in a string and some terminals take for controls. */
 static bool is_late_control(const char *character) {
   unsigned char first = (unsigned char)character[0];
   return first == 0x7f || (first == 0xC2 && (unsigned char)character[1] < 0xA0);
@@ -68,10 +73,10 @@ static char *put_escaped(char *out, const char *text, size_t length) {
   return out;
 }
 
-static char *put_field(char *out, const char *name, const char *value, size_t most) {
+static char *put_field(char *out, const char *name, const char *value, size_t max) {
   size_t length = strlen(name);
   memcpy(out, name, length);
-  out = put_escaped(out + length, value, strnlen(value, most));
+  out = put_escaped(out + length, value, strnlen(value, max));
   *out++ = ' ';
   return out;
 }
@@ -101,7 +106,7 @@ static bool write_all(const struct log *self, const char *text, size_t length) {
       return false;
     ssize_t written = write(self->fd, text, length < PIPE_BUF ? length : PIPE_BUF);
     if (written <= 0)
-      return true; /* nowhere to complain */
+      return true; /* there is nowhere to report it */
     text += written;
     length -= (size_t)written;
   }
@@ -128,26 +133,27 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
               ...) {
   if (level < self->least)
     return;
-  enum { JOB_MOST = 128, STEP_MOST = 8, HEAD_SIZE = 64 + SHOWN_MOST * (JOB_MOST + STEP_MOST) };
+  enum { JOB_MAX = 128, STEP_MAX = 8, HEAD_SIZE = 64 + ESCAPED_MAX * (JOB_MAX + STEP_MAX) };
   char formatted[1024];
   va_list arguments;
   va_start(arguments, format);
   char *text = format_text(formatted, sizeof formatted, format, arguments);
   va_end(arguments);
   size_t length = strlen(text);
-  char line_buffer[HEAD_SIZE + SHOWN_MOST * sizeof formatted + 1];
+  char line_buffer[HEAD_SIZE + ESCAPED_MAX * sizeof formatted + 1];
   char *line =
-      text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + SHOWN_MOST * length + 1);
+      text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + ESCAPED_MAX * length + 1);
   char *end = line + put_time(line, HEAD_SIZE);
-  memcpy(end, level_names[level], 5);
-  end += 5;
+  memcpy(end, level_names[level], LEVEL_LENGTH);
+  end += LEVEL_LENGTH;
   *end++ = ' ';
   if (self->job != NULL)
-    end = put_field(end, "job=", self->job, JOB_MOST);
+    end = put_field(end, "job=", self->job, JOB_MAX);
   if (step_id != NULL)
-    end = put_field(end, "step=", step_id, STEP_MOST);
+    end = put_field(end, "step=", step_id, STEP_MAX);
   end = put_escaped(end, text, length);
   *end++ = '\n';
+  CHECK((size_t)(end - line) <= HEAD_SIZE + ESCAPED_MAX * length + 1);
   write_line(self, line, (size_t)(end - line));
   if (text != formatted) {
     free(text);

@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 
-/* libevent's own warnings are about what is reported here better, and in another form. */
+/* libevent's warnings are about failures that are reported here, in another form than the log's. */
 static void ignore_message(int severity, const char *message) {
   (void)severity;
   (void)message;

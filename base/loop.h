@@ -5,24 +5,24 @@
 #include <stdint.h>
 
 /*
- * Events of libevent that are there or the program is not: libevent fails only for want of memory,
- * and then these abort with a line that says so. What is made here ends with event_free.
+ * libevent without its failures: it fails only when memory is exhausted, and then these functions
+ * write a line to stderr and abort. Each event ends with event_free.
  */
 struct event_base *loop_event_base_new(void);
 
-/* Pending at once; EV_READ or EV_WRITE, perhaps EV_PERSIST. */
+/* An event that is pending at once; `what` is EV_READ or EV_WRITE, perhaps with EV_PERSIST. */
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner);
 
-/* Not pending. */
+/* Events that are not pending. */
 struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
                                   event_callback_fn callback, void *owner);
 struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner);
 
-/* Calls back once after this time, instead of what was pending before. */
+/* Makes the timer call back once after this time. Replaces the time that was pending. */
 void loop_timer_start(struct event *timer, int64_t milliseconds);
 
-/* Calls back in this turn of the loop, but not from inside the call. */
+/* Makes the timer call back in this turn of the loop, but not from within this call. */
 void loop_timer_start_now(struct event *timer);
 
 struct timeval loop_milliseconds(int64_t milliseconds);

@@ -10,7 +10,7 @@ void memory_exhausted(const char *what) {
 }
 
 void *memory_resize(void *old, size_t size) {
-  /* A size of 0 may give NULL without there being a want of memory. */
+  /* For a size of 0 NULL may be no failure. */
   void *memory = realloc(old, size > 0 ? size : 1);
   if (memory == NULL) {
     char what[40];

@@ -4,18 +4,18 @@
 #include <stddef.h>
 
 /*
- * Memory that is there or the program is not: each call aborts, after one line on stderr, where the
- * C library would return NULL. What is returned is released with free().
+ * Allocation that cannot fail: where the C library would return NULL, each function writes a line
+ * to stderr and aborts. The caller releases what they return with free().
  */
 void *memory_allocate(size_t size);
 
 /* As realloc; `old` may be NULL. */
 void *memory_resize(void *old, size_t size);
 
-/* Says on stderr that there is no memory for this, and aborts. */
+/* Writes to stderr that there is no memory for this, and aborts. */
 void memory_exhausted(const char *what) __attribute__((noreturn));
 
-/* A copy of the bytes with a NUL behind them. */
+/* A copy of the bytes with a NUL after them. */
 char *memory_copy(const char *text, size_t length);
 
 #endif

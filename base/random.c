@@ -4,8 +4,8 @@
 #include <sys/random.h>
 #include <sys/types.h>
 
-/* One system call; libevent's own generator, which opens and reads several files to begin with, is
-   for where there is none (an old kernel, a strict filter). */
+/* One system call. libevent's own generator, which begins by opening and reading several files,
+   serves where it is missing (an old kernel, a strict seccomp filter). */
 uint64_t random_u64(void) {
   uint64_t number;
   if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)

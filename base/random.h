@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* From the kernel's generator; also where that cannot be asked directly. */
+/* A random number from the kernel's generator, also where getrandom(2) is missing. */
 uint64_t random_u64(void);
 
 #endif

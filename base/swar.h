@@ -7,15 +7,14 @@
 #include <string.h>
 
 /*
- * Eight bytes of text at a time, in plain C: load a word, ask which bytes match, take the first; or
- * copy them.
+ * SIMD within a register, in plain C: searches and copies text eight bytes at a time.
  *
  *   hits = swar_equal(word, '\n') | swar_equal(word, '\r');
  *   if (hits != 0)
  *     found = text + swar_first(hits);
  *
- * A mask has the high bit set of each byte that matches. Bytes behind the first that matches may be
- * reported wrongly, so that only "none" and swar_first may be asked of a mask. Masks may be or-ed.
+ * A mask has the high bit set of each byte that matches. It may be wrong about bytes after the
+ * first that matches: use it only for "none" and swar_first. Masks may be or-ed.
  */
 #define SWAR_SIZE sizeof(uint64_t)
 #define SWAR_LOW_BITS UINT64_C(0x0101010101010101)
@@ -50,8 +49,8 @@ static inline size_t swar_first(uint64_t hits) {
 /* Longer texts are left to memcpy(3). */
 #define SWAR_COPY_MAX 512
 
-/* memcpy(3) for texts of a line's length: musl's begins with what takes longer than such a copy
-   takes as a whole (`rep movsq`). Returns the end of what was written. */
+/* memcpy(3) for texts of a line's length: musl's uses `rep movsq`, whose start-up takes longer than
+   such a copy. Returns the end of what was written. */
 static inline char *swar_copy(char *restrict out, const char *restrict text, size_t length) {
   char *end = out + length;
   if (length > SWAR_COPY_MAX) {
@@ -62,7 +61,7 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
   } else {
     for (; (size_t)(end - out) > 2 * SWAR_SIZE; out += 2 * SWAR_SIZE, text += 2 * SWAR_SIZE)
       memcpy(out, text, 2 * SWAR_SIZE);
-    /* Of the rest the first and the last word, which may overlap what is there already. */
+    /* The rest as its first and its last word, which may overlap each other and the text before. */
     ptrdiff_t rest = end - out;
     if (rest > (ptrdiff_t)SWAR_SIZE)
       memcpy(out, text, SWAR_SIZE);

@@ -2,10 +2,12 @@
 
 #include <stdbool.h>
 
+#include "base/check.h"
 #include "base/swar.h"
 
-/* RFC 3629's table, read by the first byte: the length of its sequences, 0 when it begins none, and
-   the range of the second byte, which shuts out overlong forms, surrogates and what is too high. */
+/* RFC 3629's table by the first byte: the length of its sequences, 0 when it begins none, and the
+   range of the second byte, which excludes overlong forms, surrogates and what is above U+10FFFF.
+ */
 static size_t lead(unsigned char first, unsigned char *low, unsigned char *high) {
   *low = 0x80;
   *high = 0xBF;
@@ -31,7 +33,8 @@ static size_t lead(unsigned char first, unsigned char *low, unsigned char *high)
   return 4;
 }
 
-/* How many bytes begin a sequence of `*needed` bytes; 0, and 0 needed, where none begins. */
+/* How many bytes at the start of text, which is not empty, belong to a sequence of `*needed` bytes;
+   0, and 0 needed, where none begins. */
 static size_t begun(const char *text, size_t length, size_t *needed) {
   unsigned char low;
   unsigned char high;
@@ -57,6 +60,7 @@ size_t utf8_sequence(const char *text, size_t length) {
 }
 
 size_t utf8_broken(const char *text, size_t length) {
+  CHECK(length > 0);
   size_t needed;
   size_t n = begun(text, length, &needed);
   return n > 0 ? n : 1;

@@ -11,11 +11,14 @@
  *   round()             once per round: ours and the ceiling, each figure by samples_add
  *   end()               or NULL
  *
+ * With another build to compare with (BASELINE), all of this is done a second time for that build,
+ * in turns with the first.
+ *
  * One file of bench/ is one measurement, and one entry in main.c. Each runs in a process of its
  * own, with TMPDIR a directory that is removed behind it. What cannot be measured ends the process:
  * the assertions of the test support do. Standard output belongs to the table.
  */
-enum side { OURS, CEILING };
+enum side { OURS, CEILING, SIDES };
 
 enum target {
   RATIO_AT_LEAST, /* of ours to the ceiling: rates */
@@ -29,7 +32,11 @@ struct row {
   const char *ceiling; /* "bare pipelined XADD"; NULL: there is none */
   enum target kind;
   double target;
+  double baseline; /* ours to it at most, or the reverse of rates; 0: BASELINE_WORSE_MAX */
 };
+
+#define BASELINE_WORSE_MAX 1.03
+#define BASELINE_UNJUDGED 1e9 /* of a row that is meant to differ */
 
 struct samples;
 

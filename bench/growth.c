@@ -8,17 +8,12 @@
  * time of a step that prints one line, so that what is paid once per step is not taken for it.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/printers.h"
 #include "bench/senders.h"
+#include "tests/test.h"
 
 #define ROUNDS 5
 #define LINES 1000000

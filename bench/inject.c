@@ -6,20 +6,13 @@
  * its name as durable as what is in it.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define ROUNDS 7
 #define INJECTIONS 20
@@ -99,7 +92,7 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    {"inject", "ms", "cp and fsync", RATIO_AT_MOST, 1.2},
+    {"inject", "ms", "cp and fsync", RATIO_AT_MOST, 1.2, 0},
 };
 
 const struct measurement bench_inject = {.name = "inject",

@@ -1,14 +1,8 @@
 #include "bench/latency.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 double latency_now_ms(void) {
   struct timespec now;

@@ -3,43 +3,37 @@
  *
  *   bench [--json] [NAME…]     all measurements, or those that are named
  *
- * The program is $AGENT, the server $REDIS_SERVER, the programs of bench/programs are in
- * $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output; what is
+ * The program is $AGENT, and $BASELINE, if there is one, another build of it to compare with: the
+ * two take turns, round by round. The server is $REDIS_SERVER, the programs of bench/programs are
+ * in $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output; what is
  * going on to standard error. The JSON is also kept as build/bench.json, but only when it holds
- * every measurement, each of them whole: else the file stays as it was. The exit code is 0 when
- * everything that was asked for was measured, whatever the figures are.
+ * every measurement, each of them whole, and nothing was compared: else the file stays as it was.
+ * The exit code is 0 when everything that was asked for was measured, whatever the figures are.
  */
 #include <errno.h>
 #include <ftw.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/measurements.h"
 #include "bench/table.h"
+#include "tests/support/agent_process.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define JSON_PATH "build/bench.json"
 
-enum { MEASUREMENTS = 11 };
+enum { MEASUREMENTS = 13 };
 
 /* In the order of the table. */
 static const struct measurement *const measurements[MEASUREMENTS] = {
-    &bench_output, &bench_step,   &bench_queue, &bench_silence, &bench_start,  &bench_memory,
-    &bench_size,   &bench_inject, &bench_fleet, &bench_grep,    &bench_growth,
+    &bench_output, &bench_step,  &bench_queue,  &bench_read, &bench_silence,
+    &bench_pace,   &bench_start, &bench_memory, &bench_size, &bench_inject,
+    &bench_fleet,  &bench_grep,  &bench_growth,
 };
 
 struct bench {
@@ -55,6 +49,11 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
   if (walk->level > 0)
     remove(path);
   return 0;
+}
+
+static const char *baseline(void) {
+  const char *program = getenv("BASELINE");
+  return program == NULL || *program == '\0' ? NULL : program;
 }
 
 static sigset_t signals(void) {
@@ -92,20 +91,37 @@ static void make_directory(struct bench *self) {
   assert_int_equal(setenv("TMPDIR", self->directory, 1), 0);
 }
 
-/* In a process of its own: what one leaves in memory does not slow the next one down. */
+/* What is measured from here on: the program, or the baseline. */
+static void take_up(const char *const programs[2], size_t which, struct samples *samples) {
+  samples->of_baseline = which == 1;
+  assert_int_equal(setenv("AGENT", programs[which], 1), 0);
+}
+
+/* In a process of its own: what one leaves in memory does not slow the next one down. Who begins a
+   round is in turns, too. */
 static _Noreturn void measure(const struct measurement *measurement, struct samples *samples) {
+  const char *const programs[2] = {strdup(agent_process_program()), baseline()};
+  size_t count = programs[1] == NULL ? 1 : 2;
+  void *contexts[2] = {NULL, NULL};
   sigset_t set = signals();
   sigprocmask(SIG_UNBLOCK, &set, NULL);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   signal(SIGPIPE, SIG_IGN);
-  void *context = measurement->begin == NULL ? NULL : measurement->begin();
+  for (size_t i = 0; i < count && measurement->begin != NULL; i++) {
+    take_up(programs, i, samples);
+    contexts[i] = measurement->begin();
+  }
   for (size_t round = 0; round < measurement->rounds; round++) {
     fprintf(stderr, "  BENCH   %s, round %zu of %zu\n", measurement->name, round + 1,
             measurement->rounds);
-    measurement->round(context, round, samples);
+    for (size_t i = 0; i < count; i++) {
+      size_t which = (round + i) % count;
+      take_up(programs, which, samples);
+      measurement->round(contexts[which], round, samples);
+    }
   }
-  if (measurement->end != NULL)
-    measurement->end(context);
+  for (size_t i = 0; i < count && measurement->end != NULL; i++)
+    measurement->end(contexts[i]);
   samples->whole = true;
   exit(0);
 }
@@ -151,10 +167,11 @@ static void keep(const char *json) {
 
 static void print(const struct bench *self, bool as_json, bool whole, double seconds) {
   char *json = table_json(self->outcomes, self->count, seconds);
-  if (whole && self->count == MEASUREMENTS)
+  if (whole && self->count == MEASUREMENTS && baseline() == NULL)
     keep(json);
   else
-    fprintf(stderr, "  BENCH   not everything was measured: " JSON_PATH " stays as it was\n");
+    fprintf(stderr,
+            "  BENCH   not everything was measured, or compared: " JSON_PATH " stays as it was\n");
   if (as_json)
     printf("%s\n", json);
   else

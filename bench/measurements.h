@@ -7,7 +7,9 @@
 extern const struct measurement bench_output;
 extern const struct measurement bench_step;
 extern const struct measurement bench_queue;
+extern const struct measurement bench_read;
 extern const struct measurement bench_silence;
+extern const struct measurement bench_pace;
 extern const struct measurement bench_start;
 extern const struct measurement bench_memory;
 extern const struct measurement bench_size;

@@ -3,19 +3,12 @@
  * million lines; while one prints a line that does not end. An agent of its own for each, since the
  * kernel keeps the peak of a process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
 #include "tests/support/proc.h"
+#include "tests/test.h"
 
 #define JOB "memory"
 #define ROUNDS 5

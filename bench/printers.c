@@ -1,18 +1,11 @@
 #include "bench/printers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "bench/latency.h"
+#include "tests/test.h"
 
 /* The longest that a step takes. */
 #define STEP_BOUND_SECONDS 120

@@ -1,12 +1,7 @@
 #include "bench/processor.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 double processor_ms(pid_t pid) {
   clockid_t clock;

@@ -1,20 +1,12 @@
 #include "bench/rig.h"
 
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "bench/latency.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* An answer that takes longer, one that is waited for included, never comes. */
 #define ANSWER_BOUND_SECONDS 130
@@ -123,6 +115,22 @@ void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program
                  "{\"schemaVersion\":1,\"stepId\":\"" RIG_STEP_ID "\","
                  "\"kind\":\"run\",\"command\":\"%s\",\"args\":[%s]}",
                  number, program, arguments);
+}
+
+double rig_step_ms(const struct rig *self, redisContext *results, const char *job,
+                   const char *step) {
+  redisAppendCommand(results, "BRPOP sandbox:%s:results 0", job);
+  rig_send(results);
+  double begin = latency_now_ms();
+  redisAppendCommand(self->redis, "LPUSH sandbox:%s:in %s", job, step);
+  rig_send(self->redis);
+  redisReply *reply = rig_reply(results);
+  double ms = latency_now_ms() - begin;
+  if (reply->elements != 2 || strstr(reply->element[1]->str, "\"exitCode\":0") == NULL)
+    fail_msg("the step failed: %.400s", reply->elements == 2 ? reply->element[1]->str : "");
+  freeReplyObject(reply);
+  freeReplyObject(rig_reply(self->redis));
+  return ms;
 }
 
 void rig_program(char out[PATH_MAX], const char *name) {

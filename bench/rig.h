@@ -57,6 +57,11 @@ redisReply *rig_reply(redisContext *redis);
 void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program,
               const char *arguments);
 
+/* From the LPUSH of this step until its result is here, which must be a good one; in milliseconds.
+   `results` is a connection that waits for it, to be woken by the result alone. */
+double rig_step_ms(const struct rig *self, redisContext *results, const char *job,
+                   const char *step);
+
 /* Where the program of this name of bench/programs/ is: an absolute path. */
 void rig_program(char out[PATH_MAX], const char *name);
 

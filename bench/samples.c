@@ -1,14 +1,7 @@
 #include "bench/samples.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 struct samples *samples_new(void) {
   void *memory =
@@ -28,12 +21,18 @@ static void add(struct figures *self, double value) {
 
 void samples_add(struct samples *samples, size_t row, enum side side, double value) {
   assert_true(row < SAMPLES_ROWS);
-  add(&samples->rows[row].sides[side], value);
+  struct row_samples *self = &samples->rows[row];
+  if (!samples->of_baseline)
+    add(&self->sides[side], value);
+  else if (side == OURS)
+    add(&self->baseline, value);
 }
 
 void samples_beside(struct samples *samples, size_t row, const char *label, double value) {
   assert_true(row < SAMPLES_ROWS && strlen(label) < SAMPLES_LABEL_SIZE);
   struct row_samples *self = &samples->rows[row];
+  if (samples->of_baseline)
+    return;
   size_t i = 0;
   while (i < self->beside_count && strcmp(self->beside[i].label, label) != 0)
     i++;
@@ -62,12 +61,26 @@ struct spread figures_spread(const struct figures *self) {
                          .count = n};
 }
 
-struct spread row_ratio(const struct row_samples *self) {
-  const struct figures *ours = &self->sides[OURS], *ceiling = &self->sides[CEILING];
+static struct spread ratio(const struct figures *ours, const struct figures *other) {
   struct figures ratios = {0};
-  for (size_t i = 0; i < ours->count && i < ceiling->count; i++)
-    add(&ratios, ours->values[i] / ceiling->values[i]);
+  for (size_t i = 0; i < ours->count && i < other->count; i++)
+    add(&ratios, ours->values[i] / other->values[i]);
   return figures_spread(&ratios);
+}
+
+struct spread row_ratio(const struct row_samples *self) {
+  return ratio(&self->sides[OURS], &self->sides[CEILING]);
+}
+
+struct spread row_to_baseline(const struct row_samples *self) {
+  return ratio(&self->sides[OURS], &self->baseline);
+}
+
+bool row_is_worse(const struct row_samples *self, const struct row *row) {
+  struct spread spread = row_to_baseline(self);
+  double most = row->baseline > 0 ? row->baseline : BASELINE_WORSE_MAX;
+  return spread.count > 0 &&
+         (row->kind == RATIO_AT_LEAST ? spread.median * most < 1 : spread.median > most);
 }
 
 enum outcome_result row_verdict(const struct samples *self, size_t number, const struct row *row) {

@@ -23,14 +23,16 @@ struct beside {
 };
 
 struct row_samples {
-  struct figures sides[2]; /* by enum side */
+  struct figures sides[SIDES];
+  struct figures baseline; /* ours, of the build to compare with */
   struct beside beside[SAMPLES_BESIDE];
   size_t beside_count;
 };
 
 struct samples {
   struct row_samples rows[SAMPLES_ROWS];
-  bool whole; /* the measurement came to its end */
+  bool whole;       /* the measurement came to its end */
+  bool of_baseline; /* what is added now is the baseline's; of that only OURS is kept */
 };
 
 /* All zeros when there is no figure. */
@@ -45,6 +47,12 @@ struct spread figures_spread(const struct figures *self);
 
 /* Of the ratios of ours to the ceiling, round by round. */
 struct spread row_ratio(const struct row_samples *self);
+
+/* Of the ratios of ours to the baseline, round by round. */
+struct spread row_to_baseline(const struct row_samples *self);
+
+/* Whether ours is worse than the baseline by more than the row allows. */
+bool row_is_worse(const struct row_samples *self, const struct row *row);
 
 enum outcome_result { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
 

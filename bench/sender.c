@@ -4,16 +4,11 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/latency.h"
+#include "tests/test.h"
 
 struct sender {
   const struct xadds *xadds;

@@ -1,19 +1,15 @@
 #include "bench/senders.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/latency.h"
 #include "bench/sender.h"
 #include "bench/xadds.h"
+#include "tests/test.h"
 
 /* The depth at which one sender is fastest, and has least to do for a command. */
 #define DEPTH 1000

@@ -1,19 +1,11 @@
 #include "bench/source_tree.h"
+#include "tests/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define FILES_IN_DIRECTORY 24
 #define COUNT(array) (sizeof(array) / sizeof *(array))

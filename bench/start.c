@@ -6,20 +6,13 @@
  * in the list already, and when the pop comes, the server hands it on to the client that waits for
  * what the pop moves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
 #include "bench/rig.h"
+#include "tests/test.h"
 
 #define ROUNDS 7
 #define STARTS 100
@@ -107,7 +100,8 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    {"start, until it waits for a step", "ms", "connect, PING, the same pop", RATIO_AT_MOST, 1.3},
+    {"start, until it waits for a step", "ms", "connect, PING, the same pop", RATIO_AT_MOST, 1.3,
+     0},
 };
 
 const struct measurement bench_start = {.name = "start",

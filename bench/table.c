@@ -1,16 +1,11 @@
 #include "bench/table.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
+enum { NUMBER_SIZE = 24, CELL_SIZE = 96, COLUMNS = 12 };
 
-#include <cmocka.h>
-
-enum { NUMBER_SIZE = 24, CELL_SIZE = 96, COLUMNS = 9 };
-
-static const char *const heads[COLUMNS] = {"what",  "ours",    "min-max", "ceiling", "min-max",
-                                           "ratio", "min-max", "target",  ""};
+static const char *const heads[COLUMNS] = {"what",    "ours",     "min-max",    "ceiling",
+                                           "min-max", "ratio",    "min-max",    "target",
+                                           "",        "baseline", "ours to it", "min-max"};
 
 struct line {
   char cells[COLUMNS][CELL_SIZE];
@@ -74,6 +69,14 @@ static void fill(struct line *self, const struct outcome *outcome, size_t number
   snprintf(self->cells[7], CELL_SIZE, "%s %s", row->kind == RATIO_AT_LEAST ? ">=" : "<=", target);
   snprintf(self->cells[8], CELL_SIZE, "%s",
            verdict_name(row_verdict(outcome->samples, number, row)));
+  struct spread baseline = figures_spread(&samples->baseline);
+  struct spread to_baseline = row_to_baseline(samples);
+  char range[CELL_SIZE] = "";
+  write_spread(self->cells[9], range, &baseline);
+  write_ratio(self->cells[10], self->cells[11], &to_baseline);
+  if (row_is_worse(samples, row))
+    snprintf(self->cells[11] + strlen(self->cells[11]), CELL_SIZE - strlen(self->cells[11]),
+             " worse");
 }
 
 static void widen(size_t widths[COLUMNS], const struct line *line) {
@@ -84,19 +87,20 @@ static void widen(size_t widths[COLUMNS], const struct line *line) {
   }
 }
 
-/* Words to the left, figures to the right; a figure and its range are one column to the eye. */
-static void print_line(FILE *out, const struct line *line, const size_t widths[COLUMNS]) {
-  for (size_t i = 0; i + 1 < COLUMNS; i++) {
-    bool is_range = i == 2 || i == 4 || i == 6;
-    bool to_left = i == 0 || is_range;
-    fprintf(out, "%s%*s",
-            i == 0     ? ""
-            : is_range ? " "
-                       : "  ",
-            to_left ? -(int)widths[i] : (int)widths[i], line->cells[i]);
+/* Words to the left, figures to the right; a figure and its range are one column to the eye.
+   Without a baseline its columns are not there. */
+static void print_line(FILE *out, const struct line *line, const size_t widths[COLUMNS],
+                       size_t columns) {
+  static const bool is_range[COLUMNS] = {[2] = true, [4] = true, [6] = true, [11] = true};
+  for (size_t i = 0; i < columns; i++) {
+    bool to_left = i == 0 || i == 8 || is_range[i];
+    const char *gap = i == 0 ? "" : is_range[i] ? " " : "  ";
+    if (i + 1 == columns)
+      fprintf(out, "%s%s", line->cells[i][0] == '\0' ? "" : gap, line->cells[i]);
+    else
+      fprintf(out, "%s%*s", gap, to_left ? -(int)widths[i] : (int)widths[i], line->cells[i]);
   }
-  const char *outcome_result = line->cells[COLUMNS - 1];
-  fprintf(out, "%s%s\n", *outcome_result == '\0' ? "" : "  ", outcome_result);
+  fprintf(out, "\n");
 }
 
 static void print_below(FILE *out, const struct row *row, const struct row_samples *samples) {
@@ -114,7 +118,7 @@ static void print_below(FILE *out, const struct row *row, const struct row_sampl
 void table_print(FILE *out, const struct outcome *outcomes, size_t count) {
   struct line head = {0};
   struct line lines[64];
-  size_t widths[COLUMNS] = {0}, line_count = 0;
+  size_t widths[COLUMNS] = {0}, line_count = 0, columns = 9;
   for (size_t i = 0; i < COLUMNS; i++)
     snprintf(head.cells[i], CELL_SIZE, "%s", heads[i]);
   widen(widths, &head);
@@ -122,12 +126,13 @@ void table_print(FILE *out, const struct outcome *outcomes, size_t count) {
     for (size_t j = 0; j < outcomes[i].measurement->row_count; j++) {
       assert_true(line_count < sizeof lines / sizeof *lines);
       fill(&lines[line_count], &outcomes[i], j);
+      columns = lines[line_count].cells[9][0] != '\0' ? COLUMNS : columns;
       widen(widths, &lines[line_count++]);
     }
   }
-  print_line(out, &head, widths);
+  print_line(out, &head, widths, columns);
   for (size_t i = 0; i < line_count; i++)
-    print_line(out, &lines[i], widths);
+    print_line(out, &lines[i], widths, columns);
   fprintf(out, "\n");
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < outcomes[i].measurement->row_count; j++)

@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "bench/table.h"
+#include "tests/test.h"
 
 static void put_spread(cJSON *object, const char *name, const struct spread *spread) {
   if (spread->count == 0)
@@ -44,6 +40,9 @@ static cJSON *encode_row(const struct outcome *outcome, size_t number) {
   put_figures(to, "ours", &samples->sides[OURS]);
   put_figures(to, "ceiling", &samples->sides[CEILING]);
   put_spread(to, "ratio", &ratio);
+  struct spread to_baseline = row_to_baseline(samples);
+  put_figures(to, "baseline", &samples->baseline);
+  put_spread(to, "toBaseline", &to_baseline);
   cJSON_AddStringToObject(to, "kind", kinds[row->kind]);
   cJSON_AddNumberToObject(to, "target", row->target);
   cJSON_AddStringToObject(to, "verdict", verdict_name(row_verdict(outcome->samples, number, row)));

@@ -1,13 +1,7 @@
 #include "bench/xadds.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 /* Of the line's number, as bench/programs/lines prints it, and of a time's milliseconds. */
 enum { NUMBER_DIGITS = 10, MS_OFFSET = 20, MS_DIGITS = 3 };

@@ -4,8 +4,8 @@
 //
 // Each document becomes a TypeScript literal of the type that kubernetes-models generates from
 // Kubernetes' OpenAPI, one line of it per line of YAML that matters, so that the compiler finds
-// unknown and missing fields, wrong types and unknown words, and what it finds has a line in the
-// manifest. Pods, and the pods of Jobs, are held to the "restricted" Pod Security Standard too.
+// unknown and missing fields, wrong types and unknown values, and reports the line of the manifest.
+// Also checks pods, and the pods of Jobs, against the "restricted" Pod Security Standard.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -74,7 +74,7 @@ function checkSchema(file, document, lineOf) {
 }
 
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/, as far as these pods go:
-// fields that are absent and have a safe default are not asked for.
+// absent fields with a safe default are not required.
 function checkRestricted(file, line, pod) {
   const want = (fact, text) => fact || complain(file, line, `not restricted: ${text}`);
   const whole = pod.securityContext ?? {};
@@ -116,7 +116,7 @@ for (const file of manifests) {
     pods.push({ file, text: JSON.stringify(pod) });
   }
 }
-// One pod is run by smoke/pod; the others are worth what it is as long as they are the same.
+// smoke/pod runs one of the pods; the others must be identical to it.
 for (const { file, text } of pods.slice(1)) {
   if (text !== pods[0].text) complain(file, 1, `its pod differs from the pod of ${pods[0].file}`);
 }

@@ -36,8 +36,9 @@ static int copy_through_buffer(int from, int to, off_t at, off_t size) {
   return 0;
 }
 
-/* How far the kernel copied by itself: all of it, or up to where it cannot (another kind of file
-   system, an old kernel); what is left, errors too, is the buffer's. */
+/* Copies by the kernel as far as it can (not between some file systems, not in old kernels).
+   Returns the offset reached; the rest, and the report of errors, is left to copy_through_buffer.
+ */
 static off_t copy_in_kernel(int from, int to, off_t size) {
   off_t at = 0;
   while (at < size) {

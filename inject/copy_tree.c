@@ -13,16 +13,16 @@
 
 #define MODE_BITS 07777
 
-/* One entry and where it goes. */
-struct entry {
+/* One entry, and the directories that it is copied from and to. */
+struct copied_entry {
   int from;
   int to;
   const char *name;
   struct stat stat;
 };
 
-/* Times too: Python compares them before it trusts what it has compiled. The mode comes last, since
-   it may forbid writing. */
+/* Sets times and mode. Times, because Python compares them with those in its compiled files. The
+   mode comes last, since it may forbid writing. */
 static int finish(int fd, const struct stat *stat) {
   const struct timespec times[] = {stat->st_atim, stat->st_mtim};
   return futimens(fd, times) != 0 || fchmod(fd, stat->st_mode & MODE_BITS) != 0 ? -1 : 0;
@@ -36,7 +36,7 @@ static int close_with(int fd, int result) {
   return result;
 }
 
-static int copy_file(const struct entry *entry) {
+static int copy_file(const struct copied_entry *entry) {
   int from = openat(entry->from, entry->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (from < 0)
     return -1;
@@ -51,7 +51,7 @@ static int copy_file(const struct entry *entry) {
   return close_with(from, close_with(to, result));
 }
 
-static int copy_link(const struct entry *entry) {
+static int copy_link(const struct copied_entry *entry) {
   char target[PATH_MAX];
   ssize_t length = readlinkat(entry->from, entry->name, target, sizeof target - 1);
   if (length < 0)
@@ -60,7 +60,7 @@ static int copy_link(const struct entry *entry) {
   return symlinkat(target, entry->to, entry->name);
 }
 
-static int copy_directory(const struct entry *entry, char *where, size_t where_size) {
+static int copy_directory(const struct copied_entry *entry, char *where, size_t where_size) {
   if (mkdirat(entry->to, entry->name, 0700) != 0)
     return -1;
   int from = openat(entry->from, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -75,8 +75,8 @@ static int copy_directory(const struct entry *entry, char *where, size_t where_s
   return close_with(from, close_with(to, result));
 }
 
-/* `where` grows at its end while the copy goes down, and is cut again when it comes back. */
-static int copy_entry(struct entry *entry, char *where, size_t where_size) {
+/* Appends the name to `where`, and removes it again unless the copy fails. */
+static int copy_entry(struct copied_entry *entry, char *where, size_t where_size) {
   size_t length = strlen(where);
   (void)snprintf(where + length, where_size - length, "/%s", entry->name);
   int result = fstatat(entry->from, entry->name, &entry->stat, AT_SYMLINK_NOFOLLOW);
@@ -98,7 +98,7 @@ int copy_tree(int from, int to, char *where, size_t where_size) {
     return -1;
   int result = 0;
   while (result == 0) {
-    errno = 0; /* the end is no error, half a listing is one */
+    errno = 0; /* tells the end from an error of readdir */
     const struct dirent *found = readdir(directory);
     if (found == NULL) {
       result = errno == 0 ? 0 : -1;
@@ -106,7 +106,7 @@ int copy_tree(int from, int to, char *where, size_t where_size) {
     }
     if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
       continue;
-    struct entry entry = {.from = from, .to = to, .name = found->d_name};
+    struct copied_entry entry = {.from = from, .to = to, .name = found->d_name};
     result = copy_entry(&entry, where, where_size);
   }
   int error = errno;

@@ -4,10 +4,11 @@
 #include <stddef.h>
 
 /*
- * Copies what is in one directory into another, empty one: files with their modes and times,
- * symbolic links as they are, directories with all that is in them. Other kinds of files are left
- * out. Returns 0, or -1 with errno, and in `where` the path below the directory at which it failed.
- * Both descriptors stay the caller's.
+ * Copies the content of one directory into an empty one: files with their modes and times, symbolic
+ * links as links, directories recursively. Other kinds of files are skipped. Returns 0, or -1 with
+ * errno; then the path at which it failed, relative to the directory, has been appended to `where`,
+ * a string in a buffer of `where_size` bytes, cut where that ends. Both descriptors stay the
+ * caller's.
  */
 int copy_tree(int from, int to, char *where, size_t where_size);
 

@@ -12,21 +12,22 @@
 #include <unistd.h>
 
 #include "base/own_program.h"
+#include "base/staged_file.h"
 #include "inject/copy_bytes.h"
 #include "inject/copy_tree.h"
-#include "inject/staged_file.h"
 
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
 #define DIRECTORY_MODE 0755
 
-/* Where to, and what was made for it. */
+/* The target, and what was made for it. */
 struct injection {
   char directory[PATH_MAX];
   char name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
   char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
   bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
+  int parent;                         /* `directory`, O_PATH; -1 until it is opened */
   char *text;
   size_t text_size;
 };
@@ -54,12 +55,14 @@ static const char *advice(int error) {
     return "something is mounted or in use there: name another target";
   case EISDIR:
     return "there is a directory of that name: name another target";
+  case EWOULDBLOCK:
+    return "another process injects there: try again";
   default:
     return "see whether the volume is healthy";
   }
 }
 
-/* Returns -1. `what` is done to `path`. */
+/* Reports that `what` cannot be done to `path`. Returns -1. */
 static int failed(const struct injection *self, const char *what, const char *path, int error) {
   (void)snprintf(self->text, self->text_size, "cannot %s %s: %s; %s", what, path, strerror(error),
                  advice(error));
@@ -72,7 +75,7 @@ static bool is_directory(const char *path) {
 }
 
 /* Splits the target into directory and name. */
-static int find_place(struct injection *self, const char *target) {
+static int find_target(struct injection *self, const char *target) {
   char path[PATH_MAX];
   size_t length = strlen(target);
   bool directory = length > 0 && (target[length - 1] == '/' || is_directory(target));
@@ -94,7 +97,7 @@ static int find_place(struct injection *self, const char *target) {
   return 0;
 }
 
-/* Makes the part of the directory's path that ends at `end`; 0 when it was there already. */
+/* Creates the directory whose path ends at `end`; 0 too when it exists already. */
 static int make_one(struct injection *self, size_t end) {
   char kept = self->directory[end];
   self->directory[end] = '\0';
@@ -118,7 +121,7 @@ static int make_parents(struct injection *self) {
   return 0;
 }
 
-/* From the deepest up; what somebody else put there meanwhile stays. */
+/* From the deepest up; a directory with content of somebody else stays. */
 static void remove_parents(struct injection *self) {
   for (size_t end = strlen(self->directory); end > 0; end--)
     if (self->made[end]) {
@@ -127,9 +130,9 @@ static void remove_parents(struct injection *self) {
     }
 }
 
-static int refuse_noexec(const struct injection *self, int fd) {
+static int reject_noexec(const struct injection *self) {
   struct statvfs volume;
-  if (fstatvfs(fd, &volume) != 0 || (volume.f_flag & ST_NOEXEC) == 0)
+  if (fstatvfs(self->parent, &volume) != 0 || (volume.f_flag & ST_NOEXEC) == 0)
     return 0;
   (void)snprintf(self->text, self->text_size,
                  "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
@@ -138,29 +141,29 @@ static int refuse_noexec(const struct injection *self, int fd) {
   return -1;
 }
 
-/* Fills the hidden file, and looks whether it is what it should be. */
-static int fill(struct injection *self, struct staged_file *place, int program, off_t size) {
-  if (copy_bytes(program, place->fd, size) != 0 || staged_file_seal(place, PROGRAM_MODE) != 0)
+/* Fills the hidden file and compares it with the program. */
+static int fill(struct injection *self, struct staged_file *program, int from, off_t size) {
+  if (copy_bytes(from, program->fd, size) != 0 || staged_file_seal(program, PROGRAM_MODE) != 0)
     return failed(self, "write", self->path, errno);
-  int same = copy_bytes_same(program, place->fd, size);
+  int same = copy_bytes_same(from, program->fd, size);
   if (same < 0)
     return failed(self, "read back", self->path, errno);
   if (same == 0)
     return failed(self, "trust what was read back from", self->path, EIO);
-  if (faccessat(place->parent_fd, place->hidden, X_OK, 0) != 0)
+  if (faccessat(self->parent, program->hidden, X_OK, 0) != 0)
     return failed(self, "execute what would be", self->path, errno);
   return 0;
 }
 
-static int begin(struct injection *self, struct staged_file *place) {
-  *place = (struct staged_file){.parent_fd = -1, .fd = -1};
-  if (is_directory(self->path)) /* before the tools change anything */
+static int begin(struct injection *self, struct staged_file *program) {
+  if (is_directory(self->path)) /* checked before the tools are replaced */
     return failed(self, "replace", self->path, EISDIR);
-  int result = staged_file_begin(place, self->directory, self->name, false);
-  int error = errno;
-  if (place->parent_fd >= 0 && refuse_noexec(self, place->parent_fd) != 0)
+  self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->parent >= 0 && reject_noexec(self) != 0)
     return -1;
-  return result == 0 ? 0 : failed(self, "make a file beside", self->path, error);
+  if (self->parent < 0 || staged_file_begin(program, self->parent, self->name, 0700) != 0)
+    return failed(self, "make a file beside", self->path, errno);
+  return 0;
 }
 
 /* Whether the directory is `inner` or lies above it: a copy into itself would have no end. */
@@ -168,12 +171,12 @@ static bool contains(int outer, const char *inner) {
   struct stat wanted;
   struct stat here;
   struct stat below = {0};
-  int fd = open(inner, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = open(inner, O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool found = false;
   while (fd >= 0 && fstat(outer, &wanted) == 0 && fstat(fd, &here) == 0) {
     found = here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino;
     bool is_root = here.st_dev == below.st_dev && here.st_ino == below.st_ino;
-    int up = found || is_root ? -1 : openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int up = found || is_root ? -1 : openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     close(fd);
     fd = up;
     below = here;
@@ -183,28 +186,27 @@ static bool contains(int outer, const char *inner) {
   return found;
 }
 
-/* Copies the directory `tools` into a hidden one beside the program; nothing when there is none. */
-static int prepare_tools(struct injection *self, struct staged_file *place, const char *tools) {
-  *place = (struct staged_file){.parent_fd = -1, .fd = -1};
-  int from = open(tools, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* Copies the directory `path` into a hidden one beside the program; nothing when there is none. */
+static int prepare_tools(struct injection *self, struct staged_file *tools, const char *path) {
+  int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (from < 0)
-    return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", tools, errno);
-  const char *slash = strrchr(tools, '/');
-  const char *name = slash != NULL ? slash + 1 : tools;
+    return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", path, errno);
+  const char *slash = strrchr(path, '/');
+  const char *name = slash != NULL ? slash + 1 : path;
   char *where = self->tools_path;
   (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
   int result;
   if (strcmp(name, self->name) == 0 || contains(from, self->directory)) {
     (void)snprintf(self->text, self->text_size,
                    "cannot inject into %s: that is where the tools of %s are; name another target",
-                   self->path, tools);
+                   self->path, path);
     result = -1;
   } else {
-    result = staged_file_begin(place, self->directory, name, true);
+    result = staged_directory_begin(tools, self->parent, name);
     if (result == 0)
-      result = copy_tree(from, place->fd, where, sizeof self->tools_path);
+      result = copy_tree(from, tools->fd, where, sizeof self->tools_path);
     if (result == 0)
-      result = staged_file_seal(place, DIRECTORY_MODE);
+      result = staged_file_seal(tools, DIRECTORY_MODE);
     if (result != 0)
       result = failed(self, "copy to", where, errno);
   }
@@ -212,23 +214,23 @@ static int prepare_tools(struct injection *self, struct staged_file *place, cons
   return result;
 }
 
-/* The program takes its place last: who waits for it finds the tools already there. */
+/* The program gets its name last: whoever waits for it finds the tools already there. */
 static int commit(struct injection *self, struct staged_file *program, struct staged_file *tools) {
-  bool has_tools = tools->pending;
+  bool has_tools = tools->state == STAGED_SEALED;
   if (has_tools && staged_file_commit(tools) != 0)
     return failed(self, "copy to", self->tools_path, errno);
   if (staged_file_commit(program) == 0)
     return 0;
   int error = errno;
   if (has_tools)
-    staged_file_revert(tools);
+    staged_directory_revert(tools);
   return failed(self, "rename a file to", self->path, error);
 }
 
 /* A main container often runs as another user than the one that injects. */
-static void say_success(const struct injection *self, const struct staged_file *place, off_t size) {
+static void say_success(const struct injection *self, off_t size) {
   struct stat directory;
-  bool closed = fstat(place->parent_fd, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
+  bool closed = fstat(self->parent, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
   char mode[80] = "";
   if (closed)
     (void)snprintf(mode, sizeof mode, "; its directory has mode %04o: not every user can reach it",
@@ -237,28 +239,30 @@ static void say_success(const struct injection *self, const struct staged_file *
                  (long long)size, mode);
 }
 
-static int inject(struct injection *self, int program, const char *tools) {
-  struct staged_file place;
-  struct staged_file tools_place = {.parent_fd = -1, .fd = -1};
-  struct stat stat_buffer;
-  if (fstat(program, &stat_buffer) != 0)
+static int inject(struct injection *self, int from, const char *tools_path) {
+  struct staged_file program = STAGED_FILE_NONE;
+  struct staged_file tools = STAGED_FILE_NONE;
+  struct stat file;
+  if (fstat(from, &file) != 0)
     return failed(self, "read the program for", self->path, errno);
-  int result = begin(self, &place);
+  int result = begin(self, &program);
   if (result == 0)
-    result = fill(self, &place, program, stat_buffer.st_size);
+    result = fill(self, &program, from, file.st_size);
   if (result == 0)
-    result = prepare_tools(self, &tools_place, tools);
+    result = prepare_tools(self, &tools, tools_path);
   if (result == 0)
-    result = commit(self, &place, &tools_place);
+    result = commit(self, &program, &tools);
   if (result == 0)
-    say_success(self, &place, stat_buffer.st_size);
-  staged_file_release(&tools_place);
-  staged_file_release(&place);
+    say_success(self, file.st_size);
+  staged_file_release(&tools);
+  staged_file_release(&program);
+  if (self->parent >= 0)
+    close(self->parent);
   return result;
 }
 
 int inject_program(const char *target, const char *tools, char *text, size_t size) {
-  struct injection self = {.text = text, .text_size = size};
+  struct injection self = {.parent = -1, .text = text, .text_size = size};
   int program = own_program_open();
   if (program < 0) {
     (void)snprintf(text, size,
@@ -267,11 +271,11 @@ int inject_program(const char *target, const char *tools, char *text, size_t siz
                    target, strerror(errno));
     return -1;
   }
-  /* Modes are as they are given from the beginning: a chmod behind would keep others out when it is
-     not reached. A file that may not grow is an error, not the end. */
+  /* Modes are as they are given from the beginning: a chmod afterwards would keep others
+     out where it is not reached. A file that may not grow is an error, not the end. */
   mode_t mask = umask(0);
   (void)signal(SIGXFSZ, SIG_IGN);
-  int result = find_place(&self, target);
+  int result = find_target(&self, target);
   if (result == 0)
     result = make_parents(&self);
   if (result == 0)

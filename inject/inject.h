@@ -8,16 +8,16 @@
  * directory it may write: no /proc, no shell, constant memory.
  *
  * `target` is a file, or a directory (one that exists, or a name with a slash at its end), which
- * then gets the file "agent". Missing parents are made, open to everybody (0755). The file appears
- * whole or not at all (place.h), executable for everybody whatever the umask, and is compared with
- * the program before it takes its place.
+ * then gets the file "agent". Missing parents are created with mode 0755. The file appears
+ * whole or not at all (base/staged_file.h), executable for everybody whatever the umask, and is
+ * compared with the program before it is renamed.
  *
  * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
  * under its own name, in the same way.
  *
- * Returns 0, with `text` saying what was made (and whether its directory is closed to other users),
- * or -1 with one line: the path, the reason, and what to do. What was made on the way is then
- * removed again.
+ * Returns 0, with one line in `text` that names the file (and says whether its directory is closed
+ * to other users), or -1 with one line: the path, the reason, and what to do. What was created on
+ * the way is then removed again. Waits for another injector of the same target and user.
  */
 int inject_program(const char *target, const char *tools, char *text, size_t size);
 

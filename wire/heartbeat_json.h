@@ -6,17 +6,17 @@
 #include <stdint.h>
 
 /*
- * One beat, the value of the key `heartbeat`:
+ * The value of the key `heartbeat`:
  *   {"Ts":1746439200123,"Pid":7,"StepInFlight":true}
  * Pure.
  */
-#define HEARTBEAT_JSON_SIZE 80
+#define HEARTBEAT_JSON_SIZE 80 /* of the longest, with a NUL */
 
-/* With a NUL; returns the length. */
+/* Writes it with a NUL; returns the length. */
 size_t heartbeat_json(int64_t unix_ms, int pid, bool step_in_flight, char out[HEARTBEAT_JSON_SIZE]);
 
-/* Gives one, behind which there may be other text, another time. False when that does not take as
-   many digits: then nothing was done. */
+/* Replaces the time in place; other text may follow the JSON. Returns false, and changes nothing,
+   when the new time has another number of digits. */
 bool heartbeat_json_set_time(char *json, int64_t unix_ms);
 
 #endif

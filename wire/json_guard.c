@@ -1,7 +1,9 @@
 #include "wire/json_guard.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/json_string.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -9,6 +11,7 @@
 static const char nul_escape[] = "\\u0000";
 #define ESCAPE_LENGTH (sizeof nul_escape - 1)
 #define NUL_LENGTH (sizeof JSON_GUARD_NUL - 1)
+static_assert(NUL_LENGTH <= ESCAPE_LENGTH, "a marked copy is no longer than its text");
 
 /* One pass over one text. */
 struct scan {
@@ -21,24 +24,24 @@ struct scan {
   size_t values;
   bool root_seen;   /* a bracket was opened */
   bool inside_root; /* and it is the outermost one, of an object, and still open */
-  size_t refusals;
+  size_t errors;
   struct error *error;
 };
 
-/* Whether this is the first error, the one that is told. */
-static bool refuse(struct scan *self) {
-  return self->refusals++ == 0;
+/* Counts an error; true for the first, which is the one that is reported. */
+static bool count_error(struct scan *self) {
+  return self->errors++ == 0;
 }
 
 static void scan_high_byte(struct scan *self) {
   size_t n = utf8_sequence(self->text + self->at, self->length - self->at);
-  if (n == 0 && refuse(self))
+  if (n == 0 && count_error(self))
     error_set(self->error, "payload: expected UTF-8, broken at byte %zu", self->at);
   self->at += n > 0 ? n : 1;
 }
 
 static void scan_control(struct scan *self) {
-  if (refuse(self))
+  if (count_error(self))
     error_set(self->error, "payload: expected JSON, got a raw control character 0x%02x at byte %zu",
               (unsigned)self->text[self->at], self->at);
   self->at++;
@@ -49,7 +52,7 @@ static bool is_hex(char byte) {
          (byte >= 'A' && byte <= 'F');
 }
 
-/* cJSON takes an \u with other than hexadecimal digits for a NUL. */
+/* cJSON reads \u with other than hexadecimal digits as a NUL. */
 static void scan_escape(struct scan *self) {
   const char *escape = self->text + self->at;
   size_t left = self->length - self->at;
@@ -60,7 +63,7 @@ static void scan_escape(struct scan *self) {
   size_t n = 2;
   while (n < ESCAPE_LENGTH && n < left && is_hex(escape[n]))
     n++;
-  if (n < ESCAPE_LENGTH && refuse(self))
+  if (n < ESCAPE_LENGTH && count_error(self))
     error_set(self->error, "payload: expected four hexadecimal digits after \\u at byte %zu",
               self->at);
   if (n == ESCAPE_LENGTH && memcmp(escape, nul_escape, ESCAPE_LENGTH) == 0)
@@ -68,7 +71,7 @@ static void scan_escape(struct scan *self) {
   self->at += n;
 }
 
-/* From the opening quote to behind the closing one; false where the text ends before that. */
+/* Goes from the opening quote to after the closing one; false where the text ends before that. */
 static bool scan_string(struct scan *self) {
   self->at++;
   for (;;) {
@@ -99,7 +102,7 @@ static size_t skip_digits(const char *text, size_t at, size_t length) {
   return at;
 }
 
-/* cJSON takes what strtod takes: 01, 1. and -.5 too. */
+/* cJSON accepts what strtod accepts: 01, 1. and -.5 too. */
 static bool is_number(const char *text, size_t length) {
   size_t at = text[0] == '-';
   size_t digits = at;
@@ -132,7 +135,7 @@ static void scan_number(struct scan *self) {
   size_t start = self->at;
   while (self->at < self->length && is_number_byte(self->text[self->at]))
     self->at++;
-  if (!is_number(self->text + start, self->at - start) && refuse(self))
+  if (!is_number(self->text + start, self->at - start) && count_error(self))
     error_set(self->error, "payload: expected a JSON number at byte %zu", start);
 }
 
@@ -145,7 +148,7 @@ static void skip_space(struct scan *self) {
     self->at++;
 }
 
-/* A string outside of a string; when it is the member's name, the member's value too. */
+/* Goes over a string; when it is the member's name, over the member's value too. */
 static void scan_token(struct scan *self) {
   const char *name = self->text + self->at + 1;
   size_t name_length = strlen(self->member);
@@ -161,17 +164,17 @@ static void scan_token(struct scan *self) {
   if (self->at == self->length || self->text[self->at] != '"')
     return;
   start = self->at;
-  size_t refusals = self->refusals;
-  if (scan_string(self) && self->refusals == refusals) {
+  size_t errors = self->errors;
+  if (scan_string(self) && self->errors == errors) {
     self->guard->member = self->text + start;
     self->guard->member_length = self->at - start;
   }
 }
 
-/* Each value but the outermost stands behind an opening bracket or a comma. */
+/* Each value but the outermost follows an opening bracket or a comma. */
 static void count_value(struct scan *self) {
   self->values++;
-  if (self->values == JSON_GUARD_VALUES_MAX && refuse(self))
+  if (self->values == JSON_GUARD_VALUES_MAX && count_error(self))
     error_set(self->error, "payload: expected at most %d values, got more", JSON_GUARD_VALUES_MAX);
 }
 
@@ -180,7 +183,7 @@ static void open_bracket(struct scan *self, char bracket) {
     self->inside_root = !self->root_seen && bracket == '{';
   self->root_seen = true;
   self->depth++;
-  if (self->depth == JSON_GUARD_DEPTH_MAX + 1 && refuse(self))
+  if (self->depth == JSON_GUARD_DEPTH_MAX + 1 && count_error(self))
     error_set(self->error, "payload: expected at most %d levels of nesting, got more at byte %zu",
               JSON_GUARD_DEPTH_MAX, self->at);
   count_value(self);
@@ -221,7 +224,7 @@ int json_guard_scan(struct json_guard *self, const char *text, size_t length, co
       .guard = self, .text = text, .length = length, .member = member, .error = error};
   while (scan.at < length)
     scan_byte(&scan);
-  return scan.refusals > 0 ? -1 : 0;
+  return scan.errors > 0 ? -1 : 0;
 }
 
 char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length) {
@@ -242,7 +245,7 @@ char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length) 
       out += NUL_LENGTH;
       text += ESCAPE_LENGTH;
     } else {
-      /* The byte behind a backslash is part of the escape: it may itself be a backslash. */
+      /* The byte after a backslash is part of the escape: it may itself be a backslash. */
       size_t n = left < 2 ? left : 2;
       memcpy(out, text, n);
       out += n;
@@ -250,6 +253,7 @@ char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length) 
     }
   }
   *copy_length = (size_t)(out - copy);
+  CHECK(*copy_length <= length);
   return copy;
 }
 

@@ -7,23 +7,25 @@
 #include "base/error.h"
 
 /*
- * Stands before cJSON where the text may be hostile. cJSON decides whether the text is JSON; the
- * guard refuses what cJSON would let through or could not bear: bytes that are not UTF-8, raw
- * control characters, numbers and \u escapes that only look like ones, deep nesting, and a number
- * of values whose nodes would take more memory than a step may. One pass in linear time, no
- * recursion, no memory.
+ * Scans hostile text before cJSON parses it. cJSON decides whether the text is JSON; the guard
+ * rejects what cJSON would accept wrongly or at too high a cost: bytes that are not UTF-8, raw
+ * control characters, malformed numbers and \u escapes, deep nesting, and so many values that their
+ * nodes would take more memory than a step may. One pass in linear time, without recursion or
+ * allocation.
  *
  *   if (json_guard_scan(&guard, text, length, "stepId", &error) == 0)
  *     text = guard.has_nul ? json_guard_mark_nul(text, length, &length) : text;
  *     -- and then cJSON_ParseWithLengthOpts
  */
 
-/* How deep brackets may nest; the default of System.Text.Json, which servers write steps with. */
+/* The deepest nesting of brackets; the default of System.Text.Json, which writes the servers'
+ * steps.
+ */
 #define JSON_GUARD_DEPTH_MAX 64
 
-/* How many values there may be, containers included. Linux refuses to exec with more than 6 MiB of
-   arguments and environment (three quarters of _STK_LIM), and the smallest string takes 9 bytes of
-   it, so that nothing that can run comes near. cJSON takes some 80 bytes for a value. */
+/* The most values, containers included. Linux refuses to exec with more than 6 MiB of arguments and
+   environment (three quarters of _STK_LIM), and the smallest string takes 9 bytes of it, so that no
+   step that can run has as many. cJSON takes some 80 bytes for a value. */
 #define JSON_GUARD_VALUES_MAX 1000000
 
 struct json_guard {
@@ -33,28 +35,28 @@ struct json_guard {
 };
 
 /*
- * Scans all of the text, also behind an error, and finds the first member of the outermost object
- * that has this name (written without escapes) and a string for a value that has no error in it:
- * best effort, good for text that is broken before or behind it. Returns 0, or -1 with the first
- * error; `self` is valid either way.
+ * Scans all of the text, also after an error, and finds the first member of the outermost object
+ * that has this name (written without escapes) and a string without an error for a value. That
+ * works as well as it can in text that is broken elsewhere. Returns 0, or -1 with the first error;
+ * `self` is valid either way.
  */
 int json_guard_scan(struct json_guard *self, const char *text, size_t length, const char *member,
                     struct error *error);
 
 /*
- * cJSON's strings end at the first NUL. This copy of the text, which is no longer than the text and
- * released with free(), has JSON_GUARD_NUL, raw, in place of each escaped NUL: an overlong form
- * that is never UTF-8, so that in a string out of text that was scanned it is a NUL and nothing
- * else. A reader refuses the string, or puts the NUL back and keeps the length.
+ * cJSON's strings end at the first NUL. This returns a copy of the text, to be freed and no longer
+ * than the text, that has JSON_GUARD_NUL, raw, in place of each escaped NUL: an overlong form that
+ * is never UTF-8, so that in a string of text that passed the scan it stands for a NUL and nothing
+ * else. A reader rejects the string, or puts the NUL back and keeps the length.
  */
 #define JSON_GUARD_NUL "\xC0\x80"
 
 char *json_guard_mark_nul(const char *text, size_t length, size_t *copy_length);
 
-/* Puts the NULs back into such a string, in place; its length, without the NUL behind it. */
+/* Puts the NULs back into such a string, in place; returns its length, without the last NUL. */
 size_t json_guard_unmark_nul(char *text);
 
-/* The offset in the text that this offset in its copy stands for. */
+/* Converts an offset in the copy to the offset in the text. */
 size_t json_guard_text_offset(const char *copy, size_t offset);
 
 #endif

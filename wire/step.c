@@ -7,15 +7,12 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
-#include "wire/json_names.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown"};
 const struct step_kind step_cancel = {.name = "cancel"};
-
-/* The most kinds that there may be. */
-#define KINDS_MAX 32
 
 static const struct step_field id_field = {.name = "stepId",
                                            .type = &step_field_text,
@@ -47,15 +44,15 @@ bool step_is_work(const struct step *self) {
   return self->kind->target != NULL;
 }
 
-/* cJSON cannot tell a want of memory from bad JSON: with this it has none to tell. */
+/* cJSON cannot tell exhausted memory from bad JSON: with memory_allocate it need not. */
 static cJSON *parse(const char *text, size_t length, const char **end) {
   cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
   return cJSON_ParseWithLengthOpts(text, length, end, false);
 }
 
-/* The stepId that the guard found, or the nil id: to answer with when nothing else can be read. */
+/* The stepId that the guard found, or the nil id: for the answer when nothing else can be read. */
 static char *echoed_id(const struct json_guard *guard) {
-  /* Escaped to the full, a character of one byte takes six. */
+  /* A character of one byte takes up to six as an escape. */
   if (guard->member == NULL || guard->member_length > 6 * STEP_ID_MAX + 2)
     return memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
   size_t length;
@@ -71,7 +68,7 @@ static char *echoed_id(const struct json_guard *guard) {
   return copy;
 }
 
-/* The payload as a tree, which is an object and all that there is; or NULL. */
+/* The payload as a tree, which is an object and nothing after it; or NULL. */
 static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   const char *end;
   cJSON *root = parse(text, length, &end);
@@ -84,7 +81,7 @@ static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   while (at < length && strchr(" \t\r\n", text[at]) != NULL)
     at++;
   if (!cJSON_IsObject(root)) {
-    step_field_refuse("payload", "an object", root, error);
+    step_field_reject("payload", "an object", root, error);
   } else if (at < length) {
     error_set(error, "payload: expected one object, got more behind it at byte %zu",
               json_guard_text_offset(text, at));
@@ -105,9 +102,11 @@ static int read_field(const struct step_field *field, const cJSON *root, void *p
 
 static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                      struct error *error) {
-  const char *names[KINDS_MAX + 1] = {0};
-  for (size_t i = 0; i < KINDS_MAX && kinds[i] != NULL; i++)
+  const char *names[STEP_KINDS_MAX + 1] = {0};
+  for (size_t i = 0; kinds[i] != NULL; i++) {
+    CHECK(i < STEP_KINDS_MAX);
     names[i] = kinds[i]->name;
+  }
   const struct step_field field = {.name = "kind", .type = &step_field_choice, .choices = names};
   unsigned chosen = 0;
   if (read_field(&field, root, &chosen, error) != 0)
@@ -116,7 +115,7 @@ static int read_kind(struct step *self, const struct step_kind *const *kinds, co
   return 0;
 }
 
-/* What every kind with a subject has, and what only this one has. */
+/* Reads the fields of every kind with a target, and those of this one. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
   const struct step_kind *kind = self->kind;
   const struct step_field target = {.name = kind->target,
@@ -138,10 +137,10 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
   return 0;
 }
 
-/* The stepId replaces the one that was found in a text that might have been broken. */
+/* The stepId replaces the one that the guard found in a text that could have been broken. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
-  if (json_names_unique(root, "", error) != 0)
+  if (step_field_names_unique(root, "", error) != 0)
     return -1;
   struct step read = {0};
   if (read_field(&id_field, root, &read, error) != 0)
@@ -154,7 +153,7 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
 
-/* A refusal under its stepId would be taken for the answer of the step that it was to stop. */
+/* A rejection under the stepId of a cancel would look like the answer of the step that it names. */
 static void forget_target(struct step *self, const cJSON *root) {
   const cJSON *kind = cJSON_GetObjectItemCaseSensitive(root, "kind");
   if (!cJSON_IsString(kind) || strcasecmp(kind->valuestring, step_cancel.name) != 0)

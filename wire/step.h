@@ -10,19 +10,19 @@
 /* Echoed where a step's own id could not be read. */
 #define STEP_NIL_ID "00000000-0000-0000-0000-000000000000"
 
-/* The largest payload that is taken, in bytes; a larger one is refused. */
+/* The largest payload, in bytes; a larger one is rejected. */
 #define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024)
 
 /* The longest stepId, in bytes; it goes into every event. */
 #define STEP_ID_MAX 1024
 
-/* The longest timeoutSeconds, a year, and the one of a step that names none. */
+/* The longest timeoutSeconds, a year, and that of a step without one. */
 #define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
 #define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
-  const char *name;   /* in `kind`, there in upper or lower case */
+  const char *name;   /* the value of `kind`, in upper or lower case */
   const char *target; /* the field that says what it is about, a text, required, not empty: the
                           command of a run, a path; NULL: it has none, and nothing is run for it */
   const struct step_field *fields; /* the others that only this kind has */
@@ -30,42 +30,45 @@ struct step_kind {
   size_t size; /* of the struct that they are read into */
 };
 
-/* The kinds that say something to the agent itself. */
+/* The kinds that are orders to the agent itself. */
 extern const struct step_kind step_shutdown;
 extern const struct step_kind step_cancel;
 
 /* One Step as it was sent, checked. All strings are UTF-8 without NUL, owned by the step. */
 struct step {
   unsigned schema_version; /* always 1 */
-  char *step_id;           /* never NULL after step_parse, refused or not; cancel: whom to stop */
+  char *step_id; /* not NULL after step_parse, rejected or not; of a cancel: whom to stop */
   const struct step_kind *kind;
-  /* Of a kind that has a subject, else 0 and NULL: */
+  /* Of a kind that has a target, else 0 and NULL: */
   char *target;
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
   void *fields; /* the kind's own, in its struct */
 };
 
-/* Something is done for it, and it is answered; the others speak to the agent itself. */
+/* True for a step that runs and is answered, false for an order to the agent itself. */
 bool step_is_work(const struct step *self);
 
+/* The most kinds that step_parse takes. */
+#define STEP_KINDS_MAX 32
+
 /*
- * Reads one payload (JSON, `length` bytes, no NUL needed behind them). `kinds` are those that are
- * known, ended by NULL; the first is that of a step that names none. Fields that its kind does
- * not have are ignored, whatever they hold. Returns 0, or -1 when the step is refused: then
- * error->text names the field and what was expected and shows no values but a kind or a number;
- * step_id is the payload's where it could be read (also from broken JSON), else STEP_NIL_ID, which
- * also stands for that of a cancel, another step's; nothing else may be read. Either way the caller
- * ends with step_release.
+ * Parses one payload (JSON, `length` bytes, no NUL needed after them). `kinds` lists the known
+ * kinds, ended by NULL, at most STEP_KINDS_MAX; a step that names none is of the first. Ignores
+ * fields that the kind does not have. Returns 0, or -1 when it rejects the step. Then error->text
+ * names the field and what was expected, and shows no values but a kind or a number. step_id is the
+ * payload's where it could be read (also from broken JSON), else STEP_NIL_ID; of a rejected cancel,
+ * whose stepId is another step's, it is STEP_NIL_ID, too. Nothing else is valid. Either way the
+ * caller ends with step_release.
  *
  * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
- * times `length` for strings and 100 bytes for each value of the JSON, of which there may be
- * JSON_GUARD_VALUES_MAX; aborts when there is none.
+ * times `length` for strings and 100 bytes for each value of the JSON, of which there are at most
+ * JSON_GUARD_VALUES_MAX; aborts when memory is exhausted.
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
 
-/* Also of a step that is all zeros. Leaves it so. */
+/* May be called for a step that is all zeros. Leaves it all zeros. */
 void step_release(struct step *self);
 
 #endif

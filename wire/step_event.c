@@ -1,5 +1,6 @@
 #include "wire/step_event.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,10 +17,11 @@ static const char before_kind[] = "\",\"kind\":\"";
 static const char before_line[] = "\",\"line\":\"";
 static const char before_timestamp[] = "\",\"timestamp\":\"";
 static const char before_seq[] = "\",\"seq\":";
-static const char behind_seq[] = "}";
-static const char behind_seq_partial[] = ",\"partial\":true}";
+static const char after_seq[] = "}";
+static const char after_seq_partial[] = ",\"partial\":true}";
 
 #define TIMESTAMP_LENGTH ((size_t)STEP_EVENT_TIMESTAMP_SIZE - 1)
+static_assert(sizeof "2026-05-05T10:00:00.123+00:00" == STEP_EVENT_TIMESTAMP_SIZE, "its NUL too");
 
 /* 9999-12-31T23:59:59.999 */
 #define LAST_MS INT64_C(253402300799999)
@@ -71,8 +73,8 @@ static char *put(char *out, const char *text, size_t length) {
 size_t step_event_length(const struct step_event *self) {
   size_t fixed = sizeof before_id + sizeof before_kind + sizeof before_line +
                  sizeof before_timestamp + sizeof before_seq - 5 + TIMESTAMP_LENGTH;
-  size_t behind = self->partial ? sizeof behind_seq_partial : sizeof behind_seq;
-  return fixed + behind - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
+  size_t after = self->partial ? sizeof after_seq_partial : sizeof after_seq;
+  return fixed + after - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
          json_string_length(self->line, self->line_length) + decimal_length(self->seq);
 }
 
@@ -89,8 +91,8 @@ char *step_event_write(const struct step_event *self, char *out) {
   out = put(out, before_seq, sizeof before_seq - 1);
   out = decimal_write(out, self->seq);
   if (self->partial)
-    return put(out, behind_seq_partial, sizeof behind_seq_partial - 1);
-  return put(out, behind_seq, sizeof behind_seq - 1);
+    return put(out, after_seq_partial, sizeof after_seq_partial - 1);
+  return put(out, after_seq, sizeof after_seq - 1);
 }
 
 int64_t step_event_read_seq(const char *json, size_t length, const char *step_id) {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
-#include "wire/json_names.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)
@@ -24,25 +24,93 @@ static const char *type_name(const cJSON *value) {
   return cJSON_IsObject(value) ? "an object" : "null";
 }
 
-int step_field_refuse(const char *path, const char *expected, const cJSON *value,
+int step_field_reject(const char *path, const char *expected, const cJSON *value,
                       struct error *error) {
   return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
 }
 
-/* No other string out of a guarded text has this byte: it is never part of UTF-8. */
+/* A name, or what else is short: its ASCII, one question mark for each other character, and "..."
+   when that is not all. The size is with the NUL. */
+#define SHOWN_SIZE 41
+
+static void show(char out[SHOWN_SIZE], const char *text, size_t length) {
+  static const char more[] = "...";
+  size_t n = 0;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)text[i];
+    if (byte >= 0x80 && byte < 0xC0)
+      continue; /* one question mark for each sequence */
+    if (n + 1 == SHOWN_SIZE) {
+      memcpy(out + n - (sizeof more - 1), more, sizeof more - 1);
+      break;
+    }
+    out[n++] = byte >= 0x20 && byte < 0x7F ? (char)byte : '?';
+  }
+  out[n] = '\0';
+}
+
+/* "<path>.<name>", such as env.PATH. What follows a "=" in a name may be meant as a value, and
+   values are not shown. */
+#define PATH_SIZE 80
+
+static void make_path(char out[PATH_SIZE], const char *path, const char *name) {
+  char shown[SHOWN_SIZE];
+  show(shown, name, strcspn(name, "="));
+  (void)snprintf(out, PATH_SIZE, "%s%s%s", path, path[0] != '\0' ? "." : "", shown);
+}
+
+/* Sorted by hash first: any order will do, and to compare numbers touches no memory but the array.
+   Names that were made to collide cost no more than sorting strings does. */
+struct hashed_name {
+  uint64_t hash;
+  const char *name;
+};
+
+static int compare(const void *left, const void *right) {
+  const struct hashed_name *a = left;
+  const struct hashed_name *b = right;
+  if (a->hash != b->hash)
+    return a->hash < b->hash ? -1 : 1;
+  return strcmp(a->name, b->name);
+}
+
+int step_field_names_unique(const cJSON *object, const char *path, struct error *error) {
+  size_t count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    count++;
+  struct hashed_name *names = memory_allocate(count * sizeof *names);
+  count = 0;
+  for (const cJSON *item = object->child; item != NULL; item = item->next)
+    names[count++] =
+        (struct hashed_name){hash_bytes(item->string, strlen(item->string)), item->string};
+  qsort(names, count, sizeof *names, compare);
+
+  int result = 0;
+  for (size_t i = 1; i < count && result == 0; i++) {
+    if (compare(&names[i - 1], &names[i]) == 0) {
+      char shown[PATH_SIZE];
+      make_path(shown, path, names[i].name);
+      result = error_set(error, "%s: expected once, got it twice", shown);
+    }
+  }
+  free(names);
+  return result;
+}
+
+/* In text that passed the guard only a marked NUL has this byte, which is never part of UTF-8. */
 static bool has_nul(const char *text) {
   return strchr(text, (unsigned char)JSON_GUARD_NUL[0]) != NULL;
 }
 
 static int check_text(const char *path, const cJSON *value, struct error *error) {
   if (!cJSON_IsString(value))
-    return step_field_refuse(path, "a string", value, error);
+    return step_field_reject(path, "a string", value, error);
   if (has_nul(value->valuestring))
     return error_set(error, "%s: expected a string without NUL, got one with it", path);
   return 0;
 }
 
-/* The string itself instead of a copy: it may be most of a large payload. */
+/* Moves the string instead of copying it: it may be most of a large payload. */
 static char *take_text(cJSON *value) {
   char *text = value->valuestring;
   value->valuestring = NULL;
@@ -53,14 +121,14 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
   if (value == NULL)
-    return self->required ? step_field_refuse(self->name, expected, value, error) : 0;
+    return self->required ? step_field_reject(self->name, expected, value, error) : 0;
   if (!cJSON_IsString(value))
-    return step_field_refuse(self->name, expected, value, error);
+    return step_field_reject(self->name, expected, value, error);
   if (check_text(self->name, value, error) != 0)
     return -1;
   size_t length = strlen(value->valuestring);
   if (length < self->minimum)
-    return step_field_refuse(self->name, expected, value, error);
+    return step_field_reject(self->name, expected, value, error);
   if (self->maximum > 0 && length > self->maximum)
     return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
                      length);
@@ -76,13 +144,13 @@ static void release_text(void *place) {
 
 const struct step_field_type step_field_text = {.read = read_text, .release = release_text};
 
-/* A NUL in it was marked by the guard, as what is no UTF-8. */
+/* The guard has marked each NUL in it. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
     return 0;
   if (value == NULL || !cJSON_IsString(value))
-    return step_field_refuse(self->name, "a string", value, error);
+    return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
   bytes->length = json_guard_unmark_nul(bytes->text);
@@ -95,7 +163,7 @@ static void release_bytes(void *place) {
 
 const struct step_field_type step_field_bytes = {.read = read_bytes, .release = release_bytes};
 
-/* An empty list for as many texts as the value has members, at the place. */
+/* Puts an empty list with room for the value's members at the place. */
 static char **new_texts(const cJSON *value, void *place) {
   size_t count = 0;
   for (const cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next)
@@ -109,13 +177,13 @@ static char **new_texts(const cJSON *value, void *place) {
 static int read_texts(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value != NULL && !cJSON_IsArray(value))
-    return step_field_refuse(self->name, "an array of strings", value, error);
+    return step_field_reject(self->name, "an array of strings", value, error);
   char **texts = new_texts(value, place);
   size_t count = 0;
   for (cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next) {
-    /* Only a bad one needs a path; there may be many. */
+    /* There may be many: make a path only for a bad one. */
     if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
-      char path[JSON_NAMES_PATH_SIZE];
+      char path[PATH_SIZE];
       (void)snprintf(path, sizeof path, "%s[%zu]", self->name, count);
       return check_text(path, item, error);
     }
@@ -141,8 +209,8 @@ static int check_variable(const char *field, const cJSON *item, struct error *er
   bool good_name = strchr(name, '=') == NULL && !has_nul(name);
   if (good_name && cJSON_IsString(item) && !has_nul(item->valuestring))
     return 0;
-  char path[JSON_NAMES_PATH_SIZE]; /* only a bad one needs it */
-  json_names_path(path, field, name);
+  char path[PATH_SIZE]; /* made for a bad one only */
+  make_path(path, field, name);
   if (strchr(name, '=') != NULL)
     return error_set(error, "%s: expected a name without \"=\", got one with it", path);
   if (has_nul(name))
@@ -162,11 +230,11 @@ static char *join_variable(const char *name, const char *value) {
 
 static int read_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
   if (value != NULL && !cJSON_IsObject(value))
-    return step_field_refuse(self->name, "an object of strings", value, error);
+    return step_field_reject(self->name, "an object of strings", value, error);
   char **texts = new_texts(value, place);
   if (value == NULL)
     return 0;
-  if (json_names_unique(value, self->name, error) != 0)
+  if (step_field_names_unique(value, self->name, error) != 0)
     return -1;
   size_t count = 0;
   for (cJSON *item = value->child; item != NULL; item = item->next) {
@@ -185,7 +253,7 @@ const struct step_field_type step_field_env = {.read = read_env, .release = rele
 static int read_number(const struct step_field *self, const char *expected, cJSON *value,
                        double minimum, double maximum, double *number, struct error *error) {
   if (!cJSON_IsNumber(value))
-    return step_field_refuse(self->name, expected, value, error);
+    return step_field_reject(self->name, expected, value, error);
   *number = value->valuedouble;
   if (*number < minimum || *number > maximum || *number != (double)(int64_t)*number)
     return error_set(error, "%s: expected %s, got %.15g", self->name, expected, *number);
@@ -225,7 +293,7 @@ const struct step_field_type step_field_count = {.read = read_count};
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   if (value != NULL && !cJSON_IsBool(value))
-    return step_field_refuse(self->name, "true or false", value, error);
+    return step_field_reject(self->name, "true or false", value, error);
   *(bool *)place = value != NULL ? cJSON_IsTrue(value) : self->fallback != 0;
   return 0;
 }
@@ -247,9 +315,9 @@ static int read_choice(const struct step_field *self, cJSON *value, void *place,
                    self->choices[i]);
   }
   if (!cJSON_IsString(value))
-    return step_field_refuse(self->name, expected, value, error);
-  char shown[JSON_NAMES_SHOWN_SIZE];
-  json_names_show(shown, value->valuestring, strlen(value->valuestring));
+    return step_field_reject(self->name, expected, value, error);
+  char shown[SHOWN_SIZE];
+  show(shown, value->valuestring, strlen(value->valuestring));
   return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
 }
 

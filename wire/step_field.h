@@ -9,27 +9,26 @@
 #include "base/error.h"
 
 /*
- * One field of a Step: where it stands in the JSON, what it must be, and where its value goes. A
- * table of these is what a Step is; a further field is a further row, a further type of field a
- * further reader.
+ * One field of a Step: its name in the JSON, what it must be, and where its value goes. A table of
+ * these describes a Step: a new field is a new row, a new type of field a new reader.
  */
 struct step_field {
   const char *name;
   const struct step_field_type *type;
   size_t offset; /* of the place in the struct that the table is for */
-  bool required; /* texts and bytes: absent is an error */
-  /* Of a text the length in bytes, of an integer the value; maximum 0: a text without limit. */
+  bool required; /* of a text or bytes: it must not be absent */
+  /* Of a text the length in bytes, of an integer the value. Maximum 0: a text without limit. */
   unsigned minimum;
   unsigned maximum;
-  unsigned fallback;          /* of an integer, a count, a flag that is absent */
-  const char *const *choices; /* of a choice: the names, ended by NULL; their order is the values */
+  unsigned fallback;          /* the value of an integer, a count or a flag that is absent */
+  const char *const *choices; /* of a choice: the names, ended by NULL; the value is the index */
 };
 
 /*
  * `read` gets the field's value, NULL when the field is absent or null, and the place to write to,
  * all zeros. It returns 0, or -1 with an error that names the field and what was expected. It may
- * take strings out of the value, and then owns them; what it wrote into the place before an error
- * is valid for `release`, which is NULL where nothing is owned.
+ * move strings out of the value into the place. `release` frees what the place owns, after an error
+ * too; it is NULL where a place owns nothing.
  */
 struct step_field_type {
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
@@ -43,31 +42,36 @@ extern const struct step_field_type step_field_text;
 extern const struct step_field_type step_field_bytes;
 
 struct step_bytes {
-  char *text; /* with a NUL behind it; NULL when absent */
+  char *text; /* with a NUL after it; NULL when absent */
   size_t length;
 };
 
-/* place: char **, the array of strings and a NULL behind them. */
+/* place: char **, the array's strings, ended by NULL. */
 extern const struct step_field_type step_field_texts;
 
-/* place: char **, the object's members as "NAME=value" and a NULL behind them. */
+/* place: char **, the object's members as "NAME=value", ended by NULL. */
 extern const struct step_field_type step_field_env;
 
-/* place: unsigned. A whole number is one whichever way it is written: 600, 600.0, 6e2. */
+/* place: unsigned. Accepts a whole number however it is written: 600, 600.0, 6e2. */
 extern const struct step_field_type step_field_integer;
 
-/* place: unsigned. How many of something: an integer up to 2^31-1, and what is below 1 stands for
-   no wish, as if it were absent: senders in languages without an absent number send 0. */
+/* place: unsigned. An integer up to 2^31-1; one below 1 counts as absent: senders in languages
+   without an absent number send 0. */
 extern const struct step_field_type step_field_count;
 
 /* place: bool. */
 extern const struct step_field_type step_field_flag;
 
-/* place: unsigned, the number of one of `choices`, in upper or lower case; 0 when absent. */
+/* place: unsigned, the index of one of `choices`, in upper or lower case; 0 when absent. */
 extern const struct step_field_type step_field_choice;
 
-/* Returns -1, and the error "<path>: expected <expected>, got <what the value is>". */
-int step_field_refuse(const char *path, const char *expected, const cJSON *value,
+/* Returns -1 with the error "<path>: expected <expected>, got <type of the value>". */
+int step_field_reject(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
+
+/* Whether each member's name is in the object once. Returns 0, or -1 with "<path>.<name>: expected
+   once, got it twice", of any of several; the path of the outermost object is "". Takes n log n
+   time, whatever the names are. */
+int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
 
 #endif

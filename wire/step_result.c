@@ -1,5 +1,6 @@
 #include "wire/step_result.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +35,16 @@ static void format_seconds(char out[SECONDS_SIZE], int64_t duration_ms) {
   *end = '\0';
 }
 
+static const char numbers_format[] = "\",\"exitCode\":%d,\"timedOut\":%s,\"durationSeconds\":%s";
+static_assert(sizeof numbers_format + sizeof "-2147483648" + sizeof "false" + SECONDS_SIZE <=
+                  NUMBERS_SIZE,
+              "the longest fits");
+
 static size_t format_numbers(char out[NUMBERS_SIZE], const struct step_result *self) {
   char seconds[SECONDS_SIZE];
   format_seconds(seconds, self->duration_ms);
-  return (size_t)snprintf(out, NUMBERS_SIZE,
-                          "\",\"exitCode\":%d,\"timedOut\":%s,\"durationSeconds\":%s",
-                          self->exit_code, self->timed_out ? "true" : "false", seconds);
+  return (size_t)snprintf(out, NUMBERS_SIZE, numbers_format, self->exit_code,
+                          self->timed_out ? "true" : "false", seconds);
 }
 
 static size_t count_length(int64_t count) {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One StepResult. Nothing is owned. Texts may be any bytes; NULL is JSON's null. */
+/* One StepResult. Owns nothing. Texts may be any bytes; NULL becomes JSON's null. */
 struct step_result {
   const char *step_id;
   int exit_code;
@@ -15,7 +15,7 @@ struct step_result {
   size_t error_message_length;
   const char *output_content;
   size_t output_content_length;
-  int64_t event_count; /* events of the step, `completed` included; -1, JSON's null: not known */
+  int64_t event_count; /* events of the step, `completed` included; -1, not known, becomes null */
 };
 
 /* The exact number of bytes that step_result_write writes. */
@@ -24,7 +24,7 @@ size_t step_result_length(const struct step_result *self);
 /* Writes the result's JSON, no NUL after it; returns the end. */
 char *step_result_write(const struct step_result *self, char *out);
 
-/* The stepId of a result that is read back, to be freed; NULL when it is none. */
+/* Reads the stepId of a result, to be freed; NULL when the JSON has none. */
 char *step_result_read_id(const char *json, size_t length);
 
 #endif

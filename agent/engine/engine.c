@@ -11,6 +11,7 @@
 #include "agent/engine/shutdown.h"
 #include "agent/engine/signals.h"
 #include "agent/exit_code.h"
+#include "agent/process/process_tree.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -142,6 +143,13 @@ void engine_run_stalled(struct engine *self, struct run *run) {
     run_ignore_room(run);
 }
 
+/* After the first answer, since reading there takes as long as a round trip. */
+static void check_proc(const struct engine *self) {
+  if (self->run_number == 1 && !process_tree_is_known())
+    log_line(log_of(self), LOG_WARN, NULL,
+             "/proc cannot be read: a process that leaves its step's process group is not found");
+}
+
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
 void engine_run_done(struct engine *self, struct run *run, const struct run_report *report) {
@@ -156,6 +164,7 @@ void engine_run_done(struct engine *self, struct run *run, const struct run_repo
   door->type->flush(door);
   run_log_done(log_of(self), run_step(run), report);
   run_free(run);
+  check_proc(self);
   if (is_leaving(self) && self->run_count == 0)
     shutdown_runs_over(&self->shutdown);
 }

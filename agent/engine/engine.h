@@ -18,7 +18,7 @@
  *   engine = engine_new(&options)
  *   engine_set_door(engine, door)
  *   exit_code = engine_run(engine)        runs the event loop until the shutdown is over
- *   engine_free(engine)                   the door is its owner's to free, before
+ *   engine_free(engine)                   the door is its owner's to free, afterwards
  */
 struct engine;
 
@@ -75,7 +75,8 @@ void engine_wait_on(struct door *door);
 void engine_leave(struct door *door, int exit_code, const char *reason);
 bool engine_is_leaving(const struct door *door);
 
-/* The end of close(). `delivered`: nothing that the engine gave to the door is lost. */
+/* The end of close(). `delivered`: nothing that the engine gave to the door is lost; else the exit
+   code is the door's lost_exit_code, unless a signal has said another. */
 void engine_door_closed(struct door *door, bool delivered);
 
 /* The only run, NULL for none; for a door that must know what is under way. */

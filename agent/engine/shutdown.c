@@ -89,9 +89,8 @@ void shutdown_orphan_reaped(struct shutdown *self) {
 }
 
 void shutdown_closed(struct shutdown *self, bool delivered) {
-  bool promised = self->exit_code == AGENT_EXIT_SHUTDOWN || self->exit_code == AGENT_EXIT_IDLE;
-  if (promised && !delivered)
-    self->exit_code = AGENT_EXIT_ERROR;
+  if (!delivered && self->signal == 0)
+    self->exit_code = self->door->type->lost_exit_code;
   self->state = SHUTDOWN_OVER;
   (void)event_base_loopbreak(self->base);
 }

@@ -3,23 +3,24 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/utf8.h"
 
-struct buffer {
+struct bounded_text {
   char *out;
   size_t room; /* for text; the end mark has its own */
   size_t length;
   bool cut;
 };
 
-static void put(struct buffer *self, const char *text, size_t length) {
+static void put(struct bounded_text *self, const char *text, size_t length) {
   size_t taken = length < self->room - self->length ? length : self->room - self->length;
   memcpy(self->out + self->length, text, taken);
   self->length += taken;
   self->cut |= taken < length;
 }
 
-static void put_word(struct buffer *self, const char *word) {
+static void put_word(struct bounded_text *self, const char *word) {
   bool quoted = word[0] == '\0' || strpbrk(word, " \t\r\n'\"\\$`;&|<>()*?[]{}!#~") != NULL;
   put(self, "'", quoted);
   for (const char *quote; (quote = strchr(word, '\'')) != NULL && !self->cut; word = quote + 1) {
@@ -52,7 +53,8 @@ static const char *shell_script(const char *command, char *const *args) {
 
 void command_text(const char *command, char *const *args, char *out, size_t size) {
   static const char mark[] = "...";
-  struct buffer text = {.out = out, .room = size - sizeof mark};
+  CHECK(size >= sizeof mark);
+  struct bounded_text text = {.out = out, .room = size - sizeof mark};
   const char *script = shell_script(command, args);
   if (script != NULL) {
     put(&text, script, strlen(script));

@@ -4,9 +4,9 @@
 #include <stddef.h>
 
 /*
- * A command for a log line: its words with single quotes where they need them, or, for `sh -c` and
- * its like, the script alone. Cut at the buffer's end, marked with "...", so that `size`
- * is at least 4. Pure.
+ * Writes a command for a log line, with a NUL: its words in single quotes where they need them; of
+ * `sh -c` and its like only the script. Ends with "..." when it was cut at the buffer's end;
+ * `size` is at least 4. Pure.
  */
 void command_text(const char *command, char *const *args, char *out, size_t size);
 

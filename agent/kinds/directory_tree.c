@@ -12,9 +12,9 @@ static int work(const struct step *step, struct output *output, struct error *er
   if (tree_render_write(&tree, step->target, self->max_depth,
                         (const char *const *)self->exclude_globs, &output->content, error) != 0)
     return -1;
-  if (tree.cut)
+  if (tree.is_cut)
     kind_warn(output, "directory tree truncated at %zu entries", tree.entries);
-  kind_warn_missed(output, tree.missed);
+  kind_warn_unread(output, tree.unread);
   return 0;
 }
 

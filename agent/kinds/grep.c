@@ -24,13 +24,13 @@ static int work(const struct step *step, struct output *output, struct error *er
     return -1;
   if (result.is_cut)
     kind_warn(output, "grep truncated at %zu matches", result.matches);
-  if (result.passed_over > 0)
+  if (result.skipped > 0)
     kind_warn(output,
               "grep passed over %zu lines that are too long for the pattern, the first in %s",
-              result.passed_over, result.first);
-  if (result.unsearched != NULL)
-    kind_warn(output, "grep passed over %s", result.unsearched);
-  kind_warn_missed(output, result.missed);
+              result.skipped, result.first);
+  if (result.skipped_root != NULL)
+    kind_warn(output, "grep passed over %s", result.skipped_root);
+  kind_warn_unread(output, result.unread);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "agent/kinds/kind.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,10 +10,13 @@
 #include <unistd.h>
 
 #include "agent/process/launch.h"
+#include "base/check.h"
 #include "base/memory.h"
+#include "base/write_all.h"
 
 const struct kind *kind_of(const struct step *step) {
-  return (const struct kind *)step->kind; /* its first member */
+  CHECK(step_is_work(step));
+  return (const struct kind *)step->kind;
 }
 
 char *kind_title(const struct step *step) {
@@ -34,8 +38,8 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
 }
 
-/* Where the step's own directory is missing, what the kind says of a path below it is the answer:
-   that there is no such file, or that it has made it. */
+/* Where the step's own directory is missing, the path is made absolute and the kind goes on: it
+   reports that there is no such file, or creates it. */
 static int enter_directory(struct step *step, struct error *error) {
   if (step->target[0] == '/')
     return 0;
@@ -62,27 +66,15 @@ void kind_warn(struct output *output, const char *format, ...) {
                  length > 0 ? "; " : "", more.text);
 }
 
-void kind_warn_missed(struct output *output, size_t missed) {
-  if (missed > 0)
-    kind_warn(output, "%zu directories could not be looked into", missed);
-}
-
-static bool put(int fd, const char *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t written = write(fd, bytes, length);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    bytes += written;
-    length -= (size_t)written;
-  }
-  return true;
+void kind_warn_unread(struct output *output, size_t directories) {
+  if (directories > 0)
+    kind_warn(output, "%zu directories could not be looked into", directories);
 }
 
 static bool put_line(const struct error *line) {
   char text[sizeof line->text + 1];
-  return put(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text));
+  return write_all(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text)) ==
+         0;
 }
 
 static int child_main(const void *context) {
@@ -95,7 +87,7 @@ static int child_main(const void *context) {
     return 1;
   }
   bool written = (output.warning.text[0] == '\0' || put_line(&output.warning)) &&
-                 put(STDOUT_FILENO, output.content.bytes, output.content.length);
+                 write_all(STDOUT_FILENO, output.content.bytes, output.content.length) == 0;
   return written ? 0 : 1;
 }
 

@@ -1,6 +1,8 @@
 #ifndef AGENT_KINDS_KIND_H
 #define AGENT_KINDS_KIND_H
 
+#include <assert.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -11,53 +13,57 @@
 #include "wire/step.h"
 
 /*
- * A kind of step that is run: its fields, and what is done for it. Each is one file here and one
- * row in kinds.h; nothing else knows it.
+ * A kind of step that runs: its fields on the wire, and what the agent does for it. Each is one
+ * file in this directory and one row in kinds.h; nothing else knows it.
  *
- * What a kind does is done in a process of the step's own, so that deadline, cancel and a crash are
- * the same for all. `run` executes a command. Every other kind has a function `work` that runs in a
- * forked child: whatever it meets, a file system that hangs or a pattern that never
- * ends, the agent goes on, and ends it like a command. What it writes to standard output is the
- * step's outputContent, each line on standard error is an event, and the code that it exits with is
- * the step's.
+ * Every step runs in a process of its own, so that deadline, cancel and a crash are the same for
+ * all kinds. `run` executes a command. Every other kind has a function `work` that runs in a forked
+ * child: where a file system hangs or a pattern never ends, the agent goes on, and ends the child
+ * like a command. What the child writes to standard output is the step's outputContent, each line
+ * on standard error is an event, and its exit code is the step's.
  */
 
-/* What `work` leaves behind; all zeros before. */
+/* What `work` produces; all zeros before. */
 struct output {
   struct buffer content; /* outputContent */
-  struct error warning;  /* a line on standard error, such as that the content was cut; "": none */
+  struct error warning;  /* a line for standard error, such as that the content was cut; "": none */
 };
 
 struct kind {
   struct step_kind wire;
-  /* One line for the log; NULL: the kind's name and the subject. */
+  /* Writes one line for the log; NULL: the kind's name and the target. */
   void (*describe)(const struct step *step, char *out, size_t size);
-  /* Of a command: fills in argv, envp, memory and the directory. NULL where there is `work`. */
+  /* Of a command: fills in argv, envp, memory and the directory. NULL where there is `work`.
+     `tag` is the step's. */
   void (*prepare_spec)(const struct run_context *context, const struct step *step, const char *tag,
                        struct process_spec *spec);
-  /* In the child, in the step's directory where the path is relative. 0, or -1 with the reason,
-     which is all that is answered then. */
+  /* Called in the child, in the step's directory where the target is relative. Returns 0, or -1
+     with the reason, which is then the whole answer. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
-  bool has_content; /* of `work`: outputContent is there also when it is empty */
+  bool has_content; /* of `work`: outputContent is a string even when it is empty */
   bool read_only;   /* it changes nothing: to execute it twice is to execute it once */
 };
 
-/* Adds to the note, behind "; " when there is something in it already. */
+/* A step points to `wire`; kind_of goes from there to the whole. */
+static_assert(offsetof(struct kind, wire) == 0, "the first member");
+
+/* Adds to the warning, after "; " when it is not empty. */
 void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Notes how many directories could not be looked into, if any. */
-void kind_warn_missed(struct output *output, size_t missed);
+/* Adds a warning of how many directories could not be read, if any. */
+void kind_warn_unread(struct output *output, size_t directories);
 
-/* The kind of a step that has a subject. */
+/* The kind of a step that has a target (see step_is_work). */
 const struct kind *kind_of(const struct step *step);
 
-/* The `line` of its `started` event, to be freed: a command alone, or the kind and the path, with
-   spaces for line endings. Longer than PATH_MAX nothing of that can be of use. */
-#define KIND_TITLE_MAX 4096
+/* The `line` of its `started` event, to be freed: of a command the command alone, else kind and
+   path; with spaces for line endings. The target is cut after PATH_MAX: a longer one cannot work.
+ */
+#define KIND_TITLE_MAX PATH_MAX
 char *kind_title(const struct step *step);
 
-/* What the log says of it; cut at the buffer's end. */
+/* Writes one line for the log, cut at the buffer's end. */
 void kind_describe(const struct step *step, char *out, size_t size);
 
 /* What process_prepare and process_start need to run this step. `tag` is the step's; both must
@@ -65,7 +71,7 @@ void kind_describe(const struct step *step, char *out, size_t size);
 struct process_spec kind_process_spec(const struct run_context *context, const struct step *step,
                                       const char *tag);
 
-/* Where a step that names no directory is at home, if it is there; else where the agent is. */
+/* The directory of a step that names none, if it exists; else the agent's own. */
 #define KIND_DIRECTORY "/work"
 
 #endif

@@ -4,7 +4,7 @@
 #include "agent/kinds/kind.h"
 #include "wire/step.h"
 
-/* The kinds that are work, a row each; the first is what a step is that names none. Row(name) is
+/* The kinds that run, a row each; a step that names no kind is of the first. ROW(name) stands for
    <name>_kind, in <name>.c. */
 #define KINDS(ROW)                                                                                 \
   ROW(run)                                                                                         \

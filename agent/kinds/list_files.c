@@ -15,7 +15,7 @@ static int work(const struct step *step, struct output *output, struct error *er
     return -1;
   if (result.is_cut)
     kind_warn(output, "directory truncated at %zu entries", result.entries);
-  kind_warn_missed(output, result.missed);
+  kind_warn_unread(output, result.unread);
   return 0;
 }
 

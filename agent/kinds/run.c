@@ -5,17 +5,18 @@
 #include "agent/kinds/command_text.h"
 #include "agent/kinds/kinds.h"
 #include "agent/process/process_tree.h"
+#include "base/check.h"
 #include "base/memory.h"
 
-/* What the agent sets itself. */
+/* The variables that the agent sets. */
 enum { OWN_VARIABLES = 3 };
 
 static const char *const own_names[OWN_VARIABLES] = {PROCESS_TREE_TAG, "SANDBOX_JOB_ID",
                                                      "SANDBOX_STEP_ID"};
 
 /*
- * What the command is started with. One allocation that the process takes over; the texts that are
- * the step's or the agent's are borrowed.
+ * A command's argv and envp in one allocation, which the process takes over. It owns the texts of
+ * the variables that the agent sets, and borrows all others from the step and the agent.
  */
 struct command {
   char *own[OWN_VARIABLES + 1]; /* NULL-terminated */
@@ -38,26 +39,27 @@ static size_t count(char *const *entries) {
   return n;
 }
 
-/* Writes "name=value"; returns where the next text may begin. */
+/* Writes "name=value" and a NUL; returns the end. */
 static char *put_variable(char *out, const char *name, const char *value) {
   out = stpcpy(out, name);
   *out++ = '=';
   return stpcpy(out, value) + 1;
 }
 
-static void put_own(struct command *self, char *text, const char *const values[OWN_VARIABLES]) {
-  size_t count = 0;
+static char *put_own(struct command *self, char *text, const char *const values[OWN_VARIABLES]) {
+  char **next = self->own;
   for (size_t i = 0; i < OWN_VARIABLES; i++) {
     if (values[i] == NULL)
       continue;
-    self->own[count++] = text;
+    *next++ = text;
     text = put_variable(text, own_names[i], values[i]);
   }
-  self->own[count] = NULL;
+  *next = NULL;
+  return text;
 }
 
-/* A step's variable wins over an inherited one, and the agent's own ones over both. */
-static void put_environment(struct command *self, char *const *env, char *const *inherited) {
+/* A step's variable wins over an inherited one, the agent's own over both. Returns the end. */
+static char **put_environment(struct command *self, char *const *env, char *const *inherited) {
   char **next = self->envp;
   for (char *const *entry = self->own; *entry != NULL; entry++)
     *next++ = *entry;
@@ -67,7 +69,8 @@ static void put_environment(struct command *self, char *const *env, char *const 
   for (char *const *entry = inherited; *entry != NULL; entry++)
     if (!has_name(self->own, *entry) && !has_name(env, *entry))
       *next++ = *entry;
-  *next = NULL;
+  *next++ = NULL;
+  return next;
 }
 
 static struct command *command_new(const struct run_context *context, const struct step *step,
@@ -80,14 +83,15 @@ static struct command *command_new(const struct run_context *context, const stru
       texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
   size_t arguments = count(run->args) + 2;
   size_t variables = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
-  struct command *self =
-      memory_allocate(sizeof *self + (arguments + variables) * sizeof(char *) + texts);
+  size_t size = sizeof(struct command) + (arguments + variables) * sizeof(char *) + texts;
+  struct command *self = memory_allocate(size);
   self->argv = (char **)(self + 1);
   self->envp = self->argv + arguments;
   self->argv[0] = step->target;
   memcpy(self->argv + 1, run->args, (arguments - 1) * sizeof(char *));
-  put_own(self, (char *)(self->envp + variables), values);
-  put_environment(self, run->env, context->environment);
+  char *end = put_own(self, (char *)(self->envp + variables), values);
+  char **envp_end = put_environment(self, run->env, context->environment);
+  CHECK(end == (char *)self + size && envp_end <= self->envp + variables);
   return self;
 }
 

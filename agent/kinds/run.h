@@ -2,8 +2,8 @@
 #define AGENT_KINDS_RUN_H
 
 /*
- * The fields of a `run` beside the command, which is the subject. It executes the command: its
- * arguments as they are, its environment over the agent's own, in its working directory.
+ * The fields of a `run` beside the command, which is the target. The step executes the command with
+ * these arguments, unchanged, and with `env` added over the agent's own environment.
  */
 struct run_fields {
   char **args; /* what follows the command, NULL-terminated */

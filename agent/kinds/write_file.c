@@ -11,7 +11,7 @@ struct write_file {
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct write_file *self = step->fields;
   (void)output;
-  (void)signal(SIGXFSZ, SIG_IGN); /* a file that is too large for its limit is an error, no end */
+  (void)signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE, write(2) fails instead */
   return atomic_file_write(AT_FDCWD, step->target, self->content.text, self->content.length, error);
 }
 

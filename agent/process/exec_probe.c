@@ -8,7 +8,7 @@
 
 #include "agent/process/raw_syscall.h"
 
-/* launch.c says why. */
+/* See launch.c. */
 #define NO_SANITIZER __attribute__((no_sanitize("address")))
 
 NO_SANITIZER static ssize_t read_at(int fd, void *out, size_t size, unsigned long offset) {

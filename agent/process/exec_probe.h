@@ -6,20 +6,20 @@
 #include <sys/types.h>
 
 /*
- * What can be seen of a file that execve(2) refused. To look may take as long as the file system
- * likes, so that the child does it, and by raw system calls alone: see launch.h. The words are
- * exec_error's.
+ * Facts about a file that execve(2) refused, from which exec_error makes a sentence. The file
+ * system may take any time to answer, so that the child collects them, by raw system calls alone:
+ * see launch.h.
  */
 struct exec_probe {
-  int error;  /* what execve said */
+  int error;  /* of execve */
   bool there; /* the path leads to something */
   mode_t mode;
   ssize_t head_length;     /* -1: it cannot be read */
-  unsigned char head[257]; /* how it begins, with a NUL behind */
+  unsigned char head[257]; /* its first bytes, and a NUL */
   char loader[128];        /* that a 64-bit ELF program names; "": none */
 };
 
-/* Fills in facts that are all zeros. `path` is looked at from the current directory. */
+/* Fills in a probe that is all zeros. A relative path begins at the current directory. */
 void exec_probe_file(struct exec_probe *self, const char *path, int exec_errno);
 
 #endif

@@ -6,28 +6,28 @@
 #include "base/clock.h"
 #include "base/loop.h"
 
-/* How often a scan looks whether the tree is gone: a scan costs some milliseconds where there are
-   hundreds of processes. */
-#define TERM_LOOK_MS 50
-#define KILL_LOOK_MS 10
+/* From one scan to the next, before and after SIGKILL: a scan takes some milliseconds where there
+   are hundreds of processes. */
+#define TERM_SCAN_MS 50
+#define KILL_SCAN_MS 10
 
-/* A scan is a snapshot: one that finds nobody may have met a fork at the wrong moment. */
+/* So many scans in a row must find nobody: a scan is a snapshot and may miss a fork. */
 #define QUIET_SCANS 2
 
 #define CHASE_MS 20
 
-static void look_again(struct kill_sequence *self, int64_t ms) {
+static void scan_again(struct kill_sequence *self, int64_t ms) {
   loop_timer_start(self->timer, ms);
 }
 
-static void look(evutil_socket_t fd, short what, void *context) {
+static void scan(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct kill_sequence *self = context;
   int64_t now = clock_monotonic_ms();
   bool killing = now >= self->kill_at_ms;
   size_t living = process_tree_signal(self->tree, killing ? SIGKILL : 0);
-  /* Orphans that ended although a scan saw nobody: their children are still about. */
+  /* Orphans ended although the scan found nobody: their children are still there. */
   bool outrun = living == 0 && self->orphans > 0;
   if (killing && outrun)
     process_tree_chase(self->tree, CHASE_MS);
@@ -36,7 +36,7 @@ static void look(evutil_socket_t fd, short what, void *context) {
   if (self->quiet_scans < QUIET_SCANS && now < self->kill_at_ms + KILL_SEQUENCE_GIVE_UP_MS) {
     int64_t left = self->kill_at_ms - now;
     bool wait = !killing && living > 0;
-    look_again(self, !wait ? KILL_LOOK_MS : left < TERM_LOOK_MS ? left : TERM_LOOK_MS);
+    scan_again(self, !wait ? KILL_SCAN_MS : left < TERM_SCAN_MS ? left : TERM_SCAN_MS);
     return;
   }
   self->running = false;
@@ -47,7 +47,7 @@ void kill_sequence_init(struct kill_sequence *self, struct event_base *base,
                         const struct process_tree *tree,
                         void (*gone)(void *owner, size_t survivors), void *owner) {
   *self = (struct kill_sequence){.tree = tree, .gone = gone, .owner = owner};
-  self->timer = loop_timer_new(base, look, self);
+  self->timer = loop_timer_new(base, scan, self);
 }
 
 void kill_sequence_release(struct kill_sequence *self) {
@@ -73,5 +73,5 @@ void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
       (void)process_tree_signal(self->tree, SIGCONT); /* a stopped process cannot obey */
     }
   }
-  look_again(self, 0);
+  scan_again(self, 0);
 }

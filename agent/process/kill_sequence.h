@@ -10,9 +10,9 @@
 
 /*
  * Ends a process tree: SIGTERM to all of it, a grace, then SIGKILL again and again until a scan of
- * /proc finds nobody. `gone` is called once, from the event loop, with the number of processes that
- * are still there: 0, unless SIGKILL itself does not help (a process stuck in the kernel), which is
- * given up after KILL_SEQUENCE_GIVE_UP_MS.
+ * /proc finds nobody. It then calls `gone` once, from the event loop, with the number of survivors:
+ * 0, unless SIGKILL itself does not help (a process stuck in the kernel), which is given up
+ * KILL_SEQUENCE_GIVE_UP_MS after the grace.
  */
 #define KILL_SEQUENCE_GIVE_UP_MS 2000
 
@@ -27,20 +27,20 @@ struct kill_sequence {
   bool running;
 };
 
-/* Prepares; the tree must outlive the sequence and may be filled in until the start. */
+/* The tree must outlive the sequence; it is read from kill_sequence_start on. */
 void kill_sequence_init(struct kill_sequence *self, struct event_base *base,
                         const struct process_tree *tree,
                         void (*gone)(void *owner, size_t survivors), void *owner);
 void kill_sequence_release(struct kill_sequence *self);
 
 /*
- * Starts; grace_ms 0 leaves out SIGTERM. While it is running, a further call can only make the
+ * Starts it; a grace_ms of 0 leaves out SIGTERM. While it runs, a further call can only make the
  * grace end earlier.
  */
 void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms);
 
-/* A child was reaped that nobody knew. While that goes on, a scan that finds nobody proves nothing.
- */
+/* To be called for each child that was reaped and is no command. While there are such, a scan that
+   finds nobody proves nothing. */
 void kill_sequence_orphan_reaped(struct kill_sequence *self);
 
 #endif

@@ -11,17 +11,18 @@
 
 #define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
 
-/* AddressSanitizer would mark frames on the child's stack, which are never left, and calls
-   functions of its own. */
+/* AddressSanitizer would call functions of its own, and mark frames on the child's stack, from
+   which no function returns. */
 #define NO_SANITIZER __attribute__((no_sanitize("address")))
 
-NO_SANITIZER __attribute__((noreturn)) static void leave(void) {
+NO_SANITIZER __attribute__((noreturn)) static void exit_now(void) {
   for (;;)
     (void)raw_syscall(SYS_exit_group, 127, 0, 0, 0);
 }
 
-/* dup2(2), which not every machine has; a descriptor that is in its place stays open, too. */
-NO_SANITIZER static long put(int fd, int place) {
+/* As dup2(2), which not every machine has; a descriptor that is in its place already loses its
+   close-on-exec. */
+NO_SANITIZER static long move_descriptor(int fd, int place) {
   return fd == place ? raw_syscall(SYS_fcntl, fd, F_SETFD, 0, 0)
                      : raw_syscall(SYS_dup3, fd, place, 0, 0);
 }
@@ -32,15 +33,15 @@ NO_SANITIZER int launch_set_up(const struct spawn_defaults *defaults,
   if (result >= 0)
     result = raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
   if (raw_syscall(SYS_getppid, 0, 0, 0, 0) != agent)
-    leave(); /* it died before prctl */
+    exit_now(); /* it died before prctl */
   if (result >= 0)
     result = raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&defaults->open_files, 0);
   if (result >= 0)
-    result = put(defaults->stdin_fd, STDIN_FILENO);
+    result = move_descriptor(defaults->stdin_fd, STDIN_FILENO);
   if (result >= 0)
-    result = put(request->stdout_fd, STDOUT_FILENO);
+    result = move_descriptor(request->stdout_fd, STDOUT_FILENO);
   if (result >= 0)
-    result = put(request->stderr_fd, STDERR_FILENO);
+    result = move_descriptor(request->stderr_fd, STDERR_FILENO);
   return result >= 0 ? 0 : (int)-result;
 }
 
@@ -115,5 +116,5 @@ NO_SANITIZER int launch_main(void *context) {
   self->failed = true;
   if (self->report_fd >= 0)
     (void)raw_syscall(SYS_write, self->report_fd, (long)&self->failure, sizeof self->failure, 0);
-  leave();
+  exit_now();
 }

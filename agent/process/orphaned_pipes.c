@@ -39,12 +39,12 @@ void orphaned_pipes_free(struct orphaned_pipes *self) {
   free(self);
 }
 
-/* One read per turn of the loop: a process that prints without end must not hold up the others. */
-static void throw_away(evutil_socket_t fd, short what, void *context) {
+/* One read per turn of the loop: a process that prints without end must not delay the others. */
+static void discard(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct pipe_drain *drain = context;
-  char nowhere[16384];
-  ssize_t length = read((int)fd, nowhere, sizeof nowhere);
+  char discarded[16384];
+  ssize_t length = read((int)fd, discarded, sizeof discarded);
   if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR)))
     return;
   struct pipe_drain **link = &drain->owner->drains;
@@ -57,6 +57,6 @@ static void throw_away(evutil_socket_t fd, short what, void *context) {
 void orphaned_pipes_adopt(struct orphaned_pipes *self, int fd) {
   struct pipe_drain *drain = memory_allocate(sizeof *drain);
   *drain = (struct pipe_drain){.owner = self, .fd = fd, .next = self->drains};
-  drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, throw_away, drain);
+  drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, discard, drain);
   self->drains = drain;
 }

@@ -19,8 +19,10 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How long a child that was killed before it executed its command may take to die. */
+/* How long a child that was killed before it executed its command may take to die: it may be stuck
+   behind a file system. One that waits needs nothing but a processor. */
 #define DETACH_MS 100
+#define PREPARED_DETACH_MS 2000
 
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
@@ -28,7 +30,7 @@ struct stream {
   struct process *process;
   struct event *readable;
   int fd;       /* -1: ended */
-  bool limited; /* only `left` more bytes are the step's */
+  bool limited; /* only `left` more bytes count */
   size_t left;
 };
 
@@ -39,7 +41,7 @@ struct process {
   struct stream streams[2];
   struct event *deadline;
   struct event *drain;
-  struct event *end; /* calls handler->ended from the loop, never from inside a call of the owner */
+  struct event *end; /* calls handler->ended from the loop, never from within an owner's call */
   struct kill_sequence kill;
   struct process_tree tree;
   struct spawn *spawn;
@@ -47,7 +49,8 @@ struct process {
   char *tag;
   unsigned timeout_seconds;
   enum process_state state;
-  bool reaped; /* or there is nothing to reap */
+  bool reaped; /* or nothing is to be reaped */
+  bool paused;
   struct process_outcome outcome;
   int64_t started_ms;
 };
@@ -89,7 +92,7 @@ static void stream_end(struct stream *stream, bool held) {
   maybe_end(stream->process);
 }
 
-/* From now on only what is in the pipes already counts. */
+/* From now on only the bytes count that are in the pipes already. */
 static void limit_streams(struct process *self) {
   for (int i = 0; i < 2; i++) {
     struct stream *stream = &self->streams[i];
@@ -125,7 +128,7 @@ static void on_tree_gone(void *owner, size_t survivors) {
   maybe_end(self);
 }
 
-/* Nothing has happened: there is nothing to read, and nobody has a grace. */
+/* The child has done nothing: there is nothing to read, and it needs no grace. */
 static void end_prepared(struct process *self) {
   self->outcome.end = PROCESS_STOPPED;
   for (int i = 0; i < 2; i++)
@@ -178,7 +181,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
   struct stream *stream = context;
   struct process *self = stream->process;
   if (self->state == PREPARED) {
-    (void)event_del(stream->readable); /* the end of a child that died: for process_go */
+    (void)event_del(stream->readable); /* a child that died; process_go adds it again */
     return;
   }
   self->handler->readable(self->owner, (enum process_stream)(stream - self->streams));
@@ -215,7 +218,7 @@ static struct process *process_new(const struct process_context *context,
   return self;
 }
 
-/* Two pipes whose reading ends do not block. */
+/* Makes two pipes whose reading ends do not block. */
 static int make_pipes(int out[2], int err[2], struct error *error) {
   if (pipe2(out, O_CLOEXEC) != 0) {
     (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
@@ -232,7 +235,7 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
   return 0;
 }
 
-/* Makes the pipes and the child. */
+/* Makes the pipes and the child. It frees the spec's memory when it fails, by spawn_new or here. */
 static struct process *make(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
@@ -298,7 +301,7 @@ struct process *process_start(const struct process_context *context,
   return self;
 }
 
-/* From now on only its streams can hold it up. */
+/* From now on only its streams, or its tree, delay its end. */
 static void leader_ended(struct process *self) {
   self->reaped = true;
   (void)event_del(self->deadline);
@@ -315,7 +318,8 @@ void process_go(struct process *self) {
     spawn_go(self->spawn);
   close_write_fds(self);
   self->tree.leader = spawn_pid(self->spawn);
-  process_resume(self);
+  if (!self->paused)
+    process_resume(self);
   if (self->reaped || self->tree.leader < 0)
     leader_ended(self);
 }
@@ -323,12 +327,12 @@ void process_go(struct process *self) {
 /* A child that is stuck in the kernel before it executed its command keeps its memory, on purpose:
    it writes there when it comes free, to die. */
 static void free_spawn(struct process *self) {
-  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 ||
-      spawn_is_detached(self->spawn, self->state == OVER ? 0 : DETACH_MS))
+  int wait_ms = self->state == OVER ? 0 : self->state == PREPARED ? PREPARED_DETACH_MS : DETACH_MS;
+  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 || spawn_is_detached(self->spawn, wait_ms))
     spawn_free(self->spawn);
 }
 
-/* One that waits has no tree yet. */
+/* A child that waits is its whole tree, perhaps not yet with a process group of its own. */
 static void kill_tree(struct process *self) {
   if (self->state == PREPARED && self->tree.leader > 0 && !self->reaped)
     (void)kill(self->tree.leader, SIGKILL);
@@ -372,12 +376,14 @@ ssize_t process_read(struct process *self, enum process_stream which, char *out,
 }
 
 void process_pause(struct process *self) {
+  self->paused = true;
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0)
       (void)event_del(self->streams[i].readable);
 }
 
 void process_resume(struct process *self) {
+  self->paused = false;
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0)
       (void)event_add(self->streams[i].readable, NULL);
@@ -398,7 +404,7 @@ bool process_reaped(struct process *self, pid_t pid, int status) {
   }
   self->outcome.status = status;
   if (self->state == PREPARED)
-    self->reaped = true; /* for process_go */
+    self->reaped = true; /* process_go reports it */
   else
     leader_ended(self);
   return true;

@@ -40,25 +40,26 @@
  */
 #define PROCESS_DRAIN_MS 1500
 
-/* From SIGTERM to SIGKILL when a step is over its time. */
+/* From SIGTERM to SIGKILL when a step is over its time. With the drain and the scans of
+   kill_sequence it must fit into the 30 s that a server waits after timeoutSeconds. */
 #define PROCESS_GRACE_MS 10000
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
 
 enum process_end {
   PROCESS_EXITED,
-  PROCESS_NOT_STARTED, /* the command could not be executed: `reason` says why */
+  PROCESS_NOT_STARTED, /* the command could not be executed */
   PROCESS_TIMED_OUT,
   PROCESS_STOPPED
 };
 
 struct process_outcome {
   enum process_end end;
-  int status; /* of waitpid; -1 when the command could not be reaped */
-  int64_t duration_ms;
-  size_t survivors; /* processes that SIGKILL did not end */
-  char holder[64];  /* who still holds a stream, like "pid 42 (sleep)"; else "" */
-  struct error reason;
+  int status;          /* of waitpid; -1 when the command could not be reaped */
+  int64_t duration_ms; /* from process_go; 0 when it was stopped before */
+  size_t survivors;    /* processes that SIGKILL did not end */
+  char holder[64];     /* who still holds a stream, like "pid 42 (sleep)"; else "" */
+  struct error reason; /* of PROCESS_NOT_STARTED */
 };
 
 struct process_handler {
@@ -69,7 +70,7 @@ struct process_handler {
   void (*ended)(void *owner, const struct process_outcome *outcome);
 };
 
-/* What all processes of one agent share. Nothing is owned. */
+/* What all processes of one agent share. Owns nothing. */
 struct process_context {
   struct event_base *base;
   struct orphaned_pipes *orphaned_pipes;
@@ -121,7 +122,7 @@ void process_free(struct process *self);
 ssize_t process_read(struct process *self, enum process_stream stream, char *out, size_t size);
 
 /* While paused nothing is readable and the command waits when its pipes are full. Its deadline
-   keeps running. Not before process_go. */
+   keeps running. Either may be called before process_go, too. */
 void process_pause(struct process *self);
 void process_resume(struct process *self);
 

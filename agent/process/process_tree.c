@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -90,7 +91,8 @@ bool process_tree_is_known(void) {
   return read_stat(getpid(), &self);
 }
 
-/* The tag in a process's environment: 1 with its value, 0 when it has none or may not be asked. */
+/* Reads the tag in a process's environment: 1 with its value, 0 when it has none or may not be
+ * read. */
 static int read_tag(pid_t pid, char *value, size_t size) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
@@ -150,14 +152,14 @@ static void snapshot_add(void *context, pid_t pid) {
     self->count++;
 }
 
-/* Tags are "<agent>-<step>". Another agent, run inside a step, puts its own over it: that one says
-   nothing about ours. */
+/* Tags are "<agent>-<step>". Another agent, run inside a step, replaces the tag by its own, from
+   which nothing follows here. */
 static bool is_of_same_agent(const char *tag, const char *other) {
   const char *dash = strrchr(tag, '-');
   return dash == NULL || strncmp(tag, other, (size_t)(dash - tag) + 1) == 0;
 }
 
-/* What a process says of itself, without its ancestors. */
+/* The membership that follows from a process itself, without its ancestors. */
 static enum membership own_membership(const struct process_tree *tree,
                                       const struct member *member) {
   if (tree->tag == NULL)
@@ -173,7 +175,7 @@ static enum membership own_membership(const struct process_tree *tree,
 }
 
 /* Follows the parents up to the first known answer, or to the agent's own child. The number of
-   steps is bounded: a torn snapshot could hold a circle. */
+   steps is bounded: a torn snapshot may hold a circle. */
 static enum membership inherited_membership(const struct process_tree *tree,
                                             const struct snapshot *snapshot,
                                             const struct member *member, pid_t agent) {
@@ -226,6 +228,7 @@ static size_t signal_members(const struct process_tree *tree, const struct snaps
 }
 
 size_t process_tree_signal(const struct process_tree *self, int signal) {
+  CHECK((self->tag == NULL) == (self->leader == 0));
   struct snapshot snapshot = {0};
   size_t living = 0;
   if (for_each_process(snapshot_add, &snapshot)) {
@@ -236,13 +239,13 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
   } else if (self->leader != 0) {
     living = kill(-self->leader, signal) == 0;
   } else if (getpid() == 1) {
-    living = kill(-1, signal) == 0; /* all there are but this one */
+    living = kill(-1, signal) == 0; /* all but this one */
   }
   free(snapshot.members);
   return living;
 }
 
-/* The last of this process's own children in the kernel's list: the one it got last. */
+/* The last of this process's own children in the kernel's list, which is the newest. */
 static pid_t newest_child(int children_fd, char *text, size_t size) {
   ssize_t length = pread(children_fd, text, size - 1, 0);
   while (length > 0 && text[length - 1] == ' ')
@@ -266,7 +269,7 @@ void process_tree_chase(const struct process_tree *self, int milliseconds) {
     if (pid <= 0 || !read_stat(pid, &child) || child.zombie || child.started < self->since_ticks)
       continue;
     if (self->tag == NULL || own_membership(self, &child) != STRANGER)
-      (void)kill(pid, SIGKILL); /* ours to reap, so that the pid is not another's */
+      (void)kill(pid, SIGKILL); /* not reaped yet, so that no other process has the pid */
   }
   free(list);
   close(fd);
@@ -279,7 +282,7 @@ struct holder_search {
   size_t size;
 };
 
-/* The links are read, not followed: behind another one there may be a dead network mount. */
+/* Reads the links, without following them: another one may lead into a dead network mount. */
 static bool process_has_pipe(pid_t pid, const char *link) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);

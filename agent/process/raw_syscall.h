@@ -1,12 +1,15 @@
 #ifndef AGENT_PROCESS_RAW_SYSCALL_H
 #define AGENT_PROCESS_RAW_SYSCALL_H
 
+#include <assert.h>
 #include <sys/syscall.h>
 
+static_assert(sizeof(long) == sizeof(void *), "a pointer fits into an argument");
+
 /*
- * A system call past the C library: what it returns is the kernel's answer, -errno for an error,
- * and nothing else in memory changes. For code that runs on another program's memory while that
- * goes on: errno is the other's. Pointers are passed as (long).
+ * Makes a system call without the C library. Returns the kernel's answer, -errno for an error;
+ * errno itself stays as it is, because the caller runs on the memory of a thread that goes on and
+ * uses it. Pointers are passed as (long).
  */
 __attribute__((no_sanitize("address"))) static inline long raw_syscall(long number, long a, long b,
                                                                        long c, long d) {

@@ -14,8 +14,10 @@
  */
 #include "agent/process/spawn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdalign.h>
@@ -31,6 +33,7 @@
 
 #include "agent/process/exec_error.h"
 #include "agent/process/launch.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -51,10 +54,13 @@
 /* The kernel's fs.nr_open, unless somebody raised it. */
 #define DESCRIPTORS_MAX (1024 * 1024)
 
+/* The report of a failure arrives in one piece. */
+static_assert(sizeof(struct launch_failure) <= PIPE_BUF, "a write of it is atomic");
+
 struct spawn {
   struct launch launch;
   pid_t pid;
-  int *gate; /* of a child that waits, until it may go; else NULL */
+  int *gate; /* of a child that waits; else NULL */
   alignas(16) char stack[CHILD_STACK_SIZE];
 };
 
@@ -65,8 +71,9 @@ static const char *find_path(char *const *envp) {
   return SPAWN_DEFAULT_PATH;
 }
 
-/* The paths that a command name may mean: itself when it has a slash, else one per PATH entry. One
-   allocation: the pointers, then the texts. An empty entry is the current directory (POSIX). */
+/* Lists the paths that a command name may mean: itself when it has a slash, else one per PATH
+   entry. One allocation: the pointers, then the texts. An empty entry is the current directory
+   (POSIX). */
 static char **make_candidates(const char *command, char *const *envp) {
   const char *path = strchr(command, '/') != NULL ? NULL : find_path(envp);
   size_t entries = 1;
@@ -76,6 +83,7 @@ static char **make_candidates(const char *command, char *const *envp) {
   size_t texts = (path == NULL ? 0 : strlen(path)) + entries * (name + 3);
   char **candidates = memory_allocate((entries + 1) * sizeof *candidates + texts);
   char *text = (char *)(candidates + entries + 1);
+  const char *end = text + texts;
   for (size_t i = 0; i < entries; i++) {
     size_t length = path == NULL ? 0 : strcspn(path, ":");
     candidates[i] = text;
@@ -88,11 +96,12 @@ static char **make_candidates(const char *command, char *const *envp) {
     memcpy(text, command, name + 1);
     text += name + 1;
   }
+  CHECK(text <= end);
   candidates[entries] = NULL;
   return candidates;
 }
 
-/* A relative path is shown from where the command would have run. */
+/* Shows a relative path below the directory in which the command would have run. */
 static void explain_exec(const struct launch *launch, struct error *error) {
   const struct launch_failure *failure = &launch->failure;
   const char *command = launch->request.argv[0];
@@ -122,7 +131,7 @@ static void explain(const struct launch *launch, struct error *error) {
                     strerror(failure->error));
 }
 
-/* Waits until the program is being executed, which closes the other end, or has failed. */
+/* Waits until the command is executed, which closes the other end, or has failed. */
 static bool read_failure(int fd, struct launch_failure *failure) {
   ssize_t length;
   do
@@ -236,6 +245,8 @@ struct spawn *spawn_new(const struct spawn_defaults *defaults, const struct spaw
 }
 
 void spawn_go(struct spawn *self) {
+  CHECK(self->launch.request.waits);
+  self->launch.request.waits = false; /* once */
   if (self->gate != NULL) {
     __atomic_store_n(self->gate, LAUNCH_GATE_OPEN, __ATOMIC_RELEASE);
     (void)syscall(SYS_futex, self->gate, FUTEX_WAKE, 1, NULL, NULL, 0);

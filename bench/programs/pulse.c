@@ -1,8 +1,8 @@
 /*
- * Prints lines with silence between them, each the time at which it is written: nanoseconds of
+ * Prints lines at a steady pace, each the time at which it is written: nanoseconds of
  * CLOCK_MONOTONIC.
  *
- *   pulse LINES PERIOD_MS PHASE_MS
+ *   pulse LINES PERIOD_US PHASE_US
  *
  * One in each period of that clock, when its phase comes, so that many of these take turns; the
  * first after a whole period of silence.
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_MS 1000000LL
+#define NS_PER_US 1000LL
 #define NS_PER_SECOND 1000000000LL
 
 static long long now_ns(void) {
@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
   if (argc != 4)
     return 64;
   long lines = strtol(argv[1], NULL, 10);
-  long long period_ns = strtol(argv[2], NULL, 10) * NS_PER_MS;
-  long long phase_ns = strtol(argv[3], NULL, 10) * NS_PER_MS;
+  long long period_ns = strtol(argv[2], NULL, 10) * NS_PER_US;
+  long long phase_ns = strtol(argv[3], NULL, 10) * NS_PER_US;
   if (period_ns <= 0)
     return 64;
   long long next_ns = (now_ns() / period_ns + 2) * period_ns + phase_ns;

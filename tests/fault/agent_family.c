@@ -1,14 +1,8 @@
 /* The agent is killed, with all its processes, and started again. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define STEPS 20
 #define KILLS_MAX 40

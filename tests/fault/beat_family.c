@@ -1,18 +1,12 @@
 /* The heartbeat's own connection breaks, each in one of five ways, while its agent goes on, is
    killed, is superseded, or is superseded in its sleep. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* What the protocol says: every 2 s, for 10 s, and who was superseded knows it within 4 s. */
 enum { PERIOD_MS = 2000, LIFE_MS = 10000, LEARN_MS = 4000 };

@@ -1,14 +1,5 @@
 #include "tests/fault/checker.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* What a result says that stands for one that nobody knows. */
 static const char interrupted[] = "interrupted: the agent ended while this step was running";

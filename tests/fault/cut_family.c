@@ -1,16 +1,9 @@
 /* The connection is cut at a byte of the traffic of a small job, which is always the same, or of
    one that prints faster than Redis takes it. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 /* Three steps, of which one fails on stderr and one prints in two batches, and the shutdown. */
 static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {

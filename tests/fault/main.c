@@ -9,19 +9,11 @@
  * The exit code is 0 when every family broke something and nothing came out wrong.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/fault/crew.h"
+#include "tests/test.h"
 
 struct wish {
   bool in_short;

@@ -1,14 +1,8 @@
 /* Connections that are slow, dead without a word, or closed again and again. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define BOUND_MS 60000
 

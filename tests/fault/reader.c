@@ -1,13 +1,5 @@
 #include "tests/fault/reader.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 /* Entries that are read at a time. */
 #define PAGE 5000

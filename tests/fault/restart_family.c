@@ -1,19 +1,12 @@
 /* redis-server is killed while a step prints, and comes back: with all that it had acknowledged,
    with nothing, or with what it had some time ago. */
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/types.h>
-
-#include <cmocka.h>
 
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define BOUND_MS 60000
 

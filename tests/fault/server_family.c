@@ -1,17 +1,9 @@
 /* redis-server is there and does not do its work: it stands still, has no memory left, or is a
    replica for a while. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define BOUND_MS 120000
 #define FREEZE_MS 10000

@@ -1,23 +1,15 @@
 #include "tests/fault/trial.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/fault/checker.h"
 #include "tests/fault/reader.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 void trial_name(const struct trial *self, char separator, char *out, size_t size) {
   static const char *const roles[RELAY_WORKERS] = {"in", "out"};

@@ -1,14 +1,7 @@
 #include "tests/fault/work.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 void work_init(struct work *self, struct job *job, const char *directory) {
   *self = (struct work){.job = job};

@@ -171,6 +171,32 @@ TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
+/* Many more than fit in the agent's memory: the order is seen all the same, and so is one for a
+   step of which the agent has no more than its id. */
+TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
+  enum { WAITING = 1000, ENDED = 900, QUICK_MS = 1000 };
+  struct job *job = *state;
+  const cJSON *running = start_endless(job, job_sleep(job, 600));
+  const cJSON *steps[WAITING];
+  for (int i = 0; i < WAITING; i++) {
+    steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
+    job_push(job, steps[i]);
+  }
+  int64_t began = wait_now_ms();
+  job_push_cancel(job, steps[ENDED]);
+  job_push_cancel(job, running);
+  job_expect_answer(job, steps[ENDED], -1, CANCELLED, NULL);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  int64_t took = wait_now_ms() - began;
+  print_message("two orders behind %d steps: %lld ms\n", WAITING, (long long)took);
+  if (agent_process_is_shipped() && took > QUICK_MS)
+    job_fail(job, "they took %lld ms", (long long)took);
+  for (int i = 0; i < WAITING; i++)
+    if (i != ENDED)
+      job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
+  expect_nothing_left(job);
+}
+
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
 TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
   struct job *job = *state;

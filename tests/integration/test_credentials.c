@@ -127,3 +127,16 @@ TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
   const cJSON *own = job_script(job, "head -c1 /proc/$$/environ >/dev/null");
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
 }
+
+TEST(a_debugger_may_look_into_it_on_request, setup, job_teardown) {
+  struct job *job = *state;
+  uid_t user = geteuid() == 0 ? 65534 : 0;
+  const char *const arguments[] = {"--dumpable", "--redis-url", url_with_password(job),
+                                   "--job-id",   job->id,       NULL};
+  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = user});
+  pid_t agent = agent_process_pid(job->agent);
+  const cJSON *step =
+      job_step(job, "grep", "-c", "agent", job_format(job, "/proc/%d/maps", (int)agent), NULL);
+  const cJSON *result = job_run(job, step);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+}

@@ -118,13 +118,8 @@ TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
   expect_waited_out(job, &talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
 }
 
-static int no_setup(void **state) {
-  *state = NULL;
-  return 0;
-}
-
 /* It loads a millisecond for each key, and answers meanwhile. */
-TEST(loading_is_waited_out, no_setup, job_teardown) {
+TEST(loading_is_waited_out, NULL, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
                                      "--loading-process-events-interval-bytes", "1024", NULL};
   struct job *job = *state = job_new(redis_server_start(slow));

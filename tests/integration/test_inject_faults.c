@@ -127,11 +127,14 @@ TEST(a_name_that_is_too_long, injection_set_up, injection_tear_down) {
   memset(name, 'n', sizeof name);
   name[sizeof name - 1] = '\0';
   injection_is_refused(self, name, "nnn", "too long", "shorter");
-  name[250] = '\0'; /* the hidden name is longer */
+  name[256] = '\0';
   char below[310];
   snprintf(below, sizeof below, "new/%s", name);
   injection_is_refused(self, below, "new/nnn", "too long", "shorter");
   assert_int_equal(injection_count(self, ""), 0);
+  name[255] = '\0'; /* the longest that there is */
+  injection_succeeds(self, name);
+  injection_expect_copy(self, name);
 }
 
 TEST(nothing_for_a_target, injection_set_up, injection_tear_down) {

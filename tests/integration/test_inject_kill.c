@@ -1,6 +1,7 @@
 /* Many injectors at once, and injectors that are killed at any moment: a reader finds nothing or
    the whole program, and what the killed leave behind is cleared by the next. */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,12 +10,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/support/injection.h"
+#include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -199,24 +202,52 @@ TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
   assert_in_range(left_behind, 5, calls);
 }
 
-/* Whether somebody else's hidden file is a dead one's tells its lock. */
+/* Opens the hidden file that a killed injector left in new/shared. */
+static int open_left_behind(struct injection *self) {
+  self->setup.environment = without_leak_search;
+  self->setup.prepare = be_traced;
+  int fd = -1;
+  for (int calls = 1; fd < 0; calls++) {
+    assert_true(kill_in_call(self, calls));
+    DIR *shared = opendir(injection_path(self, "new/shared"));
+    if (shared == NULL)
+      continue;
+    for (const struct dirent *entry; fd < 0 && (entry = readdir(shared)) != NULL;)
+      if (entry->d_name[0] == '.' && entry->d_type == DT_REG)
+        fd = openat(dirfd(shared), entry->d_name, O_RDONLY | O_CLOEXEC);
+    closedir(shared);
+  }
+  self->setup.prepare = NULL;
+  return fd;
+}
+
+/* Sleeps in flock(2): /proc/<pid>/syscall begins with its number. */
+static bool waits_for_a_lock(void *context) {
+  const pid_t *pid = context;
+  size_t length;
+  char *call = proc_read(*pid, "syscall", &length);
+  bool waits = call != NULL && strtol(call, NULL, 10) == SYS_flock;
+  free(call);
+  return waits;
+}
+
+/* Whether its maker lives tells the lock. What else is hidden is somebody's own. */
 TEST(hidden_files_of_the_living_stay, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
-  injection_write(self, ".agent.inject-00000000000dead0", "half", 0700);
-  injection_write(self, ".agent.inject-00000000000a1ce0", "half", 0700);
-  injection_write(self, ".agent.inject-notes", "somebody's own", 0700);
-  injection_write(self, ".agent.inject", "not one", 0700);
-  int alive = open(injection_path(self, ".agent.inject-00000000000a1ce0"), O_RDONLY | O_CLOEXEC);
-  assert_true(alive >= 0);
+  int alive = open_left_behind(self);
+  struct stat file;
   assert_int_equal(flock(alive, LOCK_SH), 0);
-  injection_succeeds(self, "agent");
-  assert_int_equal(access(injection_path(self, ".agent.inject-notes"), F_OK), 0);
-  assert_int_equal(access(injection_path(self, ".agent.inject-00000000000a1ce0"), F_OK), 0);
-  assert_int_equal(access(injection_path(self, ".agent.inject"), F_OK), 0);
-  assert_int_not_equal(access(injection_path(self, ".agent.inject-00000000000dead0"), F_OK), 0);
+  injection_write(self, "new/shared/.write-notes", "somebody's own", 0700);
+  struct agent_process *injector = injection_start(self, injection_path(self, "new/shared/agent"));
+  pid_t pid = agent_process_pid(injector);
+  assert_true(wait_until(waits_for_a_lock, &pid, WAIT_BOUND_MS));
+  assert_int_equal(fstat(alive, &file), 0);
+  assert_int_equal(file.st_nlink, 1);
   close(alive);
-  injection_succeeds(self, "agent");
-  assert_int_equal(injection_count(self, ""), 3);
+  injection_has_succeeded(injector);
+  injection_expect_copy(self, "new/shared/agent");
+  assert_int_equal(access(injection_path(self, "new/shared/.write-notes"), F_OK), 0);
+  assert_int_equal(injection_count(self, "new/shared"), 2);
 }
 
 TEST_GROUP(injection_begin_group, NULL)

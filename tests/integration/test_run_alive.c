@@ -75,12 +75,13 @@ static bool have_asked(void *context) {
   return all;
 }
 
+/* It owns the job, and has delivered what goes with that: nothing is held. */
 static bool is_connected(void *context) {
   struct job *job = context;
-  redisReply *reply = job_ask(job, "EXISTS sandbox:%s:heartbeat", job->id);
-  bool there = reply->integer == 1;
+  redisReply *reply = job_ask(job, "GET sandbox:%s:committed", job->id);
+  bool delivered = reply->str != NULL && strcmp(strrchr(reply->str, ':'), ":2") == 0;
   freeReplyObject(reply);
-  return there;
+  return delivered;
 }
 
 static int start_all(void **state) {

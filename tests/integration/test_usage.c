@@ -25,11 +25,21 @@ static void expect_usage_error(const char *const *arguments, const char *const *
 }
 
 TEST(help_names_every_flag) {
-  static const char *const flags[] = {
-      "--redis-url",     "--job-id",         "--verbose", "--idle-cycles",
-      "--events-maxlen", "--hold-bytes",     "--key-ttl", "--help",
-      "--version",       "REDIS_URL",        "JOB_ID",    "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
-      "--run-id",        "AGENTSMITH_RUN_ID"};
+  static const char *const flags[] = {"--redis-url",
+                                      "--job-id",
+                                      "--verbose",
+                                      "--idle-cycles",
+                                      "--events-maxlen",
+                                      "--hold-bytes",
+                                      "--key-ttl",
+                                      "--help",
+                                      "--version",
+                                      "--dumpable",
+                                      "REDIS_URL",
+                                      "JOB_ID",
+                                      "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
+                                      "--run-id",
+                                      "AGENTSMITH_RUN_ID"};
   struct agent_process *agent = run((const char *const[]){"--help", NULL}, NULL, 0);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (strstr(agent_process_output(agent), flags[i]) == NULL)

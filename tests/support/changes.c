@@ -1,17 +1,11 @@
 #include "tests/support/changes.h"
+#include "tests/test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void change(int directory) {
   for (int i = 0; i < 50; i++) {

@@ -1,56 +1,59 @@
 #include "tests/support/client_owner.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void on_connected(void *owner) {
-  ((struct client_owner *)owner)->connected++;
+  recorder_add(&((struct client_owner *)owner)->recorder, "connected");
 }
 
 static void on_ready(void *owner, const redisReply *last) {
   struct client_owner *self = owner;
   snprintf(self->last, sizeof self->last, "%s", last->str != NULL ? last->str : "");
-  self->ready++;
+  recorder_add(&self->recorder, "ready");
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct client_owner *self = owner;
-  self->replies++;
-  self->too_large += client_reply_too_large(self->client);
-  const char *text = reply->type == REDIS_REPLY_ARRAY ? reply->element[1]->str : reply->str;
-  strcat(strcat(self->text, text), " ");
-  if (self->drop_at != NULL && strcmp(text, self->drop_at) == 0)
+  const redisReply *shown = reply->type == REDIS_REPLY_ARRAY ? reply->element[1] : reply;
+  if (client_reply_too_large(self->client))
+    recorder_add(&self->recorder, "too_large");
+  if (shown->len < 32)
+    recorder_add(&self->recorder, shown->str);
+  else
+    recorder_add_number(&self->recorder, "bytes", (long long)shown->len);
+  if (self->drop_at != NULL && strcmp(shown->str, self->drop_at) == 0)
     client_drop(self->client, "the test wants it");
-  if (self->stop_at != NULL && strcmp(text, self->stop_at) == 0)
+  else if (self->stop_at != NULL && strcmp(shown->str, self->stop_at) == 0)
     client_stop(self->client);
 }
 
 static void on_writable(void *owner) {
-  ((struct client_owner *)owner)->writable++;
+  recorder_add(&((struct client_owner *)owner)->recorder, "writable");
 }
 
 static void on_down(void *owner) {
-  ((struct client_owner *)owner)->down++;
+  recorder_add(&((struct client_owner *)owner)->recorder, "lost");
+}
+
+static void on_unreachable(void *owner) {
+  recorder_add(&((struct client_owner *)owner)->recorder, "unreachable");
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct client_owner *self = owner;
-  self->failed++;
+  recorder_add(&self->recorder, "failed");
   strcpy(self->error, error->text);
 }
 
 static const char *answer(void *owner, const char *command) {
   struct client_owner *self = owner;
   (void)command;
+  if (self->connection != fake_redis_connections(self->server))
+    self->answered = 0;
+  self->connection = fake_redis_connections(self->server);
   size_t n = self->answered++;
   return n < sizeof self->handshake_answers / sizeof *self->handshake_answers
              ? self->handshake_answers[n]
@@ -87,6 +90,7 @@ void client_owner_make(struct client_owner *self, size_t largest_string) {
                                                 .reply = on_reply,
                                                 .writable = on_writable,
                                                 .down = on_down,
+                                                .unreachable = on_unreachable,
                                                 .failed = on_failed};
   struct client_options options = {
       .url = &self->url, .role = "test", .name = "its-name", .largest_string = largest_string};
@@ -95,30 +99,39 @@ void client_owner_make(struct client_owner *self, size_t largest_string) {
 
 void client_owner_start(struct client_owner *self, size_t largest_string) {
   client_owner_make(self, largest_string);
+  recorder_reset(&self->recorder);
   assert_false(client_start(self->client));
-  assert_int_equal(self->ready + self->failed, 0);
+  assert_string_equal(recorder_text(&self->recorder), ""); /* not from inside */
 }
 
-void client_owner_comes_up(struct client_owner *self) {
-  assert_true(loop_until(&self->loop, loop_is_counted, &self->ready));
+struct awaited_transcript {
+  const struct recorder *recorder;
+  size_t length;
+};
+
+static bool is_as_long(void *context) {
+  const struct awaited_transcript *awaited = context;
+  return awaited->recorder->length >= awaited->length;
+}
+
+void client_owner_expect(struct client_owner *self, const char *transcript) {
+  struct awaited_transcript awaited = {&self->recorder, strlen(transcript)};
+  (void)loop_until(&self->loop, is_as_long, &awaited);
+  loop_settle(&self->loop);
+  assert_string_equal(recorder_text(&self->recorder), transcript);
+}
+
+void client_owner_becomes_ready(struct client_owner *self) {
+  client_owner_start(self, SIZE_MAX);
+  client_owner_expect(self, "connected ready");
   assert_true(client_is_ready(self->client));
 }
 
-void client_owner_comes_back(struct client_owner *self) {
-  assert_true(loop_until(&self->loop, loop_is_counted, &self->down));
-  self->ready = 0;
-  self->answered = 0;
-  client_owner_comes_up(self);
-  assert_int_equal(self->down, 1);
-  assert_int_equal(self->failed, 0);
-  assert_int_equal(fake_redis_connections(self->server), 2);
-}
-
 void client_owner_fails(struct client_owner *self) {
-  assert_true(loop_until(&self->loop, loop_is_counted, &self->failed));
-  loop_settle(&self->loop);
-  assert_int_equal(self->failed, 1);
+  client_owner_start(self, SIZE_MAX);
+  client_owner_expect(self, "connected failed");
   assert_false(client_is_ready(self->client));
+  assert_int_equal(fake_redis_connections(self->server), 1);
 }
 
 int client_owner_logged(const struct client_owner *self, const char *text) {

@@ -4,45 +4,53 @@
 #include "agent/doors/redis/client/client.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
+#include "tests/support/recorder.h"
 
-/* Who owns a link in a test: the link, its server, and what the link said. */
+/*
+ * The owner of a client in a test: the client, its server, and a transcript of the callbacks:
+ *
+ *   client_owner_start(owner, SIZE_MAX);
+ *   client_owner_expect(owner, "connected ready");
+ *   fake_redis_send(owner->server, "+one\r\n");
+ *   client_owner_expect(owner, "connected ready one");
+ *
+ * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text, an
+ * array its second element's, a text of 32 bytes and more "bytes:<n>"; "too_large" stands before a
+ * truncated one.
+ */
 struct client_owner {
   struct loop loop;
   struct log log; /* at level info, in a file */
   struct fake_redis *server;
   struct redis_url url;
   struct client *client;
-  const char *handshake_answers[4]; /* in order; what follows is answered by nobody */
-  size_t answered;
-  int connected;
-  int ready;
-  char last[16]; /* what ended the login */
-  int down;
-  int writable;
-  int failed;
-  int replies;
-  int too_large;
-  char text[8192]; /* the replies, one space behind each; of an array its second element */
+  const char *handshake_answers[4]; /* on each connection, in order; later commands get no reply */
+  int connection;                   /* the one that is answered */
+  size_t answered;                  /* commands on it */
+  struct recorder recorder;
+  char last[16]; /* the handshake's last reply */
   char error[256];
-  const char *drop_at; /* a reply at which the owner drops, or stops, the link */
+  const char *drop_at; /* the reply at which the owner drops, or stops, the client */
   const char *stop_at;
 };
 
-/* For cmocka: the state is a client_owner without a link. */
+/* For cmocka: the state is a client_owner without a client. */
 int client_owner_set_up(void **state);
 int client_owner_tear_down(void **state);
 
-/* Makes it; and starts it. */
+/* Makes the client; makes and starts it. */
 void client_owner_make(struct client_owner *self, size_t largest_string);
 void client_owner_start(struct client_owner *self, size_t largest_string);
 
-/* Runs the loop until the link is up; until it was lost, once, and is up again on a second
-   connection; until it has failed. */
-void client_owner_comes_up(struct client_owner *self);
-void client_owner_comes_back(struct client_owner *self);
+/* Runs the loop until the transcript is as long as this one, and then until nothing is left to do
+   at once; asserts that it is the same. */
+void client_owner_expect(struct client_owner *self, const char *transcript);
+
+/* Starts it, and expects that it becomes ready; that it fails, and does not connect again. */
+void client_owner_becomes_ready(struct client_owner *self);
 void client_owner_fails(struct client_owner *self);
 
-/* How often such a text is in the log. */
+/* How many times the text is in the log. */
 int client_owner_logged(const struct client_owner *self, const char *text);
 
 #endif

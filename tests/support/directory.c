@@ -1,16 +1,9 @@
 #include "tests/support/directory.h"
+#include "tests/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 void directory_init(struct directory *self) {
   *self = (struct directory){.path = "/tmp/unit-test-XXXXXX"};

@@ -1,15 +1,7 @@
 #include "tests/support/events.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 static redisReply *read_stream(struct job *job) {
   redisReply *reply = redisCommand(job->redis, "XRANGE sandbox:%s:events - +", job->id);

@@ -1,21 +1,14 @@
 #include "tests/support/fake_redis.h"
+#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct fake_redis {
   struct event_base *base;

@@ -8,24 +8,23 @@
 #include "agent/doors/redis/net/url.h"
 
 /*
- * A server in the test's own loop that answers what the test wants, byte for byte: half a reply, a
- * wrong one, none. It has one connection at a time, the newest. Whatever it can not do fails the
- * test.
+ * A server in the test's own loop whose replies are the test's, byte for byte: half a reply, a
+ * wrong one, none. It has one connection at a time, the newest. An error of its own fails the test.
  */
 struct fake_redis;
 
-/* On a local socket; with `tcp` on a port of 127.0.0.1. */
+/* Listens on a unix socket; with `tcp` on a port of 127.0.0.1. */
 struct fake_redis *fake_redis_new(struct event_base *base, bool tcp);
 void fake_redis_free(struct fake_redis *self);
 
-/* Where it is; the caller may change user, password and database, which it does not own. */
+/* Its address; valid while it exists. The caller may set user, password and database. */
 struct redis_url fake_redis_url(struct fake_redis *self);
 
-/* No more connections are taken, as if it were not running; and taken again. */
+/* Stops listening, as if it were not running; listens again. */
 void fake_redis_refuse(struct fake_redis *self);
 void fake_redis_accept(struct fake_redis *self);
 
-/* `answer` gives the bytes for each command as it arrives, NULL for none. Without it: +OK. */
+/* `answer` returns the bytes that reply to a command, or NULL for none. Without it: +OK. */
 void fake_redis_answer_with(struct fake_redis *self,
                             const char *(*answer)(void *owner, const char *command), void *owner);
 
@@ -34,21 +33,22 @@ void fake_redis_answer_with(struct fake_redis *self,
 size_t fake_redis_commands(const struct fake_redis *self);
 const char *fake_redis_command(const struct fake_redis *self, size_t number);
 
-/* The very bytes that arrived on the newest connection, with a NUL behind them. */
+/* The bytes that arrived on the newest connection, with a NUL after them. */
 const char *fake_redis_bytes(const struct fake_redis *self, size_t *length);
 
-/* Connections taken so far. */
+/* Connections accepted so far. */
 int fake_redis_connections(const struct fake_redis *self);
 
 bool fake_redis_is_connected(const struct fake_redis *self);
 
 void fake_redis_send(struct fake_redis *self, const char *bytes);
 
-/* One byte in each turn of the loop; fake_redis_is_sending until the last one went. */
+/* Sends one byte in each turn of the loop; fake_redis_is_sending until the last one. The bytes are
+   borrowed. */
 void fake_redis_send_slowly(struct fake_redis *self, const char *bytes);
 bool fake_redis_is_sending(const struct fake_redis *self);
 
-/* What is written is not read, until it is wanted again. */
+/* Stops reading from the connection; reads again. */
 void fake_redis_stop_reading(struct fake_redis *self);
 void fake_redis_read_on(struct fake_redis *self);
 

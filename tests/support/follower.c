@@ -1,15 +1,7 @@
 #include "tests/support/follower.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 bool follower_event_is(const struct follower_event *event, const char *kind) {
   size_t length = strlen(kind);

@@ -1,23 +1,16 @@
 #include "tests/support/hanging_mount.h"
+#include "tests/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The kernel's device number, for where /dev has no node (a container). */
 #define FUSE_MAJOR 10

@@ -5,19 +5,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 int injection_begin_group(void **state) {
   (void)state;

@@ -1,21 +1,13 @@
 #include "tests/support/job.h"
 
 #include <ctype.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 struct job *job_new(struct redis_server *server) {
   struct job *self = calloc(1, sizeof *self);

@@ -1,18 +1,11 @@
 #include "tests/support/kind_rows.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "tests/support/events.h"
 #include "tests/support/quoted.h"
+#include "tests/test.h"
 
 const char *kind_rows_directory(struct job *job) {
   char *path = job_path(job, "files");

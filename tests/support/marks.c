@@ -1,12 +1,5 @@
 #include "tests/support/marks.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 int marks_count(const char *path) {
   FILE *file = fopen(path, "re");

@@ -109,8 +109,8 @@ void outbox_owner_put_event(struct outbox_owner *self, int number, int length) {
 
 void outbox_owner_put_result(struct outbox_owner *self, const char *payload) {
   struct step_result result = {.step_id = "s", .exit_code = 3};
-  struct taken taken = {.payload = payload, .length = strlen(payload), .whole = true};
-  outbox_result(self->outbox, NULL, &result, &taken, true);
+  struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
+  outbox_result(self->outbox, NULL, &result, &claimed, true);
 }
 
 static bool is_empty(void *context) {

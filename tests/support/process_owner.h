@@ -26,13 +26,13 @@ struct process_owner {
   unsigned timeout_seconds;
   char output[2][1 << 19]; /* texts, by stream */
   size_t length[2];
-  size_t read_size;   /* how much is read at a time */
-  int readable[2];    /* calls */
-  int end_of_file[2]; /* process_read returned 0 */
-  bool keep_status;   /* a reaped child is not told to the process */
-  bool comes_back;    /* whenever a child is reaped another one with the same tag is there */
-  int reaped;         /* the command; calls */
-  pid_t command;      /* once it was reaped */
+  size_t read_size;      /* how much is read at a time */
+  int readable[2];       /* calls */
+  int end_of_file[2];    /* process_read returned 0 */
+  bool keep_status;      /* a reaped child is not told to the process */
+  struct event *another; /* see process_owner_start_others */
+  int reaped;            /* the command; calls */
+  pid_t command;         /* once it was reaped */
   int status;
   int ended; /* calls */
   struct process_outcome outcome;
@@ -56,6 +56,10 @@ void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
 
 /* Prepares work, whose context is the path of the directory. */
 void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context));
+
+/* From now on another process with the same tag begins every few milliseconds, before any scan can
+   come: it stands for one that SIGKILL does not end. */
+void process_owner_start_others(struct process_owner *self);
 
 /* Runs the loop until it has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);

@@ -3,29 +3,23 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/wait.h"
+#include "tests/test.h"
 
 #define RELAYS_MAX 32
 
-/* What both processes see. */
+/* Shared by both processes. */
 struct shared {
   atomic_int delay_ms;
-  atomic_int deafened[RELAY_ROLES]; /* how many connections of that role are to be deaf */
+  atomic_int deafened[RELAY_ROLES]; /* the first so many connections of a role are deaf */
   atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
   atomic_long bytes[RELAY_ROLES][RELAY_DIRECTIONS];
@@ -39,9 +33,9 @@ struct proxy {
   int server_port;
   int listener;
   pid_t pid;
-  struct relay *relays[RELAYS_MAX]; /* from here on: the proxy's own process only */
+  struct relay *relays[RELAYS_MAX]; /* from here on: used by the proxy's process only */
   long number[RELAYS_MAX];          /* among the connections of its role, from 0 */
-  bool counted[RELAYS_MAX];         /* its fault is among the cuts */
+  bool counted[RELAYS_MAX];         /* its fault is counted as a cut */
 };
 
 static int listen_on_loopback(int *port) {
@@ -123,7 +117,7 @@ static void move_relay(struct proxy *self, size_t place) {
   self->relays[place] = NULL;
 }
 
-/* Until when poll may wait: -1 for as long as it likes. */
+/* The timeout of poll; -1: none. */
 static int pause_until(int64_t when) {
   if (when < 0)
     return -1;

@@ -4,9 +4,13 @@
 
 enum { TEXTS = 32, SIZE = 4096 };
 
+void quoted_bytes(char *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    bytes[i] = bytes[i] == '\'' ? '"' : bytes[i] == '`' ? '\'' : bytes[i];
+}
+
 void quoted_in_place(char *text) {
-  for (; *text != '\0'; text++)
-    *text = *text == '\'' ? '"' : *text == '`' ? '\'' : *text;
+  quoted_bytes(text, strlen(text));
 }
 
 const char *quoted(const char *text) {

@@ -1,13 +1,5 @@
 #include "tests/support/redis_model.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static bool begins(const char *command, const char *beginning) {
   return beginning != NULL && strncmp(command, beginning, strlen(beginning)) == 0;

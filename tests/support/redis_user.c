@@ -1,13 +1,5 @@
 #include "tests/support/redis_user.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define LINE "ACL SETUSER " REDIS_USER " "
 

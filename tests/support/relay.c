@@ -7,13 +7,13 @@
 
 #include "tests/support/wait.h"
 
-/* The server has said all there is when it says nothing for so long. */
+/* A server that sends nothing for this time has sent all its replies. */
 #define SILENCE_MS 20
 
-/* How often a frozen connection looks whether it still is. */
+/* How often a frozen connection checks whether it still is. */
 #define FROZEN_MS 10
 
-/* How long a cut connection waits for the server to take what went through. */
+/* How long a cut connection waits for the server to read what was forwarded. */
 #define LINGER_MS 2000
 
 void relay_init(struct relay *self, int agent_fd, int server_fd) {
@@ -39,8 +39,8 @@ static enum relay_direction other(enum relay_direction direction) {
   return direction == RELAY_REQUEST ? RELAY_REPLY : RELAY_REQUEST;
 }
 
-/* The agent is gone at once. The server is told behind the bytes that went through, and waited for,
-   so that it does get them. */
+/* Closes the agent's side at once. The server's side closes after the bytes that were forwarded,
+   and only when the server had time to read them. */
 static void cut(struct relay *self) {
   self->cut = true;
   close_side(self, RELAY_REQUEST);
@@ -74,7 +74,7 @@ static void recognise(struct relay *self, void (*named)(void *context, struct re
     named(context, self);
 }
 
-/* How many bytes may go on now. */
+/* How many bytes may be forwarded now. */
 static size_t count_ready(const struct relay *self, enum relay_direction direction) {
   const struct relay_flow *flow = &self->flow[direction];
   if (self->role == RELAY_UNKNOWN)
@@ -157,7 +157,7 @@ static void pass_on(struct relay *self, enum relay_direction direction) {
   }
 }
 
-/* Both sides learn of an end only when everything went through; a deaf connection tells nobody. */
+/* An end is forwarded after all bytes; not by a deaf connection. */
 static void end(struct relay *self) {
   int64_t now = wait_now_ms();
   if (self->cut) {
@@ -207,7 +207,7 @@ int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_DIRECTI
     out[i].fd = self->fd[i];
     out[i].events = (short)((has_room(self, i) ? POLLIN : 0) | (sends ? POLLOUT : 0));
     if (out[i].events == 0)
-      out[i].fd = -1; /* an end that was seen already would be told again and again */
+      out[i].fd = -1; /* poll would report an end that was seen again and again */
     for (size_t mark = 0; mark < self->flow[i].marks_count; mark++)
       if (self->flow[i].marks[mark].due_ms > now)
         earlier(&when, self->flow[i].marks[mark].due_ms);

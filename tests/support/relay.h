@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * One connection through the proxy: the agent's socket, the server's socket, and the bytes that are
- * on their way between them. Whose connection it is shows when the agent names it; until then
- * nothing goes on. Nothing here blocks.
+ * One connection through the proxy: the agent's socket, the server's socket, and the bytes between
+ * them. Its role is known when the agent names the connection (CLIENT SETNAME); until then no byte
+ * is forwarded. Nothing here blocks.
  *
  *   relay_init(&relay, agent_fd, server_fd)
  *   relay_interest / poll / relay_move, again and again, until relay_is_over
@@ -18,22 +18,23 @@
 enum relay_role {
   RELAY_INTAKE,
   RELAY_OUTBOX,
-  RELAY_WORKERS, /* so many carry steps and what becomes of them */
+  RELAY_WORKERS, /* the number of roles that carry steps, events and results */
   RELAY_HEARTBEAT = RELAY_WORKERS,
   RELAY_ROLES,
   RELAY_UNKNOWN = RELAY_ROLES
 };
 enum relay_direction { RELAY_REQUEST, RELAY_REPLY, RELAY_DIRECTIONS };
 
-/* What shall happen to a connection. Bytes count from its first one, in this direction. */
+/* A fault of a connection. Bytes count from its first one, in this direction. */
 struct relay_fault {
   enum relay_direction direction;
-  long byte;    /* this one is the last that goes through; 0: no fault */
-  bool swallow; /* the other direction stays, what comes behind that byte is thrown away, and the
-                   connection is cut only when the server has nothing more to say */
+  long byte;    /* the last one that is forwarded; 0: no fault */
+  bool swallow; /* later bytes are discarded while the other direction stays open; the connection is
+                   cut when the server has sent nothing for a while */
 };
 
-/* On a slow way: bytes up to this one, counted from the first, go on at this time. */
+/* On a delayed connection: bytes up to this one, counted from the first, are forwarded at due_ms.
+ */
 struct relay_mark {
   long end;
   int64_t due_ms;
@@ -48,18 +49,18 @@ struct relay_flow {
   size_t marks_count;
   long taken;
   long passed;
-  bool ended; /* the sender will send no more */
+  bool ended; /* the sender has closed its side */
 };
 
 struct relay {
-  int fd[RELAY_DIRECTIONS]; /* whom a direction comes from: the agent's socket, the server's */
+  int fd[RELAY_DIRECTIONS]; /* the source of a direction: the agent's socket, the server's */
   struct relay_flow flow[RELAY_DIRECTIONS];
   enum relay_role role;
   struct relay_fault fault;
   int delay_ms; /* for each direction */
-  bool deaf;    /* what comes from either side is thrown away, neither side is told */
-  bool frozen;  /* nothing moves, and nothing is lost */
-  bool cut;     /* the fault has happened; the server still gets what went through */
+  bool deaf;    /* bytes of either side are discarded, an end is not forwarded */
+  bool frozen;  /* nothing is forwarded, and nothing is lost */
+  bool cut;     /* the fault has happened; the server still gets what was forwarded */
   long swallowed;
   int64_t swallowed_ms; /* when the last byte was */
   int64_t linger_ms;    /* until when a cut connection waits for the server to take the bytes */
@@ -68,10 +69,11 @@ struct relay {
 void relay_init(struct relay *self, int agent_fd, int server_fd);
 void relay_release(struct relay *self);
 
-/* What to ask poll for, and when to come again without it: milliseconds of wait_now_ms, or -1. */
+/* What to ask poll for; returns the time, of wait_now_ms, at which to call relay_move without an
+   event, or -1. */
 int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_DIRECTIONS]);
 
-/* Moves what can be moved. `named` is called once, when it is known whose connection it is. */
+/* Forwards what can be forwarded. Calls `named` once, when the role is known. */
 void relay_move(struct relay *self, void (*named)(void *context, struct relay *relay),
                 void *context);
 

@@ -12,11 +12,17 @@
 
 #include <cmocka.h>
 
+#include "agent/exit_code.h"
 #include "agent/kinds/kinds.h"
 #include "base/memory.h"
 
 static struct step_owner *self_of(struct door *door) {
   return (struct step_owner *)door;
+}
+
+static void note(struct step_owner *self, const char *call) {
+  if (self->keeps_calls)
+    recorder_add(&self->calls, call);
 }
 
 static void keep_event(struct door *door, const struct run *run, const struct step_event *event) {
@@ -27,6 +33,7 @@ static void keep_event(struct door *door, const struct run *run, const struct st
   int n = snprintf(self->events + self->length, room, "%s%c%.*s\n", names[event->kind],
                    event->partial ? '+' : ' ', (int)event->line_length, event->line);
   assert_true(n > 0 && (size_t)n < room);
+  note(self, names[event->kind]);
   self->length += (size_t)n;
   self->event_count++;
   self->out_of_sequence += event->seq != (uint64_t)self->event_count;
@@ -37,6 +44,7 @@ static void keep_event(struct door *door, const struct run *run, const struct st
 
 static void flush(struct door *door) {
   struct step_owner *self = self_of(door);
+  note(self, "flush");
   self->flushes++;
   self->flushed_events = self->event_count;
 }
@@ -47,18 +55,32 @@ static size_t room(const struct door *door) {
 }
 
 static void begin(struct door *door, struct run *run) {
-  self_of(door)->run = run;
+  struct step_owner *self = self_of(door);
+  note(self, "begin");
+  self->run = run;
   flush(door);
+  if (self->starts)
+    engine_start(run);
 }
 
 static void want(struct door *door, unsigned requests) {
-  self_of(door)->wanted += requests;
+  struct step_owner *self = self_of(door);
+  note(self, requests == 0 ? "want:0" : "want:1");
+  assert_in_range(requests, 0, 1);
+  self->wanted += requests;
+  if (requests > 0 && self->wants != NULL)
+    self->wants(self);
+}
+
+static void activity(struct door *door, unsigned running) {
+  note(self_of(door), running > 0 ? "running:1" : "running:0");
 }
 
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
                    const struct step_result *result) {
   struct step_owner *self = self_of(door);
   keep_event(door, run, completed);
+  note(self, "result");
   self->done++;
   self->result = *result;
   if (result->output_content != NULL)
@@ -69,26 +91,37 @@ static void result(struct door *door, const struct run *run, const struct step_e
 }
 
 static void idle(struct door *door) {
-  self_of(door)->idle++;
+  struct step_owner *self = self_of(door);
+  note(self, "idle");
+  self->idle++;
+  if (self->leaves_when_idle)
+    engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
 }
 
 static void close_door(struct door *door, enum door_close how) {
+  static const char *const names[] = {"close:patient", "close:prompt", "close:now"};
   struct step_owner *self = self_of(door);
+  note(self, names[how]);
   self->close = how;
   self->closes++;
+  if (self->delivery == DELIVERS || self->delivery == LOSES || how == DOOR_CLOSE_NOW)
+    engine_door_closed(door, self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST);
 }
 
 static void dump(const struct door *door) {
-  (void)door;
+  const struct step_owner *self = (const struct step_owner *)door;
+  log_line(&self->log, LOG_INFO, NULL, "state: door test");
 }
 
 static const struct door_type door_type = {.name = "test",
+                                           .lost_exit_code = AGENT_EXIT_ERROR,
                                            .want = want,
                                            .begin = begin,
                                            .room = room,
                                            .event = keep_event,
                                            .flush = flush,
                                            .result = result,
+                                           .activity = activity,
                                            .idle = idle,
                                            .close = close_door,
                                            .dump = dump};
@@ -102,7 +135,7 @@ static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
                                    .spawn = self->spawn,
-                                   .signal_fd = -1,
+                                   .signal_fd = self->signal_fd,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .job_id = "pipe-42",
                                    .environment = self->environment};
@@ -125,6 +158,7 @@ int step_owner_set_up(void **state) {
   static char path[] = "PATH=/usr/bin:/bin";
   self->environment[1] = path;
   self->door.type = &door_type;
+  self->signal_fd = -1;
   make_engine(self);
   *state = self;
   return 0;
@@ -146,6 +180,12 @@ int step_owner_tear_down(void **state) {
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
   engine_free(self->engine);
   self->idle_limit_ms = milliseconds;
+  make_engine(self);
+}
+
+void step_owner_take_signals(struct step_owner *self, int signal_fd) {
+  engine_free(self->engine);
+  self->signal_fd = signal_fd;
   make_engine(self);
 }
 

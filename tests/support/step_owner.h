@@ -8,6 +8,7 @@
 #include "agent/engine/run.h"
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
+#include "tests/support/recorder.h"
 
 /*
  * An engine with a door that keeps what it is given: a step's events, and what its result said. The
@@ -25,10 +26,18 @@ struct step_owner {
   char *environment[16];
   struct spawn_defaults spawn;
   int64_t idle_limit_ms; /* 0: no limit */
+  int signal_fd;         /* -1: the engine gets signals from the test */
   unsigned wanted;
-  int idle;              /* calls */
+  int idle; /* calls */
   int closes;
   enum door_close close; /* of the last call */
+  bool keeps_calls;      /* in `calls`: what the engine called, in order */
+  struct recorder calls;
+  bool starts;           /* begin() starts the run itself */
+  bool leaves_when_idle; /* idle() ends the program */
+  /* How close() answers: at once; or only with DOOR_CLOSE_NOW, when it has to. */
+  enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
+  void (*wants)(struct step_owner *self); /* called by want(1); may be NULL */
   bool full;
   size_t room;          /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
@@ -59,6 +68,9 @@ void step_owner_make_of(struct step_owner *self, const struct step_kind *const *
 
 /* A new engine, which has this idle limit. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
+
+/* A new engine, to which signals come by this descriptor. */
+void step_owner_take_signals(struct step_owner *self, int signal_fd);
 
 /* How often the log has this text. */
 int step_owner_logged(const struct step_owner *self, const char *text);

@@ -69,16 +69,16 @@ static void copy_output(int fd) {
   close(fd);
 }
 
-static int run_shards(void) {
-  int outputs[SHARDS_MAX], failed = 0;
-  pid_t pids[SHARDS_MAX];
-  for (int i = 0; i < shard_count; i++) {
+static int run_shards(const int count) {
+  int outputs[SHARDS_MAX] = {0}, failed = 0;
+  pid_t pids[SHARDS_MAX] = {0};
+  for (int i = 0; i < count; i++) {
     outputs[i] = memfd_create("shard", MFD_CLOEXEC);
     pids[i] = start_shard(i, outputs[i]);
     if (outputs[i] < 0 || pids[i] < 0)
       abort();
   }
-  for (int i = 0; i < shard_count; i++) {
+  for (int i = 0; i < count; i++) {
     int status;
     failed += waitpid(pids[i], &status, 0) != pids[i] || status != 0;
     copy_output(outputs[i]);
@@ -91,5 +91,5 @@ int main(void) {
   const char *filter = getenv("TEST_FILTER");
   if (filter != NULL)
     cmocka_set_test_filter(filter);
-  return shard_count > 1 && filter == NULL ? run_shards() : run(0, 1);
+  return shard_count > 1 && filter == NULL ? run_shards(shard_count) : run(0, 1);
 }

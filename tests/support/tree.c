@@ -1,18 +1,11 @@
 #include "tests/support/tree.h"
+#include "tests/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 int tree_set_up(void **state) {
   struct tree *self = calloc(1, sizeof *self);

@@ -25,7 +25,7 @@ static void write_text(const struct tree *tree, const char *path, const char *te
   write_bytes(tree, path, text, strlen(text));
 }
 
-static void expect_refused(const struct tree *tree, const char *path, const char *text) {
+static void expect_rejected(const struct tree *tree, const char *path, const char *text) {
   struct error error = {.text = ""};
   int descriptors = proc_fd_count(getpid());
   assert_int_equal(atomic_file_write(tree->fd, path, "new", 3, &error), -1);
@@ -44,7 +44,7 @@ TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(an_old_one_is_replaced, tree_set_up, tree_tear_down) {
+TEST(an_old_file_is_replaced, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "an old one", 0644);
   int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
@@ -58,7 +58,7 @@ TEST(an_old_one_is_replaced, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(absolute_paths_have_no_beginning, tree_set_up, tree_tear_down) {
+TEST(absolute_paths_ignore_the_directory, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
@@ -67,7 +67,7 @@ TEST(absolute_paths_have_no_beginning, tree_set_up, tree_tear_down) {
   tree_expect(tree, "a/file", "new", 0644);
 }
 
-TEST(directories_are_made, tree_set_up, tree_tear_down) {
+TEST(missing_directories_are_created, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   write_text(tree, "a/b//c/./file", "new");
   write_text(tree, "a/b/../d/file", "new");
@@ -92,7 +92,7 @@ TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(a_mark_is_kept, tree_set_up, tree_tear_down) {
+TEST(a_byte_order_mark_is_kept, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
   write_text(tree, "file", "new");
@@ -136,7 +136,7 @@ TEST(links_are_written_through, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "b"), 1);
 }
 
-TEST(links_to_nothing_are_written_through, tree_set_up, tree_tear_down) {
+TEST(dangling_links_are_written_through, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0755);
   assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
@@ -144,47 +144,47 @@ TEST(links_to_nothing_are_written_through, tree_set_up, tree_tear_down) {
   tree_expect(tree, "made/for/file", "new", 0644);
   expect_link(tree, "a/link", "../made/for/file");
   assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
-  expect_refused(tree, "round", "cannot write file (Too many levels of symbolic links): round");
+  expect_rejected(tree, "round", "cannot write file (Too many levels of symbolic links): round");
 }
 
-TEST(other_kinds_are_refused_by_name, tree_set_up, tree_tear_down) {
+TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "directory", 0755);
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
-  expect_refused(tree, "directory", "is a directory, not a regular file: directory");
-  expect_refused(tree, ".", "is a directory, not a regular file: .");
-  expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
-  expect_refused(tree, "link", "is a FIFO, not a regular file: link");
-  expect_refused(tree, "/dev/null", "is a character device, not a regular file: /dev/null");
-  expect_refused(tree, "new/", "cannot write file (Is a directory): new/");
-  expect_refused(tree, "new/..", "is a directory, not a regular file: new/..");
-  expect_refused(tree, "directory/", "is a directory, not a regular file: directory/");
-  expect_refused(tree, "/", "is a directory, not a regular file: /");
-  expect_refused(tree, "", "cannot write file (No such file or directory): ");
+  expect_rejected(tree, "directory", "is a directory, not a regular file: directory");
+  expect_rejected(tree, ".", "is a directory, not a regular file: .");
+  expect_rejected(tree, "fifo", "is a FIFO, not a regular file: fifo");
+  expect_rejected(tree, "link", "is a FIFO, not a regular file: link");
+  expect_rejected(tree, "/dev/null", "is a character device, not a regular file: /dev/null");
+  expect_rejected(tree, "new/", "cannot write file (Is a directory): new/");
+  expect_rejected(tree, "new/..", "is a directory, not a regular file: new/..");
+  expect_rejected(tree, "directory/", "is a directory, not a regular file: directory/");
+  expect_rejected(tree, "/", "is a directory, not a regular file: /");
+  expect_rejected(tree, "", "cannot write file (No such file or directory): ");
   assert_int_equal(tree_count(tree, "."), 4); /* `new` was made */
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-TEST(what_is_in_the_way_is_named, tree_set_up, tree_tear_down) {
+TEST(errors_on_the_way_name_the_path, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[300];
   char text[400];
   tree_write(tree, "file", "old", 0644);
-  expect_refused(tree, "file/below", "cannot write file (Not a directory): file/below");
-  expect_refused(tree, "file/a/b", "cannot write file (Not a directory): file/a/b");
+  expect_rejected(tree, "file/below", "cannot write file (Not a directory): file/below");
+  expect_rejected(tree, "file/a/b", "cannot write file (Not a directory): file/a/b");
   memset(name, 'x', sizeof name);
   name[256] = '\0';
   (void)snprintf(text, sizeof text, "cannot write file (File name too long): %s", name);
   text[255] = '\0';
-  expect_refused(tree, name, text);
+  expect_rejected(tree, name, text);
   name[255] = '\0'; /* the longest that there is */
   write_text(tree, name, "new");
   tree_expect(tree, name, "new", 0644);
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
+TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error = {.text = ""};
   struct stat file;
@@ -203,7 +203,7 @@ TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
 }
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
-TEST(links_of_proc_are_not_believed, tree_set_up, tree_tear_down) {
+TEST(links_of_proc_are_checked, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char path[64];
   char text[128];
@@ -214,13 +214,13 @@ TEST(links_of_proc_are_not_believed, tree_set_up, tree_tear_down) {
   write_text(tree, path, "new"); /* it says the truth */
   tree_expect(tree, "file", "new", 0644);
   (void)snprintf(text, sizeof text, "cannot write file (Operation not supported): %s", path);
-  expect_refused(tree, path, text); /* "…/file (deleted)", which was replaced */
+  expect_rejected(tree, path, text); /* "…/file (deleted)", which was replaced */
   close(fd);
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
   (void)snprintf(text, sizeof text, "is a FIFO, not a regular file: %s", path);
-  expect_refused(tree, path, text);
+  expect_rejected(tree, path, text);
   close(ends[0]);
   close(ends[1]);
 }
@@ -237,11 +237,11 @@ TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
   }
   write_text(tree, "40", "new");
   tree_expect(tree, "file", "new", 0644);
-  expect_refused(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
+  expect_rejected(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
 }
 
 /* The kernel's own limit, which is told before anything is made. */
-TEST(paths_have_a_length, tree_set_up, tree_tear_down) {
+TEST(too_long_a_path_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct error error;
   char path[PATH_MAX + 1] = "new/";
@@ -259,15 +259,16 @@ TEST(paths_have_a_length, tree_set_up, tree_tear_down) {
 }
 
 /* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
-TEST(a_link_to_no_directory_is_not_followed, tree_set_up, tree_tear_down) {
+TEST(a_link_to_a_missing_directory_is_not_followed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
-  expect_refused(tree, "a_link/file", "cannot write file (No such file or directory): a_link/file");
+  expect_rejected(tree, "a_link/file",
+                  "cannot write file (No such file or directory): a_link/file");
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
 /* As a full disk does it. */
-TEST(half_a_file_is_none, tree_set_up, tree_tear_down) {
+TEST(a_failed_write_keeps_the_old_file, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char content[8192] = "new";
   struct rlimit before;
@@ -287,10 +288,18 @@ TEST(half_a_file_is_none, tree_set_up, tree_tear_down) {
 }
 
 /* Other names of the same file are other files from then on. */
-TEST(a_hard_link_keeps_the_old_one, tree_set_up, tree_tear_down) {
+TEST(a_hard_link_keeps_the_old_content, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "old", 0644);
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
   write_text(tree, "file", "new");
   tree_expect(tree, "other", "old", 0644);
 }
+
+static int set_umask(void **state) {
+  (void)state;
+  umask(022);
+  return 0;
+}
+
+TEST_GROUP(set_umask, NULL)

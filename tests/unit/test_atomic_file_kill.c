@@ -16,7 +16,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MOST = 10000 };
+enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MAX = 10000 };
 
 /* All of one letter, or it is not whole. */
 static int write_letter(const struct tree *tree, const char *path, char letter) {
@@ -97,8 +97,8 @@ static void kill_everywhere(const struct tree *tree, const char *path, const cha
     assert_int_equal(write_letter(tree, path, 'c'), 0);
     assert_int_equal(look(tree, path), 'c');
     assert_int_equal(tree_count(tree, directory), 1);
-  } while (calls < CALLS_MOST);
-  assert_in_range(calls, 20, CALLS_MOST - 1);
+  } while (calls < CALLS_MAX);
+  assert_in_range(calls, 20, CALLS_MAX - 1);
   assert_in_range(left_behind, 5, calls);
   assert_in_range(were_done, 2, calls);
 }
@@ -122,7 +122,7 @@ static void no_file(const struct tree *tree) {
   assert_false(tree_has(tree, "new"));
 }
 
-TEST(killed_while_it_makes, tree_set_up, tree_tear_down) {
+TEST(killed_while_it_creates, tree_set_up, tree_tear_down) {
   kill_everywhere(*state, "new/a/file", "new/a", 0, no_file);
 }
 
@@ -141,14 +141,14 @@ TEST(killed_while_it_writes_through_a_link, tree_set_up, tree_tear_down) {
 }
 
 /* One more step of the same: what is left behind is itself taken over by one that is killed. */
-TEST(killed_while_it_clears_up, tree_set_up, tree_tear_down) {
+TEST(killed_while_it_removes_what_another_left, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int temp_file_calls = 0;
   old_file(tree);
   do
     assert_true(kill_in_call(tree, "a/file", ++temp_file_calls));
   while (tree_count(tree, "a") == 1);
-  for (int calls = 1; calls < CALLS_MOST; calls++) {
+  for (int calls = 1; calls < CALLS_MAX; calls++) {
     old_file(tree);
     assert_true(kill_in_call(tree, "a/file", temp_file_calls));
     assert_int_equal(tree_count(tree, "a"), 2);
@@ -158,7 +158,7 @@ TEST(killed_while_it_clears_up, tree_set_up, tree_tear_down) {
     assert_true(found == 'a' || found == 'b');
     assert_int_equal(write_letter(tree, "a/file", 'c'), 0);
     assert_int_equal(tree_count(tree, "a"), 1);
-    assert_int_not_equal(calls, CALLS_MOST - 1);
+    assert_int_not_equal(calls, CALLS_MAX - 1);
   }
   assert_int_equal(look(tree, "a/file"), 'b');
   assert_int_equal(tree_count(tree, "a"), 1);
@@ -209,7 +209,7 @@ static bool reader_has_seen_it(void *context) {
 
 /* One of them writes without end, is killed when it was seen at work, and another takes its place.
  */
-TEST(many_at_once, tree_set_up, tree_tear_down) {
+TEST(many_writers_at_once, tree_set_up, tree_tear_down) {
   struct tree *tree = *state;
   struct shared *shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

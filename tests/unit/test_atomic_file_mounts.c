@@ -31,8 +31,8 @@ static void write_new(struct injection *self, const char *name) {
 }
 
 /* `reason` is what stands before the path. */
-static void expect_refused(struct injection *self, const char *name, size_t length,
-                           const char *reason) {
+static void expect_rejected(struct injection *self, const char *name, size_t length,
+                            const char *reason) {
   struct error error = {.text = ""};
   char expected[512];
   char *content = calloc(1, length);
@@ -48,8 +48,8 @@ TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "small", "size=512k", 0);
   injection_write(self, "small/file", "old", 0644);
-  expect_refused(self, "small/file", LONG, "cannot write file (No space left on device)");
-  expect_refused(self, "small/new", LONG, "cannot write file (No space left on device)");
+  expect_rejected(self, "small/file", LONG, "cannot write file (No space left on device)");
+  expect_rejected(self, "small/new", LONG, "cannot write file (No space left on device)");
   expect_content(self, "small/file", "old");
   assert_int_equal(injection_count(self, "small"), 1);
   write_new(self, "small/file");
@@ -59,20 +59,21 @@ TEST(a_disk_without_inodes_keeps_the_old_file, injection_set_up, injection_tear_
   struct injection *self = *state;
   injection_mount(self, "few", "nr_inodes=2", 0);
   injection_write(self, "few/file", "old", 0644);
-  expect_refused(self, "few/file", 1,
-                 "cannot replace file (its directory takes no new one: No space left on device)");
-  expect_refused(self, "few/new", 1, "cannot write file (No space left on device)");
+  expect_rejected(
+      self, "few/file", 1,
+      "cannot replace file (no file can be created beside it: No space left on device)");
+  expect_rejected(self, "few/new", 1, "cannot write file (No space left on device)");
   expect_content(self, "few/file", "old");
 }
 
-TEST(nothing_is_written_to_a_read_only_one, injection_set_up, injection_tear_down) {
+TEST(a_read_only_file_system_is_rejected, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
   injection_mount(self, "fixed", NULL, 0);
   injection_write(self, "fixed/file", "old", 0644);
   injection_remount(self, "fixed", MS_RDONLY);
-  expect_refused(self, "fixed/file", 1, "cannot write file (Read-only file system)");
-  expect_refused(self, "fixed/new", 1, "cannot write file (Read-only file system)");
-  expect_refused(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/file", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/new", 1, "cannot write file (Read-only file system)");
+  expect_rejected(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
   expect_content(self, "fixed/file", "old");
 }
 
@@ -85,7 +86,7 @@ TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
   assert_int_equal(mount(injection_path(self, "outside"), injection_path(self, "etc/hosts"), NULL,
                          MS_BIND, NULL),
                    0);
-  expect_refused(self, "etc/hosts", 1, "cannot replace file (it is a mount point)");
+  expect_rejected(self, "etc/hosts", 1, "cannot replace file (it is a mount point)");
   expect_content(self, "outside", "old");
   assert_int_equal(injection_count(self, "etc"), 1);
   assert_int_equal(
@@ -93,8 +94,8 @@ TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
       0);
   assert_int_equal(
       mount(NULL, injection_path(self, "etc"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
-  expect_refused(self, "etc/hosts", 1,
-                 "cannot replace file (its directory takes no new one: Read-only file system)");
+  expect_rejected(self, "etc/hosts", 1,
+                  "cannot replace file (no file can be created beside it: Read-only file system)");
   expect_content(self, "outside", "old");
   assert_int_equal(umount2(injection_path(self, "etc"), MNT_DETACH), 0);
   assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);

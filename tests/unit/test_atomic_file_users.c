@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
-#include "agent/files/access/temp_file.h"
+#include "base/staged_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -29,8 +29,8 @@ static void write_as(const struct tree *tree, const char *path, uid_t user, gid_
   assert_string_equal(error.text, "");
 }
 
-static void expect_refused_as(const struct tree *tree, const char *path, uid_t user,
-                              const char *text) {
+static void expect_rejected_as(const struct tree *tree, const char *path, uid_t user,
+                               const char *text) {
   struct error error = {.text = ""};
   struct writing writing = {tree, path};
   int entries = tree_count(tree, ".");
@@ -54,7 +54,7 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-TEST(its_owner_keeps_it, tree_set_up, tree_tear_down) {
+TEST(the_owner_is_kept, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 04755);
@@ -67,7 +67,7 @@ TEST(its_owner_keeps_it, tree_set_up, tree_tear_down) {
 }
 
 /* What may not be given away loses the rights that were another's. */
-TEST(a_kept_mode_gives_no_one_more, tree_set_up, tree_tear_down) {
+TEST(a_kept_mode_grants_nothing_new, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "another's", 0, NOBODY, 06776);
@@ -81,7 +81,7 @@ TEST(a_kept_mode_gives_no_one_more, tree_set_up, tree_tear_down) {
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
    is the group's. */
-TEST(a_directory_of_a_group_stays_the_groups, tree_set_up, tree_tear_down) {
+TEST(files_of_a_group_directory_stay_the_groups, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
@@ -98,37 +98,37 @@ TEST(a_directory_of_a_group_stays_the_groups, tree_set_up, tree_tear_down) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-TEST(write_protection_protects, tree_set_up, tree_tear_down) {
+TEST(a_write_protected_file_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 0444);
   make(tree, "root's", 0, 0, 0644);
-  expect_refused_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
-  expect_refused_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
+  expect_rejected_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
   tree_expect(tree, "file", "old", 0444);
 }
 
-TEST(a_directory_that_takes_no_file_is_told, tree_set_up, tree_tear_down) {
+TEST(a_directory_without_permission_is_reported, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "hidden", 0700);
   make(tree, "file", NOBODY, NOBODY, 0666);
-  expect_refused_as(
+  expect_rejected_as(
       tree, "file", NOBODY,
-      "cannot replace file (its directory takes no new one: Permission denied): file");
-  expect_refused_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
-  expect_refused_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
-  expect_refused_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
+      "cannot replace file (no file can be created beside it: Permission denied): file");
+  expect_rejected_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
+  expect_rejected_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
+  expect_rejected_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
   tree_expect(tree, "file", "old", 0666);
 }
 
 /* As /tmp is: only its owner may replace a file, though all may write to it. */
-TEST(a_sticky_directory_protects, tree_set_up, tree_tear_down) {
+TEST(a_sticky_directory_protects_files_of_others, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", OTHER, OTHER, 0666);
   make(tree, "own", NOBODY, NOBODY, 0644);
-  expect_refused_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
   write_as(tree, "own", NOBODY, NOBODY);
   tree_expect(tree, "file", "old", 0666);
   expect_new(tree, "own", NOBODY, NOBODY, 0644);
@@ -154,27 +154,35 @@ TEST(links_are_followed_where_the_kernel_does, tree_set_up, tree_tear_down) {
   if (does)
     write_as(tree, "tmp/link", NOBODY, NOBODY);
   else
-    expect_refused_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
+    expect_rejected_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
   tree_expect(tree, "file", does ? "new" : "old", 0666);
 }
 
-static int leave_a_draft(void *context, struct error *error) {
+static int leave_a_hidden_file(void *context, struct error *error) {
   const struct tree *tree = context;
-  struct temp_file draft;
+  struct staged_file staged;
   (void)error;
-  return temp_file_begin(&draft, tree->fd, "file", 0600); /* the child's end leaves it behind */
+  return staged_file_begin(&staged, tree->fd, "file", 0600); /* the child's end leaves it behind */
 }
 
-/* Each has a draft of its own, and what one left behind is not in the other's way. */
-TEST(users_do_not_meet, tree_set_up, tree_tear_down) {
+/* Each has a hidden file of its own, and what one left behind is not in the other's way. */
+TEST(each_user_has_a_hidden_file_of_its_own, tree_set_up, tree_tear_down) {
   struct tree *tree = *state;
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", NOBODY, NOBODY, 0644);
-  assert_int_equal(as_user(OTHER, OTHER, leave_a_draft, tree, &error), 0);
-  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_draft, tree, &error), 0);
+  assert_int_equal(as_user(OTHER, OTHER, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_hidden_file, tree, &error), 0);
   assert_int_equal(tree_count(tree, "."), 3);
   write_as(tree, "file", NOBODY, NOBODY);
   expect_new(tree, "file", NOBODY, NOBODY, 0644);
   assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
 }
+
+static int set_umask(void **state) {
+  (void)state;
+  umask(022);
+  return 0;
+}
+
+TEST_GROUP(set_umask, NULL)

@@ -7,7 +7,7 @@ TEST(nothing_is_due_without_lines) {
   assert_int_equal(batcher_due_in_ms(&batcher, 1000), -1);
   assert_int_equal(batcher_due_in_ms(&batcher, 999999), -1);
   batcher_add(&batcher, 1000);
-  batcher_flushed(&batcher);
+  batcher_flushed(&batcher, 1000);
   assert_int_equal(batcher_due_in_ms(&batcher, 999999), -1);
 }
 
@@ -21,69 +21,137 @@ TEST(the_first_line_leaves_at_once) {
   }
 }
 
-/* A batcher whose last line left at once, at this time. */
+/* Adds a line; returns how long its batch may wait. */
+static int64_t add(struct batcher *batcher, int64_t now_ms) {
+  batcher_add(batcher, now_ms);
+  return batcher_due_in_ms(batcher, now_ms);
+}
+
+/* A batcher whose first line left at once, at this time. */
 static struct batcher after_a_line(int64_t now_ms) {
   struct batcher batcher;
   batcher_init(&batcher, now_ms);
-  batcher_add(&batcher, now_ms);
-  batcher_flushed(&batcher);
+  assert_int_equal(add(&batcher, now_ms), 0);
+  batcher_flushed(&batcher, now_ms);
   return batcher;
 }
 
-TEST(the_oldest_line_waits_100_ms) {
+/* A batcher that has used up its quick batches: a line every 5 ms, each batch as soon as it is due.
+   Returns the time of the last batch and of the last line in *now_ms. */
+static struct batcher after_a_burst(int64_t *now_ms) {
+  struct batcher batcher = after_a_line(*now_ms);
+  int batches = 0;
+  for (; batcher.quick > 0; *now_ms += 5)
+    if (add(&batcher, *now_ms) == 0) {
+      batcher_flushed(&batcher, *now_ms);
+      batches++;
+    }
+  *now_ms -= 5;
+  assert_int_equal(batches, BATCHER_QUICK);
+  return batcher;
+}
+
+TEST(a_short_burst_waits_for_the_gap_only) {
   struct batcher batcher = after_a_line(1000);
-  batcher_add(&batcher, 1010);
-  assert_int_equal(batcher_due_in_ms(&batcher, 1010), 100);
-  batcher_add(&batcher, 1050); /* a newer one changes nothing */
-  assert_int_equal(batcher_due_in_ms(&batcher, 1050), 60);
-  assert_int_equal(batcher_due_in_ms(&batcher, 1109), 1);
-  assert_int_equal(batcher_due_in_ms(&batcher, 1110), 0);
+  assert_int_equal(add(&batcher, 1001), 9); /* since the batch before it left */
+  assert_int_equal(add(&batcher, 1004), 6); /* a newer line changes nothing */
+  assert_int_equal(batcher_due_in_ms(&batcher, 1009), 1);
+  assert_int_equal(batcher_due_in_ms(&batcher, 1010), 0);
   assert_int_equal(batcher_due_in_ms(&batcher, 5000), 0); /* late is due, not past */
-  batcher_flushed(&batcher);
-  batcher_add(&batcher, 1120); /* the next batch has its own age */
-  assert_int_equal(batcher_due_in_ms(&batcher, 1120), 100);
+  batcher_flushed(&batcher, 1013);                        /* late, too */
+  assert_int_equal(add(&batcher, 1014), 9);
+  batcher_flushed(&batcher, 1023);
+  assert_int_equal(add(&batcher, 1040), 0); /* the gap was over before the line came */
+}
+
+TEST(a_stream_that_goes_on_waits_for_the_bound) {
+  int64_t now_ms = 1000;
+  struct batcher batcher = after_a_burst(&now_ms);
+  assert_int_equal(now_ms, 1000 + BATCHER_QUICK * BATCHER_GAP_MS);
+  for (int round = 0; round < 3; round++) {
+    assert_int_equal(add(&batcher, now_ms + 1), BATCHER_AGE_MS);
+    for (int i = 1; i < 10; i++)
+      assert_int_equal(add(&batcher, now_ms + 1 + 10 * i), BATCHER_AGE_MS - 10 * i);
+    assert_int_equal(add(&batcher, now_ms + 100), 1);
+    now_ms += 101;
+    assert_int_equal(batcher_due_in_ms(&batcher, now_ms), 0);
+    batcher_flushed(&batcher, now_ms);
+  }
+}
+
+/* Lines that are closer together than a pause, for ten seconds. */
+TEST(a_stream_costs_ten_batches_a_second) {
+  struct batcher batcher;
+  int batches = 0;
+  batcher_init(&batcher, 0);
+  for (int64_t now_ms = 0; now_ms < 10000; now_ms++) {
+    if (now_ms % 10 == 0)
+      batcher_add(&batcher, now_ms);
+    if (batcher_due_in_ms(&batcher, now_ms) == 0) {
+      batcher_flushed(&batcher, now_ms);
+      batches++;
+    }
+  }
+  assert_in_range(batches, 90, 100 + 1 + BATCHER_QUICK);
+}
+
+TEST(lines_that_come_one_by_one_leave_one_by_one) {
+  int64_t now_ms = 1000;
+  struct batcher batcher = after_a_burst(&now_ms);
+  for (int i = 0; i < 100; i++) {
+    now_ms += BATCHER_PAUSE_MS;
+    assert_int_equal(add(&batcher, now_ms), 0);
+    batcher_flushed(&batcher, now_ms);
+  }
+  assert_int_equal(add(&batcher, now_ms + BATCHER_PAUSE_MS - 1), BATCHER_AGE_MS);
+}
+
+/* What comes with a line after a pause leaves with it; it costs no quick batch. */
+TEST(a_pause_is_no_silence) {
+  int64_t now_ms = 1000;
+  struct batcher batcher = after_a_burst(&now_ms);
+  now_ms += BATCHER_PAUSE_MS;
+  assert_int_equal(add(&batcher, now_ms), 0);
+  assert_int_equal(add(&batcher, now_ms + 1), 0);
+  batcher_flushed(&batcher, now_ms + 1);
+  assert_int_equal(add(&batcher, now_ms + 2), BATCHER_AGE_MS); /* no more quick ones */
+}
+
+TEST(after_a_silence_there_are_quick_batches_again) {
+  static const struct {
+    int64_t silence_ms;
+    int64_t next_due_in_ms;
+  } rows[] = {{BATCHER_AGE_MS - 1, BATCHER_AGE_MS},
+              {BATCHER_AGE_MS, BATCHER_GAP_MS - 1},
+              {100000, BATCHER_GAP_MS - 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    int64_t now_ms = 1000;
+    struct batcher batcher = after_a_burst(&now_ms);
+    now_ms += rows[i].silence_ms;
+    assert_int_equal(add(&batcher, now_ms), 0);
+    batcher_flushed(&batcher, now_ms);
+    assert_int_equal(add(&batcher, now_ms + 1), rows[i].next_due_in_ms);
+  }
+}
+
+/* A flush is no line: a pause and a silence count from the last line that was collected. */
+TEST(silence_counts_from_the_last_line) {
+  int64_t now_ms = 1000;
+  struct batcher batcher = after_a_burst(&now_ms);
+  assert_int_equal(add(&batcher, now_ms + 1), BATCHER_AGE_MS);
+  batcher_flushed(&batcher, now_ms + 101);
+  assert_int_equal(add(&batcher, now_ms + 102), 0); /* 101 ms after the line before it */
+  assert_int_equal(batcher.quick, BATCHER_QUICK);
 }
 
 TEST(fifty_lines_do_not_wait) {
-  struct batcher batcher = after_a_line(1000);
+  int64_t now_ms = 1000;
+  struct batcher batcher = after_a_burst(&now_ms);
   for (int round = 0; round < 3; round++) {
-    for (int i = 1; i < 50; i++) {
-      batcher_add(&batcher, 1001);
-      assert_int_equal(batcher_due_in_ms(&batcher, 1001), 100);
-    }
-    batcher_add(&batcher, 1001);
-    assert_int_equal(batcher_due_in_ms(&batcher, 1001), 0);
-    batcher_add(&batcher, 1001);
-    assert_int_equal(batcher_due_in_ms(&batcher, 1001), 0);
-    batcher_flushed(&batcher);
+    for (int i = 1; i < BATCHER_LINES; i++)
+      assert_int_equal(add(&batcher, now_ms), BATCHER_AGE_MS);
+    assert_int_equal(add(&batcher, now_ms), 0);
+    assert_int_equal(add(&batcher, now_ms), 0);
+    batcher_flushed(&batcher, now_ms);
   }
-}
-
-TEST(a_line_after_silence_leaves_at_once) {
-  static const struct {
-    int64_t pause_ms;
-    int64_t due_in_ms;
-  } rows[] = {{0, 100}, {1, 100}, {99, 100}, {100, 0}, {101, 0}, {100000, 0}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct batcher batcher = after_a_line(1000);
-    batcher_add(&batcher, 1000 + rows[i].pause_ms);
-    assert_int_equal(batcher_due_in_ms(&batcher, 1000 + rows[i].pause_ms), rows[i].due_in_ms);
-    /* What comes with it leaves with it; what follows is no silence any more. */
-    batcher_add(&batcher, 1001 + rows[i].pause_ms);
-    batcher_flushed(&batcher);
-    batcher_add(&batcher, 1002 + rows[i].pause_ms);
-    assert_int_equal(batcher_due_in_ms(&batcher, 1002 + rows[i].pause_ms), 100);
-  }
-}
-
-/* A flush is no line: silence counts from the last line that was collected. */
-TEST(silence_counts_from_the_last_line) {
-  struct batcher batcher = after_a_line(1000);
-  batcher_add(&batcher, 1050);
-  batcher_flushed(&batcher); /* at 1150 */
-  batcher_add(&batcher, 1149);
-  assert_int_equal(batcher_due_in_ms(&batcher, 1149), 100);
-  batcher_flushed(&batcher);
-  batcher_add(&batcher, 1249);
-  assert_int_equal(batcher_due_in_ms(&batcher, 1249), 0);
 }

@@ -42,92 +42,78 @@ static void expect_connections(const struct scene *scene, int own, int other) {
   assert_int_equal(fake_redis_connections(scene->other), other);
 }
 
-static void comes_up_again(struct scene *scene) {
-  scene->owner->ready = 0;
-  scene->owner->answered = 0;
-  client_owner_comes_up(scene->owner);
-  assert_int_equal(scene->owner->failed, 0);
+/* What the client does on an error reply, until it is ready again. */
+static void reconnects_on(struct scene *scene, const char *text) {
+  recorder_reset(&scene->owner->recorder);
+  assert_true(client_overcomes(scene->owner->client, text));
+  assert_false(client_is_ready(scene->owner->client));
+  client_owner_expect(scene->owner, "lost connected ready");
 }
 
-TEST(a_login_is_sent_on, set_up, tear_down) {
+TEST(a_handshake_is_redirected, set_up, tear_down) {
   struct scene *scene = *state;
   scene->owner->handshake_answers[0] = scene->moved_answer;
   int64_t start_ms = wait_now_ms();
   client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
+  client_owner_expect(scene->owner, "connected connected ready");
   assert_true(wait_now_ms() - start_ms < BACKOFF_BOOT_PAUSE_MS);
   expect_connections(scene, 1, 1);
-  assert_int_equal(scene->owner->down, 0); /* it was never up */
 }
 
-TEST(an_answer_leads_on, set_up, tear_down) {
+TEST(an_error_reply_redirects, set_up, tear_down) {
   struct scene *scene = *state;
-  client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
-  assert_true(client_overcomes(scene->owner->client, scene->moved));
-  assert_false(client_is_ready(scene->owner->client));
+  client_owner_becomes_ready(scene->owner);
+  reconnects_on(scene, scene->moved);
   assert_false(client_is_gone(scene->owner->client));
-  assert_int_equal(scene->owner->down, 1);
-  comes_up_again(scene);
   expect_connections(scene, 1, 1);
-  assert_int_equal(scene->owner->down, 1);
 }
 
-TEST(a_node_that_is_not_there_leads_back, set_up, tear_down) {
+TEST(it_goes_back_when_the_node_is_not_there, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->other);
-  client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
+  client_owner_becomes_ready(scene->owner);
   assert_true(client_overcomes(scene->owner->client, scene->moved));
-  comes_up_again(scene);
+  client_owner_expect(scene->owner, "connected ready lost unreachable connected ready");
   expect_connections(scene, 2, 0);
 }
 
-/* Each names the other: that ends in a pause, and in going on. */
-TEST(a_circle_is_left_after_a_pause, set_up, tear_down) {
+/* Two nodes redirect to each other. */
+TEST(a_circle_ends_with_a_pause, set_up, tear_down) {
   struct scene *scene = *state;
-  client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
+  client_owner_becomes_ready(scene->owner);
   for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
-    assert_true(client_overcomes(scene->owner->client, scene->moved));
-    comes_up_again(scene);
+    reconnects_on(scene, scene->moved);
   }
   expect_connections(scene, 1, ENDPOINT_REDIRECTS_MAX);
-  assert_true(client_overcomes(scene->owner->client, scene->moved));
   int64_t start_ms = wait_now_ms();
-  comes_up_again(scene);
+  reconnects_on(scene, scene->moved);
   assert_true(wait_now_ms() - start_ms >= BACKOFF_PAUSE_MIN_MS / 2 - 10);
   expect_connections(scene, 2, ENDPOINT_REDIRECTS_MAX);
 }
 
-TEST(what_passes_is_asked_again_after_a_pause, set_up, tear_down) {
+TEST(it_reconnects_on_a_transient_error, set_up, tear_down) {
   static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
                                       "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
   struct scene *scene = *state;
-  client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
+  client_owner_becomes_ready(scene->owner);
   for (int i = 0; i < 4; i++) {
-    assert_true(client_overcomes(scene->owner->client, texts[i]));
-    assert_int_equal(scene->owner->down, i + 1);
-    comes_up_again(scene);
+    reconnects_on(scene, texts[i]);
     expect_connections(scene, i + 2, 0);
   }
 }
 
-TEST(what_does_not_pass_is_left_alone, set_up, tear_down) {
+TEST(it_does_nothing_on_any_other_error, set_up, tear_down) {
   struct scene *scene = *state;
-  client_owner_start(scene->owner, SIZE_MAX);
-  client_owner_comes_up(scene->owner);
+  client_owner_becomes_ready(scene->owner);
   assert_false(client_overcomes(scene->owner->client, "CROSSSLOT Keys in request"));
   assert_false(client_overcomes(scene->owner->client, "WRONGTYPE Operation"));
   assert_true(client_is_ready(scene->owner->client));
-  assert_int_equal(scene->owner->down, 0);
+  assert_string_equal(recorder_text(&scene->owner->recorder), "connected ready");
 }
 
-TEST(keys_in_several_slots_are_told_with_advice, set_up, tear_down) {
+TEST(keys_in_several_slots_come_with_advice, set_up, tear_down) {
   struct scene *scene = *state;
   scene->owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
-  client_owner_start(scene->owner, SIZE_MAX);
   client_owner_fails(scene->owner);
   assert_non_null(strstr(scene->owner->error, "put the job id in braces, like {pipe-42}"));
   expect_connections(scene, 1, 0);

@@ -1,4 +1,4 @@
-/* How long a link stays away before it comes back, and what it says about it, in virtual time. */
+/* How long a client pauses before it reconnects, and what it logs, in virtual time. */
 
 #include "agent/doors/redis/client/backoff.h"
 #include "tests/support/client_owner.h"
@@ -6,52 +6,41 @@
 #include "tests/test.h"
 
 static void starts(struct client_owner *owner) {
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_comes_up(owner);
+  client_owner_becomes_ready(owner);
 }
 
-static void forget(struct client_owner *owner) {
-  owner->ready = owner->down = 0;
-  owner->answered = 0;
-}
-
-static void comes_back(struct client_owner *owner) {
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->down));
-  client_owner_comes_up(owner);
-}
-
-/* The connection is lost, or dropped for this reason; how long it takes until it is back. */
+/* The connection is lost, or dropped for this reason; returns how long it takes to be ready again.
+ */
 static int64_t away_ms(struct client_owner *owner, const char *why) {
   int64_t start_ms = virtual_time_ms;
-  forget(owner);
+  recorder_reset(&owner->recorder);
   if (why != NULL)
     client_drop(owner->client, why);
   else
     fake_redis_close_connection(owner->server);
-  comes_back(owner);
+  client_owner_expect(owner, "lost connected ready");
   return virtual_time_ms - start_ms;
 }
 
 static void is_refused(struct client_owner *owner, const char *text) {
-  forget(owner);
+  recorder_reset(&owner->recorder);
   assert_true(client_overcomes(owner->client, text));
-  comes_back(owner);
+  client_owner_expect(owner, "lost connected ready");
 }
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
-TEST(they_double_until_the_link_works, client_owner_set_up, client_owner_tear_down) {
+TEST(pauses_double_until_a_reply_is_useful, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
   client_works(owner->client);
   assert_true(away_ms(owner, NULL) < 16 * BACKOFF_PAUSE_MIN_MS); /* half of what would be next */
-  assert_int_equal(owner->failed, 0);
 }
 
-/* That it is logged in is no news, as long as nothing it asks for is done. */
-TEST(the_same_trouble_is_told_once, client_owner_set_up, client_owner_tear_down) {
+/* A handshake alone does not end an outage. */
+TEST(the_same_reason_is_logged_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 3; times++)
@@ -65,7 +54,7 @@ TEST(the_same_trouble_is_told_once, client_owner_set_up, client_owner_tear_down)
   assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
 }
 
-TEST(it_is_over_when_the_link_works, client_owner_set_up, client_owner_tear_down) {
+TEST(an_outage_ends_with_a_useful_reply, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   client_works(owner->client);
@@ -77,13 +66,13 @@ TEST(it_is_over_when_the_link_works, client_owner_set_up, client_owner_tear_down
   assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after"), 1);
-  (void)away_ms(owner, "OOM no room"); /* and comes anew */
+  (void)away_ms(owner, "OOM no room"); /* another outage */
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "OOM no room"), 2);
   assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
 }
 
-TEST(an_error_that_lasts_is_told_once, client_owner_set_up, client_owner_tear_down) {
+TEST(an_error_that_lasts_is_logged_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);
   for (int times = 0; times < 4; times++) {
@@ -91,14 +80,14 @@ TEST(an_error_that_lasts_is_told_once, client_owner_set_up, client_owner_tear_do
     virtual_time_ms += 100000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
-  is_refused(owner, "MISCONF no disk"); /* which is other trouble */
+  is_refused(owner, "MISCONF no disk"); /* another reason */
   assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
   client_works(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
 }
 
-/* Over and there again: a minute has to lie between two that are told. */
-TEST(an_error_that_comes_and_goes_is_told_every_minute, client_owner_set_up,
+/* A minute has to lie between two that are logged. */
+TEST(an_error_that_comes_and_goes_is_logged_every_minute, client_owner_set_up,
      client_owner_tear_down) {
   struct client_owner *owner = *state;
   starts(owner);

@@ -4,7 +4,7 @@
 #include "tests/test.h"
 
 static void prepare(struct client_owner *owner) {
-  client_owner_make(owner, 1000);
+  client_owner_make(owner, 5000);
   client_prepare(owner->client);
 }
 
@@ -13,58 +13,53 @@ static bool is_asked(void *context) {
   return fake_redis_commands(owner->server) > 0;
 }
 
-/* It is logged in, and nobody has heard of it. */
+/* The handshake has ended, and the owner knows of no more than the connection. */
 static void is_prepared(struct client_owner *owner) {
   prepare(owner);
   assert_true(loop_until(&owner->loop, is_asked, owner));
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->ready + owner->down + owner->failed, 0);
+  client_owner_expect(owner, "connected");
   assert_false(client_is_ready(owner->client));
 }
 
-static void starts_anew(struct client_owner *owner, int connections) {
-  owner->answered = 0;
+static void connects_again(struct client_owner *owner, int connections) {
+  recorder_reset(&owner->recorder);
   assert_false(client_start(owner->client));
-  client_owner_comes_up(owner);
-  assert_int_equal(owner->failed + owner->down, 0);
+  client_owner_expect(owner, "connected ready");
   assert_int_equal(fake_redis_connections(owner->server), connections);
 }
 
-static void says_nothing(struct client_owner *owner) {
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->ready + owner->down + owner->failed + owner->replies, 0);
+static void expect_silence(struct client_owner *owner, const char *transcript) {
+  client_owner_expect(owner, transcript);
   assert_int_equal(client_owner_logged(owner, "test"), 0);
 }
 
-TEST(what_is_prepared_is_up_at_once, client_owner_set_up, client_owner_tear_down) {
+TEST(what_is_prepared_is_ready_at_once, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   assert_true(client_start(owner->client));
   assert_true(client_is_ready(owner->client));
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->ready, 0);
+  client_owner_expect(owner, "connected");
   fake_redis_send(owner->server, "+hello\r\n");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->replies));
+  client_owner_expect(owner, "connected hello");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(what_is_up_comes_back_as_ever, client_owner_set_up, client_owner_tear_down) {
+TEST(what_was_prepared_reconnects, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   assert_true(client_start(owner->client));
   fake_redis_close_connection(owner->server);
-  client_owner_comes_back(owner);
+  client_owner_expect(owner, "connected lost connected ready");
 }
 
-TEST(what_is_not_ready_yet_goes_on, client_owner_set_up, client_owner_tear_down) {
+TEST(a_start_continues_what_is_under_way, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   prepare(owner);
-  starts_anew(owner, 1);
+  connects_again(owner, 1);
   assert_string_equal(owner->last, "OK");
 }
 
-/* Where a login of another link is tried again, for one. */
-TEST(again_is_the_same, client_owner_set_up, client_owner_tear_down) {
+TEST(to_prepare_is_idempotent, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   prepare(owner);
   client_prepare(owner->client);
@@ -79,15 +74,15 @@ TEST(again_is_the_same, client_owner_set_up, client_owner_tear_down) {
   assert_true(client_is_ready(owner->client));
 }
 
-TEST(a_server_that_is_not_there_is_not_told, client_owner_set_up, client_owner_tear_down) {
+TEST(a_server_that_is_not_there_is_not_reported, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   fake_redis_refuse(owner->server);
   prepare(owner);
-  says_nothing(owner);
+  expect_silence(owner, "");
   fake_redis_accept(owner->server);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_connections(owner->server), 0); /* it was tried once */
-  starts_anew(owner, 1);
+  connects_again(owner, 1);
 }
 
 TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
@@ -97,51 +92,46 @@ TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
     owner->handshake_answers[0] = refusals[i];
     prepare(owner);
     assert_true(loop_until(&owner->loop, is_asked, owner));
-    says_nothing(owner);
+    expect_silence(owner, "connected");
     owner->handshake_answers[0] = "+OK\r\n";
-    starts_anew(owner, 2);
+    connects_again(owner, 2);
     client_owner_tear_down(state);
     client_owner_set_up(state);
   }
 }
 
-TEST(nor_that_it_is_lost_again, client_owner_set_up, client_owner_tear_down) {
+TEST(nor_is_a_loss, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   fake_redis_close_connection(owner->server);
-  says_nothing(owner);
-  starts_anew(owner, 2);
+  expect_silence(owner, "connected");
+  connects_again(owner, 2);
 }
 
-TEST(an_answer_to_nothing_ends_it, client_owner_set_up, client_owner_tear_down) {
+TEST(an_unexpected_reply_ends_it, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   fake_redis_send(owner->server, "+hello\r\n");
-  says_nothing(owner);
+  expect_silence(owner, "connected");
   assert_false(fake_redis_is_connected(owner->server));
-  starts_anew(owner, 2);
+  connects_again(owner, 2);
 }
 
-TEST(stopped_it_is_gone, client_owner_set_up, client_owner_tear_down) {
+TEST(a_stop_closes_it, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   is_prepared(owner);
   client_stop(owner->client);
-  says_nothing(owner);
+  expect_silence(owner, "connected");
   assert_false(fake_redis_is_connected(owner->server));
 }
 
-/* While the login is on its way there is time for something else. */
-TEST(that_a_server_is_reached_is_told_first, client_owner_set_up, client_owner_tear_down) {
+/* The owner can use the time that the handshake takes. */
+TEST(connected_comes_before_ready, client_owner_set_up, client_owner_tear_down) {
   struct client_owner *owner = *state;
   owner->handshake_answers[0] = NULL;
-  client_owner_start(owner, 1000);
-  assert_int_equal(owner->connected, 0); /* not from inside */
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->connected));
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->connected, 1);
-  assert_int_equal(owner->ready, 0);
+  client_owner_start(owner, 5000);
+  client_owner_expect(owner, "connected");
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   fake_redis_send(owner->server, "+OK\r\n");
-  client_owner_comes_up(owner);
-  assert_int_equal(owner->connected, 1);
+  client_owner_expect(owner, "connected ready");
 }

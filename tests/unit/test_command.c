@@ -50,7 +50,7 @@ TEST(lengths_of_all_kinds) {
   }
 }
 
-TEST(commands_are_taken_apart_one_by_one) {
+TEST(commands_are_decoded_one_by_one) {
   const char *one[] = {"XADD", "events", "*", "data", "{}"};
   const char *two[] = {"DEL", "started"};
   char *first = command_new(one, 5), *second = command_new(two, 2);
@@ -72,14 +72,14 @@ TEST(commands_are_taken_apart_one_by_one) {
   assert_false(command_read(&at, end, words, 3));
 }
 
-TEST(a_list_is_one_behind_the_other) {
+TEST(a_list_is_one_command_after_another) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"PING"}, {"SET", "a", ""}};
   char *list = command_list_new(commands, 2);
   assert_string_equal(list, "*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n");
   free(list);
 }
 
-TEST(a_word_is_the_same_or_it_is_not) {
+TEST(words_are_compared_as_a_whole) {
   struct command_word word = command_word("LREM");
   assert_true(command_word_is(&word, "LREM", 4));
   assert_false(command_word_is(&word, "LREMX", 5));
@@ -89,7 +89,7 @@ TEST(a_word_is_the_same_or_it_is_not) {
   assert_true(command_word_is(&(struct command_word){.text = NULL}, "", 0));
 }
 
-/* The same bytes as those of the whole command; with nine words before it, ten are announced. */
+/* The bytes are those of the whole command, also where the count gets a second digit. */
 TEST(a_head_is_a_command_whose_last_word_comes_later) {
   static const size_t lengths[] = {0, 9, 10, 12345};
   static char last[12345];

@@ -4,8 +4,8 @@
 #include "agent/doors/redis/in/consumer.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
-#include "wire/step.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
 #define ASK "BLMOVE sandbox:j:in sandbox:j:inflight RIGHT LEFT 10"
 #define OLD_ASK "BRPOPLPUSH sandbox:j:in sandbox:j:inflight 10"
@@ -49,13 +49,13 @@ static void take_again(struct scene *scene) {
   scene->take_again = false;
 }
 
-static void on_step(void *owner, const struct taken *taken) {
+static void on_step(void *owner, const struct claimed *claimed) {
   struct scene *scene = owner;
   scene->steps++;
-  scene->cut += !taken->whole;
-  scene->length = taken->length;
-  memcpy(scene->payload, taken->payload,
-         taken->length < sizeof scene->payload ? taken->length : sizeof scene->payload);
+  scene->cut += claimed->truncated;
+  scene->length = claimed->length;
+  memcpy(scene->payload, claimed->payload,
+         claimed->length < sizeof scene->payload ? claimed->length : sizeof scene->payload);
   take_again(scene);
 }
 

@@ -51,7 +51,7 @@ TEST(file_systems_may_differ) {
 }
 
 /* The kernel does not copy to where data is appended. */
-TEST(the_kernel_need_not_help) {
+TEST(bytes_are_copied_without_help_of_the_kernel) {
   int from = new_file(true);
   int to = new_file(true);
   fill(from, 200000);
@@ -62,7 +62,7 @@ TEST(the_kernel_need_not_help) {
   close(to);
 }
 
-TEST(only_the_beginning_may_be_wanted) {
+TEST(the_beginning_of_a_file_is_copied) {
   int from = new_file(false);
   int to = new_file(false);
   fill(from, 100000);
@@ -94,7 +94,7 @@ TEST(a_file_that_became_shorter_is_an_error) {
   close(to);
 }
 
-TEST(no_room_is_an_error) {
+TEST(a_full_disk_is_an_error) {
   int from = new_file(false);
   int to = open("/dev/full", O_WRONLY | O_CLOEXEC);
   fill(from, 1000);
@@ -104,7 +104,7 @@ TEST(no_room_is_an_error) {
   close(to);
 }
 
-TEST(a_descriptor_has_to_be_open_for_it) {
+TEST(a_descriptor_without_access_is_an_error) {
   int from = new_file(false);
   fill(from, 10);
   int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

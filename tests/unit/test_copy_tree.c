@@ -44,7 +44,7 @@ static void fails(const struct tree *tree, int error, const char *expected) {
   assert_string_equal(where, expected);
 }
 
-TEST(nothing_is_copied_too, set_up, tree_tear_down) {
+TEST(an_empty_directory_is_copied, set_up, tree_tear_down) {
   copies(*state);
   assert_int_equal(tree_count(*state, "to"), 0);
 }
@@ -133,7 +133,7 @@ TEST(links_stay_links, set_up, tree_tear_down) {
   }
 }
 
-TEST(other_kinds_are_left_out, set_up, tree_tear_down) {
+TEST(other_kinds_are_skipped, set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(mkfifoat(tree->fd, "from/fifo", 0644), 0);
   tree_write(tree, "from/file", "x", 0644);
@@ -141,7 +141,7 @@ TEST(other_kinds_are_left_out, set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "to"), 1);
 }
 
-TEST(where_it_failed_is_told, set_up, tree_tear_down) {
+TEST(the_failing_path_is_reported, set_up, tree_tear_down) {
   tree_make_directory(*state, "from/a", 0755);
   tree_make_directory(*state, "from/a/b", 0755);
   tree_make_directory(*state, "to/a", 0755);

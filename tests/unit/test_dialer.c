@@ -36,7 +36,7 @@ struct scene {
   int done; /* calls */
   int fd;
   char why[128];
-  int full_fd; /* a port that swallows packets, -1 for none, and who fills it */
+  int full_fd; /* a port that drops packets, -1 for none, and who fills it */
   int fill_fd[2];
 };
 
@@ -142,7 +142,7 @@ static void at(struct scene *scene, const char *host) {
 
 static struct dialer *start(struct scene *scene) {
   struct dialer *dialer = dialer_start(scene->loop.base, &scene->url, on_done, scene);
-  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_int_equal(scene->done, 0); /* not from inside */
   return dialer;
 }
 
@@ -171,7 +171,7 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-TEST(a_port_is_reached, set_up, tear_down) {
+TEST(it_connects_to_a_port, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   dial(scene);
@@ -179,9 +179,8 @@ TEST(a_port_is_reached, set_up, tear_down) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_NODELAY), 1);
 }
 
-/* What is idle is known to be dead within 15 s, and so is what is not acknowledged. */
 /* The files that a resolver reads need not be there. */
-TEST(a_number_is_not_looked_up, set_up, tear_down) {
+TEST(a_numeric_host_is_not_resolved, set_up, tear_down) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
   struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
@@ -201,7 +200,7 @@ TEST(a_number_is_not_looked_up, set_up, tear_down) {
   assert_int_equal(lookups, 1);
 }
 
-TEST(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down) {
+TEST(the_kernel_finds_a_dead_peer, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   dial(scene);
@@ -213,7 +212,7 @@ TEST(a_dead_peer_is_noticed_by_the_kernel, set_up, tear_down) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
-TEST(a_local_socket_is_reached, set_up, tear_down) {
+TEST(it_connects_to_a_unix_socket, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, false);
   dial(scene);
@@ -282,7 +281,7 @@ TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
   expect_connected(scene);
 }
 
-TEST(the_last_refusal_is_told, set_up, tear_down) {
+TEST(the_last_error_is_the_reason, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   fake_redis_refuse(scene->server);
@@ -294,7 +293,7 @@ TEST(the_last_refusal_is_told, set_up, tear_down) {
   assert_string_not_equal(scene->why, "Connection refused");
 }
 
-/* A port whose queue is full: to whoever connects it is as a host that is switched off. */
+/* A port whose queue is full: like a host that is switched off. */
 static const char *silent_address(struct scene *scene, char *text, size_t size) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t length = sizeof address;
@@ -310,7 +309,7 @@ static const char *silent_address(struct scene *scene, char *text, size_t size) 
   return text;
 }
 
-TEST(an_address_that_is_silent_hides_no_other, set_up, tear_down) {
+TEST(the_next_address_is_tried_after_a_deadline, set_up, tear_down) {
   struct scene *scene = *state;
   serve(scene, true);
   char hosts[64];
@@ -322,7 +321,7 @@ TEST(an_address_that_is_silent_hides_no_other, set_up, tear_down) {
   assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
 }
 
-TEST(silence_is_told, set_up, tear_down) {
+TEST(a_deadline_is_a_reason, set_up, tear_down) {
   struct scene *scene = *state;
   char host[64];
   at(scene, silent_address(scene, host, sizeof host));
@@ -337,7 +336,7 @@ TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
   assert_true(wait_now_ms() - start_ms >= DIALER_RESOLVE_MS - 10);
 }
 
-/* Before the first turn, while the name is looked up, while an address is awaited. */
+/* Before the first turn of the loop, while it resolves, while it connects. */
 TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
   char silent[64];

@@ -47,7 +47,7 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
   assert_string_equal(error.text, expected);
 }
 
-TEST(what_is_none_is_refused_by_what_it_is, tree_set_up, tree_tear_down) {
+TEST(what_is_no_directory_is_rejected_by_its_kind, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
@@ -69,7 +69,7 @@ TEST(what_is_none_is_refused_by_what_it_is, tree_set_up, tree_tear_down) {
   expect_refusal(tree, "file/below", "directory not found: ");
 }
 
-TEST(without_permission_it_is_refused, tree_set_up, tree_tear_down) {
+TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0711), 0);
   tree_make_directory(tree, "closed", 0000);
@@ -127,7 +127,7 @@ TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
   closedir(directory);
 }
 
-TEST(a_type_that_was_left_out_is_looked_up, tree_set_up, tree_tear_down) {
+TEST(an_unknown_type_is_looked_up, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {

@@ -75,7 +75,7 @@ static void on_done(void *owner, int fd, const char *why) {
 static void dial(struct scene *scene) {
   scene->done = 0;
   endpoint_dial(scene->endpoint, on_done, scene);
-  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_int_equal(scene->done, 0); /* not from inside */
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   if (scene->fd >= 0)
     close(scene->fd);
@@ -88,7 +88,7 @@ static void expect_name(const struct scene *scene, const char *expected) {
   assert_string_equal(name, expected);
 }
 
-static void leads_to(struct scene *scene, int server) {
+static void connects_to(struct scene *scene, int server) {
   int before = fake_redis_connections(scene->servers[server]);
   dial(scene);
   assert_string_equal(scene->why, "");
@@ -96,94 +96,94 @@ static void leads_to(struct scene *scene, int server) {
   expect_name(scene, scene->names[server]);
 }
 
-static void leads_nowhere(struct scene *scene, const char *why) {
+static void fails_to_connect(struct scene *scene, const char *why) {
   dial(scene);
   assert_int_equal(scene->fd, -1);
   assert_non_null(strstr(scene->why, why));
 }
 
-TEST(the_url_is_the_way, set_up, tear_down) {
+TEST(it_connects_to_the_url, set_up, tear_down) {
   struct scene *scene = *state;
   expect_name(scene, scene->names[0]);
-  leads_to(scene, 0);
-  leads_to(scene, 0);
+  connects_to(scene, 0);
+  connects_to(scene, 0);
   endpoint_works(scene->endpoint);
-  leads_to(scene, 0);
+  connects_to(scene, 0);
 }
 
 TEST(a_redirection_is_followed, set_up, tear_down) {
   struct scene *scene = *state;
-  leads_to(scene, 0);
+  connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  leads_to(scene, 1);
+  connects_to(scene, 1);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
-  leads_to(scene, 2);
-  /* Where it works it comes back to. */
+  connects_to(scene, 2);
+  /* An address that works is kept. */
   endpoint_works(scene->endpoint);
-  leads_to(scene, 2);
+  connects_to(scene, 2);
 }
 
-TEST(the_same_host_has_no_name, set_up, tear_down) {
+TEST(a_redirection_without_a_host_is_to_the_same_one, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
-  leads_to(scene, 1);
+  connects_to(scene, 1);
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[2], ':')));
-  leads_to(scene, 2);
+  connects_to(scene, 2);
 }
 
-TEST(a_node_that_is_not_there_is_forgotten, set_up, tear_down) {
+TEST(a_node_that_is_not_there_is_dropped, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->servers[1]);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  leads_nowhere(scene, "refused");
+  fails_to_connect(scene, "refused");
   expect_name(scene, scene->names[1]);
-  leads_to(scene, 0);
+  connects_to(scene, 0);
 }
 
-TEST(a_node_that_does_nothing_is_forgotten, set_up, tear_down) {
+TEST(a_node_that_never_worked_is_dropped, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  leads_to(scene, 1);
-  leads_to(scene, 0);
+  connects_to(scene, 1);
+  connects_to(scene, 0);
 }
 
 TEST(a_node_that_is_lost_is_tried_once, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  leads_to(scene, 1);
+  connects_to(scene, 1);
   endpoint_works(scene->endpoint);
   fake_redis_refuse(scene->servers[1]);
-  leads_nowhere(scene, "refused");
-  leads_to(scene, 0);
+  fails_to_connect(scene, "refused");
+  connects_to(scene, 0);
 }
 
-TEST(a_circle_has_an_end, set_up, tear_down) {
+TEST(a_circle_of_redirections_ends, set_up, tear_down) {
   struct scene *scene = *state;
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
       assert_true(endpoint_redirect(scene->endpoint, scene->names[1 + i % 2]));
-      leads_to(scene, 1 + i % 2);
+      connects_to(scene, 1 + i % 2);
     }
     assert_false(endpoint_redirect(scene->endpoint, scene->names[1]));
-    leads_to(scene, 0);
+    connects_to(scene, 0);
   }
-  /* What works in between ends it, too. */
+  /* So does an address that works. */
   for (int i = 0; i < 3 * ENDPOINT_REDIRECTS_MAX; i++) {
     assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
     endpoint_works(scene->endpoint);
   }
 }
 
-TEST(what_is_no_address_leads_back, set_up, tear_down) {
+TEST(a_malformed_redirection_leads_back, set_up, tear_down) {
   struct scene *scene = *state;
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  leads_to(scene, 1);
+  connects_to(scene, 1);
   endpoint_works(scene->endpoint);
   assert_false(endpoint_redirect(scene->endpoint, "?:6379"));
-  leads_to(scene, 0);
+  connects_to(scene, 0);
 }
 
-TEST(a_master_is_asked_for_each_time, set_up_sentinel, tear_down) {
+TEST(sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
   struct scene *scene = *state;
   char expected[64];
   (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
@@ -192,19 +192,19 @@ TEST(a_master_is_asked_for_each_time, set_up_sentinel, tear_down) {
     unsigned port = fake_redis_url(scene->servers[server]).port;
     (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
                    port);
-    leads_to(scene, server);
+    connects_to(scene, server);
     endpoint_works(scene->endpoint);
-    leads_to(scene, server);
+    connects_to(scene, server);
   }
   assert_int_equal(fake_redis_connections(scene->servers[1]), 4);
   assert_false(
-      endpoint_redirect(scene->endpoint, scene->names[2])); /* that is for sentinels to say */
+      endpoint_redirect(scene->endpoint, scene->names[2])); /* only sentinels name the master */
   strcpy(scene->answer, "*-1\r\n");
-  leads_nowhere(scene, "it knows no master 'pipes'");
+  fails_to_connect(scene, "it knows no master 'pipes'");
   expect_name(scene, expected);
 }
 
-TEST(nobody_is_told_after_it_was_cancelled, set_up_sentinel, tear_down) {
+TEST(a_cancelled_dial_is_not_reported, set_up_sentinel, tear_down) {
   struct scene *scene = *state;
   endpoint_dial(scene->endpoint, on_done, scene);
   endpoint_cancel(scene->endpoint);

@@ -1,7 +1,7 @@
 #include "agent/doors/redis/net/error_reply.h"
 #include "tests/test.h"
 
-TEST(what_redis_gets_over_passes) {
+TEST(these_errors_are_transient) {
   static const char *const texts[] = {
       "OOM command not allowed when used memory > 'maxmemory'.",
       "LOADING Redis is loading the dataset in memory",
@@ -21,7 +21,7 @@ TEST(what_redis_gets_over_passes) {
     assert_true(error_reply_passes(texts[i]));
 }
 
-TEST(what_a_person_has_to_mend_does_not) {
+TEST(these_are_not) {
   static const char *const texts[] = {
       "WRONGPASS invalid username-password pair or user is disabled.",
       "NOAUTH Authentication required.",
@@ -38,8 +38,7 @@ TEST(what_a_person_has_to_mend_does_not) {
     assert_false(error_reply_passes(texts[i]));
 }
 
-/* The first word decides, all of it and nothing behind it. */
-TEST(a_word_that_begins_alike_is_another_one) {
+TEST(the_whole_first_word_decides) {
   static const char *const texts[] = {
       "BUSYGROUP Consumer Group name already exists",
       "BUSYKEY Target key name already exists.",
@@ -54,7 +53,7 @@ TEST(a_word_that_begins_alike_is_another_one) {
     assert_false(error_reply_passes(texts[i]));
 }
 
-TEST(only_what_has_moved_says_where_to) {
+TEST(only_moved_names_a_node) {
   assert_string_equal(error_reply_moved_to("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
   assert_string_equal(error_reply_moved_to("MOVED 3999 :6381"), ":6381");
   static const char *const texts[] = {"ASK 3999 127.0.0.1:6381", "MOVED 3999", "MOVED", "",
@@ -71,7 +70,7 @@ TEST(keys_in_several_slots_come_with_advice) {
                       "NOAUTH Authentication required.");
 }
 
-TEST(a_refused_exec_is_told_without_redis_preamble) {
+TEST(of_execabort_only_the_reason_is_shown) {
   assert_string_equal(
       error_reply_explain("EXECABORT Transaction discarded because of: NOPERM this user has no "
                           "permissions to run the 'exec' command"),

@@ -15,7 +15,7 @@ static void check(const char *path, const char *expected, const char *name) {
   free(full);
 }
 
-TEST(an_absolute_one_is_tidied) {
+TEST(an_absolute_path_is_cleaned_up) {
   static const struct {
     const char *path;
     const char *full;
@@ -39,7 +39,7 @@ TEST(an_absolute_one_is_tidied) {
     check(rows[i].path, rows[i].full, rows[i].name);
 }
 
-TEST(a_relative_one_begins_at_the_current_directory, tree_set_up, tree_tear_down) {
+TEST(a_relative_path_begins_at_the_current_directory, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *path;
@@ -62,7 +62,7 @@ TEST(a_relative_one_begins_at_the_current_directory, tree_set_up, tree_tear_down
   free(current);
 }
 
-TEST(at_the_root_no_slash_is_doubled) {
+TEST(slashes_are_not_repeated_at_the_root) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   assert_int_equal(chdir("/"), 0);
@@ -72,7 +72,7 @@ TEST(at_the_root_no_slash_is_doubled) {
   free(current);
 }
 
-TEST(without_a_current_directory_it_is_refused, tree_set_up, tree_tear_down) {
+TEST(without_a_current_directory_it_is_an_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char *current = getcwd(NULL, 0);
   assert_non_null(current);

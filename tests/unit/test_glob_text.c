@@ -2,7 +2,7 @@
 #include "agent/files/glob/glob_text.h"
 #include "tests/test.h"
 
-TEST(what_belongs_together_is_one_unit) {
+TEST(escapes_and_brackets_are_units) {
   static const struct {
     const char *text;
     size_t unit;
@@ -17,7 +17,7 @@ TEST(what_belongs_together_is_one_unit) {
     assert_int_equal(glob_text_unit(rows[i].text), rows[i].unit);
 }
 
-TEST(what_has_no_other_half_is_refused) {
+TEST(unclosed_brackets_and_braces_are_rejected) {
   static const struct {
     const char *text;
     const char *reason; /* NULL: none */
@@ -30,7 +30,7 @@ TEST(what_has_no_other_half_is_refused) {
       {"a]", NULL},
       {"a[b", "glob: no ] for the [ at offset 1"},
       {"{a,[}", "glob: no ] for the [ at offset 3"},
-      {"ab\\", "glob: nothing behind the \\ at offset 2"},
+      {"ab\\", "glob: nothing after the \\ at offset 2"},
       {"a}", "glob: no { for the } at offset 1"},
       {"{a}}", "glob: no { for the } at offset 3"},
       {"a{b", "glob: no } for the { at offset 1"},
@@ -60,7 +60,7 @@ static void expect(const char *text, const char *expected) {
   free(texts.text);
 }
 
-TEST(braces_are_opened_in_order) {
+TEST(braces_are_expanded_in_order) {
   static const struct {
     const char *text;
     const char *texts;
@@ -87,7 +87,7 @@ TEST(braces_are_opened_in_order) {
     expect(rows[i].text, rows[i].texts);
 }
 
-TEST(what_is_too_long_is_refused) {
+TEST(too_long_a_glob_is_rejected) {
   struct error error = {.text = "none"};
   char *text = calloc(1, GLOB_LENGTH_MAX + 2);
   assert_non_null(text);
@@ -110,12 +110,12 @@ static int expand_sixteen(size_t b, size_t a, struct glob_texts *texts, struct e
   return glob_text_expand(text, texts, error);
 }
 
-TEST(braces_that_stand_for_too_much_are_refused) {
+TEST(braces_that_expand_too_far_are_rejected) {
   struct error error = {.text = "none"};
   struct glob_texts texts;
   assert_int_equal(expand_sixteen(16, 1022, &texts, &error), 0);
   assert_int_equal(texts.length, GLOB_EXPANDED_MAX);
   free(texts.text);
   assert_int_equal(expand_sixteen(17, 1022, &texts, &error), -1);
-  assert_string_equal(error.text, "glob: its braces stand for more than 16384 bytes");
+  assert_string_equal(error.text, "glob: its braces expand to more than 16384 bytes");
 }

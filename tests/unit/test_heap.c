@@ -36,7 +36,7 @@ static unsigned shuffled(unsigned i, unsigned count, unsigned values) {
 typedef unsigned order(unsigned i, unsigned count, unsigned values);
 static order *const orders[] = {upwards, downwards, shuffled};
 
-TEST(what_comes_last_is_taken_first) {
+TEST(the_last_item_is_taken_first) {
   for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
     struct heap heap = {.compare = by_number};
     for (unsigned i = 0; i < 1000; i++)
@@ -51,7 +51,7 @@ TEST(what_comes_last_is_taken_first) {
   }
 }
 
-TEST(the_first_ones_are_kept) {
+TEST(the_first_items_are_kept) {
   for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
     for (unsigned most = 1; most < 70; most++) {
       struct heap heap = {.compare = by_number};
@@ -69,7 +69,7 @@ TEST(the_first_ones_are_kept) {
   }
 }
 
-TEST(equal_ones_are_all_kept) {
+TEST(equal_items_are_all_kept) {
   struct heap heap = {.compare = by_number};
   for (unsigned i = 0; i < 300; i++)
     add(&heap, shuffled(i, 300, 3));
@@ -79,7 +79,7 @@ TEST(equal_ones_are_all_kept) {
   heap_release(&heap);
 }
 
-TEST(an_empty_one_is_sorted_and_released) {
+TEST(an_empty_heap_is_sorted_and_released) {
   struct heap heap = {.compare = by_number};
   heap_sort(&heap);
   assert_int_equal(heap.count, 0);

@@ -24,15 +24,14 @@ struct scene {
   const char *to_expire;
   const char *to_get; /* to GET committed */
   bool deaf;
-  bool in_flight;
   bool is_ours;
   int sets;
   int expires;
   int looked; /* committed() */
   char committed[64];
-  int detours;
-  char detour[128];
-  bool arrives; /* what takes the detour */
+  int fallbacks;
+  char fallback[128];
+  bool arrives; /* what the fallback writes */
   int silent;
   int ended;
   int failed;
@@ -55,10 +54,6 @@ static const char *answer(void *owner, const char *command) {
   return set ? scene->to_set : scene->to_get;
 }
 
-static bool step_in_flight(void *owner) {
-  return ((struct scene *)owner)->in_flight;
-}
-
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct scene *scene = owner;
   scene->looked++;
@@ -69,11 +64,11 @@ static bool on_committed(void *owner, const char *value, size_t length) {
   return scene->is_ours;
 }
 
-static bool on_detour(void *owner, const char *value, const char *seconds) {
+static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct scene *scene = owner;
-  bool arrived = scene->detours > 0 && scene->arrives;
-  scene->detours++;
-  snprintf(scene->detour, sizeof scene->detour, "%s %s", value, seconds);
+  bool arrived = scene->fallbacks > 0 && scene->arrives;
+  scene->fallbacks++;
+  snprintf(scene->fallback, sizeof scene->fallback, "%s %s", value, seconds);
   return arrived;
 }
 
@@ -92,9 +87,8 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up_at(void **state, bool tcp, const char *job_id) {
-  static const struct heartbeat_handler handler = {.step_in_flight = step_in_flight,
-                                                   .committed = on_committed,
-                                                   .detour = on_detour,
+  static const struct heartbeat_handler handler = {.committed = on_committed,
+                                                   .fallback = on_fallback,
                                                    .silent = on_silent,
                                                    .ended = on_ended,
                                                    .failed = on_failed};
@@ -211,10 +205,15 @@ TEST(each_beat_has_its_time_and_tells_of_the_step, set_up, tear_down) {
   loop_settle(&scene->loop);
   assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &after), 1);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
-  scene->in_flight = true;
+  heartbeat_set_in_flight(scene->heartbeat, true);
   await(scene, &scene->sets, 3);
   loop_settle(&scene->loop);
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
+  heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
+  heartbeat_set_in_flight(scene->heartbeat, false);
+  await(scene, &scene->sets, 4);
+  loop_settle(&scene->loop);
+  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false} EX 10"));
 }
 
 TEST(the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id, tear_down) {
@@ -254,7 +253,7 @@ TEST(a_time_may_become_longer, set_up, tear_down) {
 /* Before it has a connection, too: what goes with the claim. */
 TEST(the_command_is_whole, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->in_flight = true;
+  heartbeat_set_in_flight(scene->heartbeat, true);
   char *command = heartbeat_command(scene->heartbeat);
   static const char head[] = "*5\r\n$3\r\nSET\r\n$19\r\nsandbox:j:heartbeat\r\n$";
   assert_memory_equal(command, head, sizeof head - 1);
@@ -357,42 +356,42 @@ static void lose_connection(struct scene *scene) {
   fake_redis_close_connection(scene->server);
 }
 
-TEST(without_a_connection_it_takes_the_detour, set_up, tear_down) {
+TEST(without_a_connection_it_takes_the_fallback, set_up, tear_down) {
   struct scene *scene = *state;
   scene->arrives = true;
   start(scene);
   await(scene, &scene->sets, 2);
-  assert_int_equal(scene->detours, 0);
-  scene->in_flight = true;
+  assert_int_equal(scene->fallbacks, 0);
+  heartbeat_set_in_flight(scene->heartbeat, true);
   lose_connection(scene);
   int64_t start_ms = virtual_time_ms;
-  await(scene, &scene->detours, 8);
+  await(scene, &scene->fallbacks, 8);
   assert_in_range(virtual_time_ms - start_ms, 7 * HEARTBEAT_MS, 12 * HEARTBEAT_MS);
   long long ts;
   char rest[64];
-  assert_int_equal(sscanf(scene->detour, "{\"Ts\":%lld,%63[^\n]", &ts, rest), 2);
+  assert_int_equal(sscanf(scene->fallback, "{\"Ts\":%lld,%63[^\n]", &ts, rest), 2);
   assert_true(ts > 1700000000000);
   assert_non_null(strstr(rest, "\"StepInFlight\":true} 10"));
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 5);
-  int detours = scene->detours;
+  int fallbacks = scene->fallbacks;
   await(scene, &scene->sets, 8);
-  assert_int_equal(scene->detours, detours);
+  assert_int_equal(scene->fallbacks, fallbacks);
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(nobody_takes_a_detour_before_the_start_or_behind_the_end, set_up, tear_down) {
+TEST(no_fallback_before_the_start_or_after_the_end, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->server);
   let_pass(scene, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->detours, 0);
+  assert_int_equal(scene->fallbacks, 0);
   heartbeat_start(scene->heartbeat);
-  await(scene, &scene->detours, 2);
-  int detours = scene->detours;
+  await(scene, &scene->fallbacks, 2);
+  int fallbacks = scene->fallbacks;
   assert_true(heartbeat_end(scene->heartbeat));
   let_pass(scene, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->detours, detours);
+  assert_int_equal(scene->fallbacks, fallbacks);
 }
 
 TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
@@ -400,9 +399,9 @@ TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
   start(scene);
   await(scene, &scene->sets, 2);
   lose_connection(scene);
-  await(scene, &scene->detours, 4);
+  await(scene, &scene->fallbacks, 4);
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
-  await(scene, &scene->detours, 12);
+  await(scene, &scene->fallbacks, 12);
   assert_int_equal(count_in_log(scene, NOT_VISIBLE "\n"), 1);
   assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 0);
   fake_redis_accept(scene->server);
@@ -411,14 +410,35 @@ TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }
 
-TEST(a_detour_makes_it_visible_again, set_up, tear_down) {
+/* From the last answer on, to a tenth of a second. */
+TEST(the_log_says_how_long_it_was_not_visible, set_up, tear_down) {
+  struct scene *scene = *state;
+  start(scene);
+  await(scene, &scene->sets, 2);
+  int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
+  lose_connection(scene);
+  await(scene, &scene->fallbacks, 9);
+  fake_redis_accept(scene->server);
+  int sets = scene->sets;
+  await(scene, &scene->sets, sets + 2);
+  double shortest = (double)(virtual_time_ms - visible_ms) / 1000 - 4.2, seconds;
+  char log[65536] = "";
+  assert_true(pread(scene->log.fd, log, sizeof log - 1, 0) > 0);
+  const char *line = strstr(log, VISIBLE_AGAIN);
+  assert_non_null(line);
+  assert_int_equal(sscanf(line + strlen(VISIBLE_AGAIN), "%lf s", &seconds), 1);
+  assert_true(seconds >= shortest && seconds <= shortest + 4.5);
+  assert_true(seconds > HEARTBEAT_SECONDS);
+}
+
+TEST(a_fallback_makes_it_visible_again, set_up, tear_down) {
   struct scene *scene = *state;
   start(scene);
   lose_connection(scene);
-  await(scene, &scene->detours, 9);
+  await(scene, &scene->fallbacks, 9);
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
   scene->arrives = true;
-  await(scene, &scene->detours, 18);
+  await(scene, &scene->fallbacks, 18);
   assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }

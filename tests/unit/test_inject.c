@@ -45,8 +45,8 @@ static void succeeds(const struct tree *tree, const char *name, const char *made
   close(self);
 }
 
-static void is_refused(const struct tree *tree, const char *name, const char *tools,
-                       const char *expected) {
+static void is_rejected(const struct tree *tree, const char *name, const char *tools,
+                        const char *expected) {
   char text[512];
   assert_int_equal(inject(tree, name, tools, text, sizeof text), -1);
   if (strstr(text, expected) == NULL || strchr(text, '\n') != NULL)
@@ -82,7 +82,7 @@ TEST(the_target_may_be_relative, tree_set_up, tree_tear_down) {
   assert_true(tree_has(tree, "a/b"));
 }
 
-TEST(tools_come_along, tree_set_up, tree_tear_down) {
+TEST(tools_are_copied_too, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char text[512];
   tree_make_directory(tree, "tools", 0755);
@@ -96,7 +96,7 @@ TEST(tools_come_along, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "shared"), 2);
 }
 
-TEST(tools_that_are_no_directory_are_none, tree_set_up, tree_tear_down) {
+TEST(tools_that_are_no_directory_are_ignored, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char text[512];
   tree_write(tree, "tools", "a file", 0644);
@@ -105,44 +105,44 @@ TEST(tools_that_are_no_directory_are_none, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(what_is_refused_leaves_nothing, tree_set_up, tree_tear_down) {
+TEST(a_rejected_injection_leaves_nothing, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "file", "x", 0644);
   tree_make_directory(tree, "shared", 0755);
   tree_make_directory(tree, "shared/agent", 0755);
-  is_refused(tree, "file/agent", "none", "/file/agent: Not a directory; ");
-  is_refused(tree, "file/", "none", "/file/agent: Not a directory; ");
-  is_refused(tree, "new/../file/a/b", "none", "/file/a: Not a directory; ");
-  is_refused(tree, "shared", "none", "/shared/agent: Is a directory; ");
+  is_rejected(tree, "file/agent", "none", "/file/agent: Not a directory; ");
+  is_rejected(tree, "file/", "none", "/file/agent: Not a directory; ");
+  is_rejected(tree, "new/../file/a/b", "none", "/file/a: Not a directory; ");
+  is_rejected(tree, "shared", "none", "/shared/agent: Is a directory; ");
   assert_int_equal(tree_count(tree, "."), 2);
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(tools_without_a_place_leave_nothing, tree_set_up, tree_tear_down) {
+TEST(tools_that_cannot_be_placed_leave_nothing, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "tools", 0755);
   tree_make_directory(tree, "shared", 0755);
   tree_write(tree, "shared/tools", "mine", 0644);
-  is_refused(tree, "shared", "tools", "/shared/tools: Not a directory; ");
+  is_rejected(tree, "shared", "tools", "/shared/tools: Not a directory; ");
   tree_expect(tree, "shared/tools", "mine", 0644);
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(only_what_was_made_is_removed, tree_set_up, tree_tear_down) {
+TEST(only_created_directories_are_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "empty", 0755);
   tree_write(tree, "file", "x", 0644);
-  is_refused(tree, "new/../empty/newer/../../file/agent", "none", "Not a directory");
+  is_rejected(tree, "new/../empty/newer/../../file/agent", "none", "Not a directory");
   assert_int_equal(tree_count(tree, "empty"), 0);
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(names_that_are_too_long_are_refused, tree_set_up, tree_tear_down) {
+TEST(too_long_names_are_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char name[PATH_MAX];
   memset(name, 'n', sizeof name);
   name[300] = '\0';
-  is_refused(tree, name, "none", "a shorter target");
+  is_rejected(tree, name, "none", "a shorter target");
   name[300] = 'n';
   name[PATH_MAX - 40] = '\0';
   char text[2 * PATH_MAX];

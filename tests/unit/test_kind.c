@@ -40,8 +40,8 @@ static int warning(const struct step *step, struct output *output, struct error 
 static int note_more(const struct step *step, struct output *output, struct error *error) {
   (void)error;
   kind_warn(output, "noted %s", step->target);
-  kind_warn_missed(output, 0);
-  kind_warn_missed(output, 3);
+  kind_warn_unread(output, 0);
+  kind_warn_unread(output, 3);
   return 0;
 }
 
@@ -206,7 +206,7 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
     assert_string_equal(owner->output_content, output_content);
 }
 
-TEST(what_it_makes_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
+TEST(output_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "echo", "");
   step_owner_wait(owner);
@@ -241,7 +241,7 @@ TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_t
   ended_with(owner, 0, NULL, "");
 }
 
-TEST(a_note_is_an_event, step_owner_set_up, step_owner_tear_down) {
+TEST(a_warning_is_an_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "warning", "");
   step_owner_wait(owner);
@@ -250,18 +250,17 @@ TEST(a_note_is_an_event, step_owner_set_up, step_owner_tear_down) {
                                      "completed exit=0 timedOut=False\n");
 }
 
-TEST(several_notes_are_one_event, step_owner_set_up, step_owner_tear_down) {
+TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_more", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
-  assert_string_equal(owner->events,
-                      "started note_more /the/path\n"
-                      "stderr noted /the/path; 3 directories could not be looked into\n"
-                      "completed exit=0 timedOut=False\n");
+  assert_string_equal(owner->events, "started note_more /the/path\n"
+                                     "stderr noted /the/path; 3 directories could not be looked into\n"
+                                     "completed exit=0 timedOut=False\n");
 }
 
-TEST(a_note_has_an_end, step_owner_set_up, step_owner_tear_down) {
+TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "note_much", "");
   step_owner_wait(owner);
@@ -286,7 +285,7 @@ TEST(a_crash_ends_the_step_alone, step_owner_set_up, step_owner_tear_down) {
   ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
 }
 
-TEST(what_hangs_is_over_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
+TEST(a_step_that_hangs_ends_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char path[64];
   (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
@@ -308,7 +307,7 @@ TEST(what_hangs_is_over_at_its_deadline, step_owner_set_up, step_owner_tear_down
   ended_with(owner, -1, "cancelled: by a test", NULL);
 }
 
-TEST(a_relative_path_begins_where_the_step_is, step_owner_set_up, step_owner_tear_down) {
+TEST(a_relative_path_begins_at_the_working_directory, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   char json[256];
   (void)snprintf(
@@ -334,7 +333,7 @@ TEST(a_relative_path_begins_where_the_step_is, step_owner_set_up, step_owner_tea
   ended_with(owner, 0, NULL, "/x");
 }
 
-TEST(the_child_has_what_a_command_has, step_owner_set_up, step_owner_tear_down) {
+TEST(the_child_is_set_up_like_a_command, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
@@ -344,7 +343,7 @@ TEST(the_child_has_what_a_command_has, step_owner_set_up, step_owner_tear_down) 
   close(other);
 }
 
-TEST(content_is_not_touched_whatever_its_size, step_owner_set_up, step_owner_tear_down) {
+TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   start(owner, "much", "");
   step_owner_wait(owner);

@@ -163,11 +163,11 @@ static int check_rows(void) {
   return failed;
 }
 
-TEST(lines_are_matched_by_themselves) {
+TEST(each_line_is_matched_by_itself) {
   assert_int_equal(check_rows(), 0);
 }
 
-TEST(without_executable_memory_the_answers_are_the_same) {
+TEST(results_without_jit_are_the_same) {
   no_jit_run(check_rows);
 }
 
@@ -180,7 +180,7 @@ TEST(a_binary_text_has_no_lines) {
                       "");
 }
 
-TEST(a_refusal_says_what_and_where) {
+TEST(a_bad_pattern_is_reported_with_its_offset) {
   static const struct row refused[] = {
       {"ab(c", "", "pattern: missing closing parenthesis at offset 4"},
       {"[z-a]", "", "pattern: range out of order in character class at offset 3"},
@@ -218,7 +218,7 @@ static int check_limits(void) {
   return 0;
 }
 
-TEST(what_is_too_expensive_is_given_up) {
+TEST(an_expensive_pattern_is_an_error) {
   assert_int_equal(check_limits(), 0);
   no_jit_run(check_limits);
 }
@@ -330,7 +330,7 @@ static int compare_long_lines(void) {
   return failed;
 }
 
-TEST(long_lines_have_the_same_answers) {
+TEST(long_lines_have_the_same_results) {
   assert_int_equal(compare_long_lines(), 0);
   no_jit_run(compare_long_lines);
 }
@@ -607,6 +607,6 @@ TEST(the_ways_to_search_agree) {
   assert_int_equal(compare_all(), 0);
 }
 
-TEST(the_ways_to_search_agree_without_executable_memory) {
+TEST(the_ways_to_search_agree_without_jit) {
   no_jit_run(compare_all);
 }

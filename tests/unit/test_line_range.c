@@ -43,7 +43,7 @@ static void expect_refused(const char *content, size_t length) {
   buffer_release(&text);
 }
 
-TEST(without_a_wish_all_of_it) {
+TEST(without_a_range_all_lines_are_cut) {
   expect("one\ntwo\n", 0, 0, "one\ntwo\n");
   expect("one\ntwo", 0, 0, "one\ntwo");
   expect("one\r\ntwo\r\n", 0, 0, "one\r\ntwo\r\n");
@@ -63,7 +63,7 @@ TEST(lines_are_cut_with_their_ends) {
   expect("one\rstill one\ntwo", 1, 1, "one\rstill one\n");
 }
 
-TEST(behind_the_last_line_is_nothing) {
+TEST(after_the_last_line_there_is_nothing) {
   expect("one\ntwo\n", 3, 1, "");
   expect("one\ntwo\n", 3, 0, "");
   expect("one\ntwo", 3, 1, "");
@@ -99,7 +99,7 @@ TEST(numbers_are_aligned) {
   expect_numbered("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 9, 1, "9\ti\n");
 }
 
-TEST(a_mark_is_left_out) {
+TEST(a_byte_order_mark_is_omitted) {
   expect("\xEF\xBB\xBFone\ntwo", 0, 0, "one\ntwo");
   expect("\xEF\xBB\xBFone\ntwo", 2, 0, "two");
   expect_numbered("\xEF\xBB\xBFone", 0, 0, "1\tone");
@@ -129,7 +129,7 @@ TEST(nul_is_text) {
 }
 
 /* The worst: a million lines of nothing. */
-TEST(numbers_of_a_whole_file) {
+TEST(a_whole_file_is_numbered) {
   enum { LINES = 1048576, WIDTH = 7 };
   char *content = malloc(LINES);
   assert_non_null(content);

@@ -31,9 +31,9 @@ static char *list_with(const char *path, struct wish wish, struct listing_result
 }
 
 static char *list(const char *path, struct wish wish, bool *cut) {
-  struct listing_result found = {.is_cut = *cut, .missed = 1};
+  struct listing_result found = {.is_cut = *cut, .unread = 1};
   char *json = list_with(path, wish, &found);
-  assert_int_equal(found.missed, 0);
+  assert_int_equal(found.unread, 0);
   *cut = found.is_cut;
   return json;
 }
@@ -94,7 +94,7 @@ static void expect_json(const struct tree *tree, struct wish wish, const char *f
   free(json);
 }
 
-TEST(the_shape_is_this, tree_set_up, tree_tear_down) {
+TEST(the_list_is_a_json_array, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   expect_json(tree, (struct wish){.max_depth = 1}, "[]");
   tree_write(tree, "b", "123", 0600);
@@ -113,7 +113,7 @@ TEST(the_shape_is_this, tree_set_up, tree_tear_down) {
               "\"is_directory\":false}]");
 }
 
-TEST(the_order_is_over_all_levels, tree_set_up, tree_tear_down) {
+TEST(all_levels_are_ordered_together, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
   static const struct wish by_name = {.max_depth = 9};
@@ -138,7 +138,7 @@ TEST(the_order_is_over_all_levels, tree_set_up, tree_tear_down) {
          "a.c \xC3\xA9 .h B a/");
 }
 
-TEST(as_deep_as_asked_for, tree_set_up, tree_tear_down) {
+TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     unsigned max_depth;
@@ -162,7 +162,7 @@ TEST(as_deep_as_asked_for, tree_set_up, tree_tear_down) {
     expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
 }
 
-TEST(a_link_is_what_it_leads_to, tree_set_up, tree_tear_down) {
+TEST(a_link_has_the_values_of_its_target, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "1234567", 0600);
@@ -186,7 +186,7 @@ TEST(a_link_is_what_it_leads_to, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(times_at_the_ends_are_shown_as_these, tree_set_up, tree_tear_down) {
+TEST(times_are_clamped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     int64_t seconds;
@@ -210,7 +210,7 @@ TEST(times_at_the_ends_are_shown_as_these, tree_set_up, tree_tear_down) {
   free(list(tree->path, (struct wish){.max_depth = 1}, &cut));
 }
 
-TEST(paths_are_full_ones, tree_set_up, tree_tear_down) {
+TEST(paths_are_absolute, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *path;
@@ -243,7 +243,7 @@ TEST(paths_are_full_ones, tree_set_up, tree_tear_down) {
   free(current);
 }
 
-TEST(the_root_has_one_slash) {
+TEST(paths_below_the_root_directory_have_one_slash) {
   bool cut = true;
   char *json = list("//.", (struct wish){.max_depth = 1}, &cut);
   assert_non_null(strstr(json, "{\"path\":\"/tmp\","));
@@ -251,7 +251,7 @@ TEST(the_root_has_one_slash) {
   free(json);
 }
 
-TEST(hostile_names_do_not_break_it, tree_set_up, tree_tear_down) {
+TEST(hostile_names_are_escaped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char longest[NAME_MAX + 1];
   memset(longest, 'z', NAME_MAX);
@@ -360,7 +360,7 @@ TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(what_may_not_be_read_is_an_entry, tree_set_up, tree_tear_down) {
+TEST(an_unreadable_directory_is_an_entry, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
@@ -374,7 +374,7 @@ TEST(what_may_not_be_read_is_an_entry, tree_set_up, tree_tear_down) {
   struct listing_result found;
   char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
-  assert_int_equal(found.missed, 2); /* closed, names-only/d */
+  assert_int_equal(found.unread, 2); /* closed, names-only/d */
   cJSON *entries = cJSON_Parse(json);
   char text[512];
   describe(text, sizeof text, tree, entries);
@@ -387,7 +387,7 @@ TEST(what_may_not_be_read_is_an_entry, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
+TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -424,7 +424,7 @@ TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
 }
 
 /* Deeper than any call takes by its path, and removed layer by layer from above. */
-TEST(what_no_path_leads_to_is_no_entry, tree_set_up, tree_tear_down) {
+TEST(too_long_a_path_is_no_entry, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 250, LEVELS = 20 };
   char name[LENGTH + 1];
@@ -455,7 +455,7 @@ TEST(what_no_path_leads_to_is_no_entry, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
+TEST(levels_beyond_the_walk_are_not_listed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -472,7 +472,7 @@ TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
   assert_int_equal(found.entries, WALK_DEPTH_MAX);
   assert_false(found.is_cut);
-  assert_int_equal(found.missed, 1);
+  assert_int_equal(found.unread, 1);
   cJSON_Delete(entries);
   free(json);
 }

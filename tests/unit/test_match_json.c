@@ -9,7 +9,7 @@ static void expect(struct buffer *text, const char *json) {
   buffer_release(text);
 }
 
-TEST(an_empty_one_is_an_array) {
+TEST(an_empty_result_is_an_array) {
   struct buffer text = {0};
   struct match_json list;
   match_json_begin(&list, &text);
@@ -83,7 +83,7 @@ TEST(long_lines_are_cut_by_characters) {
   }
 }
 
-TEST(there_is_an_end) {
+TEST(the_array_has_a_size_limit) {
   struct buffer text = {0};
   struct match_json list;
   match_json_begin(&list, &text);

@@ -31,7 +31,7 @@ TEST(traits_are_those_of_the_bytes) {
   assert_int_equal(memscan_traits("\r\xFF\0", 3), BYTE_NUL | BYTE_RETURN | BYTE_HIGH);
 }
 
-TEST(the_first_one_is_found) {
+TEST(the_first_byte_is_found) {
   char text[ROOM + MEMSCAN_SLACK];
   for (size_t length = 0; length <= ROOM - 2; length++) {
     fill(text, length);
@@ -44,7 +44,7 @@ TEST(the_first_one_is_found) {
   }
 }
 
-TEST(all_are_counted) {
+TEST(all_bytes_are_counted) {
   static char text[20000 + MEMSCAN_SLACK];
   memset(text, '\n', sizeof text);
   for (size_t length = 0; length < 20000; length += length < 100 ? 1 : 997) {
@@ -87,7 +87,7 @@ TEST(a_literal_is_found_wherever_it_is) {
   }
 }
 
-TEST(of_several_the_first_is_found) {
+TEST(of_several_literals_the_first_is_found) {
   struct byte_literal many[MEMSCAN_LITERALS_MAX];
   for (size_t i = 0; i < MEMSCAN_LITERALS_MAX; i++)
     many[i] = literal((const char[]){(char)('a' + i), (char)('A' + i), '\0'}, 0);

@@ -50,6 +50,7 @@ TEST(defaults, clear_environment) {
   assert_string_equal(options.redis.host, "h");
   assert_string_equal(options.job_id, "j");
   assert_false(options.verbose);
+  assert_false(options.dumpable);
   assert_int_equal(options.idle_cycles, 5);
   assert_int_equal(options.events_maxlen, 10000);
   assert_int_equal(options.hold_bytes, 4194304);
@@ -61,13 +62,15 @@ TEST(defaults, clear_environment) {
 
 TEST(every_flag, clear_environment) {
   struct options options;
-  assert_taken(&options, (const char *[]){"--verbose", "--hold-bytes=65536", "--events-maxlen", "0",
-                                          "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl",
-                                          "60", "--redis-url=unix://u:p@/s", NULL});
+  assert_taken(&options,
+               (const char *[]){"--verbose", "--dumpable", "--hold-bytes=65536", "--events-maxlen",
+                                "0", "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl", "60",
+                                "--redis-url=unix://u:p@/s", NULL});
   assert_string_equal(options.redis.path, "/s");
   assert_string_equal(options.redis.password, "p");
   assert_string_equal(options.job_id, "{pipe 42}");
   assert_true(options.verbose);
+  assert_true(options.dumpable);
   assert_int_equal(options.idle_cycles, 1);
   assert_int_equal(options.events_maxlen, 0);
   assert_int_equal(options.hold_bytes, 65536);
@@ -284,4 +287,45 @@ TEST(no_message_shows_a_password, clear_environment) {
                  "unknown option '--redis-uri=redis://u:******@h'");
   assert_refused((const char *[]){"h:1,password=s3cret", NULL},
                  "unexpected argument 'h:1,password=******'");
+}
+
+TEST(once_needs_nothing_else, clear_environment) {
+  struct options options;
+  assert_taken(&options, (const char *[]){"--once", NULL});
+  assert_int_equal(options.action, OPTIONS_ONCE);
+  assert_null(options.job_id);
+  assert_null(options.redis.host);
+  assert_false(options.verbose);
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--verbose", "--once", "--job-id", "j", NULL});
+  assert_int_equal(options.action, OPTIONS_ONCE);
+  assert_string_equal(options.job_id, "j");
+  assert_true(options.verbose);
+  options_release(&options);
+}
+
+/* What a pod sets for all of its programs is no mistake; what somebody types is. */
+TEST(once_knows_no_redis, clear_environment) {
+  static const char *const flags[] = {"--redis-url",  "--run-id",        "--idle-cycles",
+                                      "--hold-bytes", "--events-maxlen", "--key-ttl"};
+  struct options options;
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    char message[64];
+    snprintf(message, sizeof message, "%s: not with --once, which needs no Redis", flags[i]);
+    assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
+    assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
+  }
+  assert_int_equal(setenv("REDIS_URL", "no url at all", 1), 0);
+  assert_int_equal(setenv("AGENTSMITH_RUN_ID", "r", 1), 0);
+  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "no number", 1), 0);
+  assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
+  assert_taken(&options, (const char *[]){"--once", NULL});
+  assert_string_equal(options.job_id, "from-environment");
+  assert_null(options.redis.host);
+  assert_null(options.run_id);
+  options_release(&options);
+  assert_int_equal(setenv("JOB_ID", "", 1), 0);
+  assert_taken(&options, (const char *[]){"--once", NULL});
+  assert_null(options.job_id);
+  options_release(&options);
 }

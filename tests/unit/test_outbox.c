@@ -14,7 +14,7 @@
 
 TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
-  struct taken step = {.payload = "{step}", .length = 6, .whole = true};
+  struct claimed step = {.payload = "{step}", .length = 6, .truncated = false};
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
   outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
@@ -43,7 +43,8 @@ TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_
   assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
-TEST(what_was_put_before_the_connection_is_sent_behind_it, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(what_was_put_before_the_connection_is_sent_behind_it, outbox_owner_set_up,
+     outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_make(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
@@ -77,7 +78,7 @@ TEST(and_again_three_times_in_their_time, outbox_owner_set_up, outbox_owner_tear
 
 static bool is_often_gone(void *context) {
   const struct outbox_owner *owner = context;
-  return owner->gone >= 5;
+  return owner->unreachable >= 5;
 }
 
 TEST(without_redis_refreshing_does_not_pile_up, outbox_owner_set_up, outbox_owner_tear_down) {
@@ -94,38 +95,35 @@ TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_do
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 400000);
   int events = 0;
-  while (!outbox_is_full(owner->outbox, 0))
+  while (outbox_room(owner->outbox) > 0)
     outbox_owner_put_event(owner, events++, 500);
   assert_int_equal(owner->room, 0);
+  assert_false(outbox_has_room_again(owner->outbox));
   outbox_flush(owner->outbox);
   while (owner->room == 0) {
     assert_int_equal(owner->empty, 0);
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
-  assert_false(outbox_is_full(owner->outbox, 0));
-  assert_true(outbox_is_full(owner->outbox, 399000));   /* something is held */
-  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2); /* the claim, one window, one ahead */
+  assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is held */
+  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2);   /* the claim, one window, one ahead */
   outbox_owner_delivers(owner);
-  assert_int_equal(owner->room, 2); /* asked twice */
+  assert_int_equal(owner->room, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
-  assert_false(outbox_is_full(owner->outbox, 1000000)); /* nothing is held: it would not help */
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_delivers(owner);
-  assert_int_equal(owner->room, 2);
+  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* nothing is held: a record of any size */
 }
 
 TEST(one_record_may_be_larger_than_the_hold, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000);
   outbox_owner_put_event(owner, 1, 5000);
-  assert_true(outbox_is_full(owner->outbox, 0));
+  assert_int_equal(outbox_room(owner->outbox), 0);
   outbox_owner_delivers(owner);
   assert_int_equal(owner->room, 1);
   char *payload = calloc(1, 5001);
   memset(payload, 'x', 5000);
   outbox_owner_put_result(owner, payload);
   free(payload);
-  assert_true(outbox_is_full(owner->outbox, 0));
+  assert_int_equal(outbox_room(owner->outbox), 0);
   outbox_owner_delivers(owner);
   assert_int_equal(owner->room, 2);
 }
@@ -137,7 +135,7 @@ TEST(it_is_gone_when_it_could_not_come_back, outbox_owner_set_up, outbox_owner_t
   fake_redis_close_connection(owner->server);
   loop_settle(&owner->loop);
   assert_false(outbox_is_gone(owner->outbox)); /* that is still to be seen */
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->gone));
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->unreachable));
   assert_true(outbox_is_gone(owner->outbox));
   fake_redis_accept(owner->server);
   outbox_owner_put_event(owner, 1, 0);
@@ -176,7 +174,7 @@ TEST(a_beat_alone_is_nothing, outbox_owner_set_up, outbox_owner_tear_down) {
   assert_false(outbox_is_empty(owner->outbox));
   outbox_owner_delivers(owner);
   assert_true(outbox_is_empty(owner->outbox));
-  outbox_farewell(owner->outbox);
+  outbox_remove_heartbeat(owner->outbox);
   assert_false(outbox_is_empty(owner->outbox));
 }
 

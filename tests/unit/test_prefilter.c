@@ -111,7 +111,7 @@ static const struct {
     {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq", ""},
 };
 
-TEST(literals_are_what_every_match_has) {
+TEST(every_match_contains_a_literal) {
   char out[1024];
   for (size_t i = 0; i < sizeof in_every_match / sizeof *in_every_match; i++)
     if (strcmp(literals_of(in_every_match[i].pattern, out), in_every_match[i].literals) != 0)
@@ -119,7 +119,7 @@ TEST(literals_are_what_every_match_has) {
                in_every_match[i].literals);
 }
 
-TEST(a_long_literal_goes_on_in_another) {
+TEST(a_long_literal_is_split) {
   char pattern[200] = "(?:x|";
   memset(pattern + 5, 'a', 100);
   char out[1024];
@@ -128,7 +128,7 @@ TEST(a_long_literal_goes_on_in_another) {
   assert_int_equal(strlen(literals_of(pattern, out)), MEMSCAN_LITERAL_MAX);
 }
 
-TEST(local_is_what_other_lines_do_not_hinder) {
+TEST(a_local_pattern_does_not_depend_on_other_lines) {
   static const struct {
     const char *pattern;
     bool is_local;

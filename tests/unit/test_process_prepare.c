@@ -115,6 +115,18 @@ TEST(it_may_go_before_it_has_come_to_its_gate, process_owner_set_up, process_own
   expect_all_traces(owner);
 }
 
+TEST(a_pause_may_come_before_it_goes, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare(owner, LEAVES_TRACES);
+  process_pause(owner->process);
+  process_go(owner->process);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
+  process_resume(owner->process);
+  expect_all_traces(owner);
+}
+
 TEST(work_waits_as_well, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_prepare_work(owner, work);
@@ -278,11 +290,11 @@ TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
   int descriptors = proc_fd_count(getpid());
   for (int i = 0; i < MANY; i++) {
-    if (i % 4 != 0)
+    if (i % 10 != 0)
       process_owner_prepare(owner, LEAVES_TRACES);
     else
       process_owner_prepare_work(owner, work);
-    if (i % 16 == 0) {
+    if (i % 25 == 0) {
       process_stop(owner->process, 0);
       process_owner_wait(owner);
     } else {

@@ -186,7 +186,8 @@ TEST(survivors_are_counted_and_not_waited_for, process_owner_set_up, process_own
   struct process_owner *owner = *state;
   process_owner_start(owner, "echo ready; exec sleep 3113");
   process_owner_expect(owner, "ready\n");
-  owner->comes_back = owner->keep_status = true;
+  owner->keep_status = true;
+  process_owner_start_others(owner);
   process_stop(owner->process, 0);
   process_owner_wait(owner);
   assert_int_equal(owner->outcome.end, PROCESS_STOPPED);

@@ -78,6 +78,35 @@ TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up
   assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
 }
 
+/* Redis may lose data more than once. */
+TEST(what_was_started_stays_known_in_a_second_rollback, set_up, tear_down) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "answered");
+  recent_steps_add(recent_steps, "runs");
+  recent_steps_add(recent_steps, "settled");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "runs");
+  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_HELD);
+  recent_steps_settle(recent_steps);
+  recent_steps_roll_back(recent_steps);
+  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "settled"), RECENT_STEPS_ANSWERED);
+}
+
+/* An id that was used twice: the first one is answered, the second one runs. */
+TEST(the_newest_start_is_the_one_that_is_held, set_up, tear_down) {
+  struct recent_steps *recent_steps = *state;
+  recent_steps_add(recent_steps, "a");
+  recent_steps_add(recent_steps, "a");
+  recent_steps_roll_back(recent_steps);
+  recent_steps_hold(recent_steps, "a");
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_HELD);
+  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
+}
+
 TEST(the_newest_are_kept, set_up, tear_down) {
   struct recent_steps *recent_steps = *state;
   char id[24];

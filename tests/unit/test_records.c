@@ -49,8 +49,8 @@ static void holds(struct scene *self, const char *expected) {
   send_queue_delivered(&self->send_queue);
 }
 
-static struct taken taken(const char *payload) {
-  return (struct taken){.payload = payload, .length = strlen(payload), .whole = true};
+static struct claimed claimed(const char *payload) {
+  return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
 
 static const struct step_event event = {.kind = STEP_EVENT_STDOUT,
@@ -108,7 +108,7 @@ TEST(a_step_is_started_until_it_is_not) {
 
 TEST(a_result_and_what_goes_with_it_are_one_piece) {
   struct scene *scene = scene_new(0, 60);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   records_result(&scene->records, NULL, &result, &step, true);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
                "LREM " KEY "inflight -1 {the step}\n"
@@ -138,7 +138,7 @@ TEST(a_result_and_what_goes_with_it_are_one_piece) {
 /* Also where it does not fit into what is left of a chunk. */
 TEST(a_result_is_never_cut) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   /* A window that is full but for room for the event alone. */
   size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
   memset(send_queue_reserve(&scene->send_queue, most), 'x', most);
@@ -160,7 +160,7 @@ TEST(a_result_is_never_cut) {
 
 TEST(of_a_step_that_is_not_whole_the_oldest_is_removed) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = {.payload = "{begin", .length = 6, .whole = false};
+  struct claimed step = {.payload = "{begin", .length = 6, .truncated = true};
   records_result(&scene->records, NULL, &result, &step, false);
   records_removal(&scene->records, &step);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
@@ -171,7 +171,7 @@ TEST(of_a_step_that_is_not_whole_the_oldest_is_removed) {
 
 TEST(a_step_is_removed_or_put_back) {
   struct scene *scene = scene_new(0, 60);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   records_removal(&scene->records, &step);
   holds(scene, "LREM " KEY "inflight -1 {the step}\n");
   records_removal_of_copy(&scene->records, &step);
@@ -180,6 +180,68 @@ TEST(a_step_is_removed_or_put_back) {
   holds(scene, "LREM " KEY "inflight -1 {the step}\n"
                "RPUSH " KEY "inflight {the step}\n"
                "EXPIRE " KEY "inflight 60\n");
+  scene_free(scene);
+}
+
+/* One piece: a reader sees all of a step or nothing. */
+TEST(events_that_are_kept_back_leave_with_the_result) {
+  struct scene *scene = scene_new(0, 60);
+  struct taken step = taken("{the step}");
+  size_t one = records_defer_event(&scene->records, &event);
+  assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
+  assert_int_equal(records_defer_event(&scene->records, &event), 2 * one);
+  assert_int_equal(scene->send_queue.bytes, 0);
+  records_result(&scene->records, &event, &result, &step, false);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  records_result(&scene->records, &event, &result, &step, false); /* they have left */
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "EXPIRE " KEY "results 60\n"
+               "EXPIRE " KEY "events 60\n");
+  scene_free(scene);
+}
+
+/* They belong to the step that runs: another's answer leaves without them. */
+TEST(an_answer_without_events_leaves_others_kept_back) {
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}"), other = taken("{cancelled}");
+  records_defer_event(&scene->records, &event);
+  records_result(&scene->records, NULL, &result, &other, false);
+  holds(scene, "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {cancelled}\n");
+  records_result(&scene->records, &event, &result, &step, false);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n");
+  scene_free(scene);
+}
+
+TEST(events_that_are_kept_back_can_leave_before_the_result) {
+  struct scene *scene = scene_new(0, 0);
+  struct taken step = taken("{the step}");
+  records_put_deferred(&scene->records); /* there are none */
+  assert_int_equal(scene->send_queue.bytes, 0);
+  size_t one = records_defer_event(&scene->records, &event);
+  records_defer_event(&scene->records, &event);
+  records_put_deferred(&scene->records);
+  records_put_deferred(&scene->records);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n");
+  assert_int_equal(records_defer_event(&scene->records, &event), one);
+  records_result(&scene->records, &event, &result, &step, true);
+  holds(scene, "XADD " KEY "events * data " EVENT "\n"
+               "XADD " KEY "events * data " EVENT "\n"
+               "LPUSH " KEY "results " RESULT "\n"
+               "LREM " KEY "inflight -1 {the step}\n"
+               "DEL " KEY "started\n");
   scene_free(scene);
 }
 
@@ -207,7 +269,7 @@ TEST(keys_that_stay_lose_the_time_that_they_had) {
 
 TEST(without_a_time_nothing_expires) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   records_started(&scene->records, "id");
   records_started(&scene->records, NULL);
   records_result(&scene->records, NULL, &result, &step, true);
@@ -223,7 +285,7 @@ TEST(without_a_time_nothing_expires) {
 }
 
 static size_t removals(const struct scene *scene, const char *payload) {
-  struct taken step = taken(payload);
+  struct claimed step = claimed(payload);
   return records_removals(&scene->records, &step);
 }
 
@@ -239,7 +301,7 @@ TEST(removals_are_found_wherever_they_lie) {
   static const char *const payloads[] = {"{first}", "{second}", "{third}"};
   assert_int_equal(removals(scene, "{first}"), 0);
   for (size_t i = 0; i < 3; i++) {
-    struct taken step = taken(payloads[i]);
+    struct claimed step = claimed(payloads[i]);
     records_result(&scene->records, NULL, &result, &step, true);
     put_much(scene);
   }
@@ -258,7 +320,7 @@ TEST(removals_are_found_wherever_they_lie) {
 
 TEST(what_is_alike_is_counted) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = taken("{twice}"), cut = {.payload = "{", .length = 1, .whole = false};
+  struct claimed step = claimed("{twice}"), cut = {.payload = "{", .length = 1, .truncated = true};
   records_removal(&scene->records, &step);
   put_much(scene);
   records_removal(&scene->records, &step);
@@ -283,7 +345,7 @@ static void note_result(void *owner, const char *json, size_t length) {
 
 TEST(each_result_that_is_held_is_told) {
   struct scene *scene = scene_new(0, 60);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   records_each_result(&scene->records, note_result, scene);
   assert_string_equal(scene->text, "");
   char expected[2048] = "";

@@ -78,7 +78,7 @@ TEST(links_are_followed, tree_set_up, tree_tear_down) {
 }
 
 /* What is opened stays what it is, whatever becomes of its name. */
-TEST(the_descriptor_is_the_files, tree_set_up, tree_tear_down) {
+TEST(the_descriptor_is_that_of_the_path, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
@@ -133,7 +133,7 @@ static int open_it(void *context, struct error *error) {
   return regular_file_open(self->tree->fd, self->name, error) >= 0 ? 0 : -1;
 }
 
-TEST(who_may_not_read_is_told, tree_set_up, tree_tear_down) {
+TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "secret", "x", 0600);
   tree_write(tree, "open", "x", 0644);
@@ -156,7 +156,7 @@ static void make_socket(const struct tree *tree, const char *name) {
   close(fd);
 }
 
-TEST(other_kinds_are_refused_by_name, tree_set_up, tree_tear_down) {
+TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "directory", 0755);
   make_socket(tree, "socket");
@@ -188,7 +188,7 @@ static int open_sized(const struct tree *tree, off_t size) {
   return open_file(tree, "sized");
 }
 
-TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
+TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
@@ -204,7 +204,7 @@ TEST(the_limit_is_to_the_byte, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(growth_counts, tree_set_up, tree_tear_down) {
+TEST(a_file_that_grows_is_limited_too, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);

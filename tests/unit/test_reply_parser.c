@@ -13,24 +13,24 @@ static const size_t pieces[] = {1, 7, 4096, 65536, 1 << 20};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
 struct trial {
-  struct reply_parser reader;
+  struct reply_parser parser;
   char *bytes; /* what is fed */
   size_t length;
-  char said[512]; /* what came of it: each reply, and whether it was too large */
+  char transcript[4096]; /* each reply, and whether it was too large */
   int broken;
 };
 
 static int set_up(void **state) {
   static struct trial trial;
   trial = (struct trial){0};
-  reply_parser_init(&trial.reader, LARGEST);
+  reply_parser_init(&trial.parser, LARGEST);
   *state = &trial;
   return 0;
 }
 
 static int tear_down(void **state) {
   struct trial *trial = *state;
-  reply_parser_release(&trial->reader);
+  reply_parser_release(&trial->parser);
   free(trial->bytes);
   return 0;
 }
@@ -46,7 +46,7 @@ static void add_text(struct trial *trial, const char *text) {
   add(trial, text, strlen(text));
 }
 
-/* Every byte tells where it is, so that a beginning is known from any other part. */
+/* Each byte depends on its position, so that a beginning differs from any other part. */
 static char *long_string(size_t length) {
   char *text = malloc(length + 1);
   assert_non_null(text);
@@ -66,22 +66,22 @@ static void add_string(struct trial *trial, size_t length) {
   add_text(trial, "\r\n");
 }
 
-static void say(struct trial *trial, const char *text) {
-  assert_true(strlen(trial->said) + strlen(text) < sizeof trial->said);
-  strcat(trial->said, text);
+static void record(struct trial *trial, const char *text) {
+  assert_true(strlen(trial->transcript) + strlen(text) < sizeof trial->transcript);
+  strcat(trial->transcript, text);
 }
 
 static void show(struct trial *trial, const redisReply *reply) {
   char text[64];
   if (reply == NULL) {
-    say(trial, "null ");
+    record(trial, "null ");
     return;
   }
   if (reply->type == REDIS_REPLY_ARRAY) {
-    say(trial, "[");
+    record(trial, "[");
     for (size_t i = 0; i < reply->elements; i++)
       show(trial, reply->element[i]);
-    say(trial, "]");
+    record(trial, "]");
     return;
   }
   if (reply->type == REDIS_REPLY_INTEGER)
@@ -93,14 +93,14 @@ static void show(struct trial *trial, const redisReply *reply) {
   else
     (void)snprintf(text, sizeof text, "%s%s", reply->type == REDIS_REPLY_ERROR ? "-" : "",
                    reply->str);
-  say(trial, text);
-  say(trial, " ");
+  record(trial, text);
+  record(trial, " ");
 }
 
 static void take_all(struct trial *trial) {
   redisReply *reply;
   enum reply_parser_result what;
-  while ((what = reply_parser_next(&trial->reader, &reply)) != REPLY_PARSER_MORE) {
+  while ((what = reply_parser_next(&trial->parser, &reply)) != REPLY_PARSER_MORE) {
     if (what == REPLY_PARSER_BROKEN) {
       assert_null(reply);
       trial->broken++;
@@ -112,7 +112,7 @@ static void take_all(struct trial *trial) {
       char *text = long_string(REPLY_PARSER_BEGINNING);
       assert_memory_equal(reply->str, text, REPLY_PARSER_BEGINNING);
       free(text);
-      say(trial, "too large: ");
+      record(trial, "too large: ");
     }
     show(trial, reply);
     reply_parser_free(reply);
@@ -121,19 +121,19 @@ static void take_all(struct trial *trial) {
 }
 
 static void feed(struct trial *trial, size_t piece) {
-  trial->said[0] = '\0';
+  trial->transcript[0] = '\0';
   for (size_t at = 0; at < trial->length; at += piece) {
     size_t left = trial->length - at;
-    reply_parser_feed(&trial->reader, trial->bytes + at, left < piece ? left : piece);
+    reply_parser_feed(&trial->parser, trial->bytes + at, left < piece ? left : piece);
     take_all(trial);
   }
 }
 
-/* However it is cut, this is what comes of it. */
-static void expect(struct trial *trial, const char *said) {
+/* However the bytes are cut, these are the replies. */
+static void expect(struct trial *trial, const char *transcript) {
   for (size_t i = 0; i < PIECES; i++) {
     feed(trial, pieces[i]);
-    assert_string_equal(trial->said, said);
+    assert_string_equal(trial->transcript, transcript);
     assert_int_equal(trial->broken, 0);
   }
 }
@@ -141,9 +141,9 @@ static void expect(struct trial *trial, const char *said) {
 TEST(nothing_is_no_reply, set_up, tear_down) {
   struct trial *trial = *state;
   take_all(trial);
-  reply_parser_feed(&trial->reader, "", 0);
+  reply_parser_feed(&trial->parser, "", 0);
   take_all(trial);
-  assert_string_equal(trial->said, "");
+  assert_string_equal(trial->transcript, "");
 }
 
 TEST(every_kind_comes_whole_however_it_is_cut, set_up, tear_down) {
@@ -157,17 +157,17 @@ TEST(several_replies_come_one_by_one, set_up, tear_down) {
   struct trial *trial = *state;
   redisReply *reply;
   static const char text[] = "+one\r\n+two\r\n+th";
-  reply_parser_feed(&trial->reader, text, strlen(text));
+  reply_parser_feed(&trial->parser, text, strlen(text));
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(reply_parser_next(&trial->reader, &reply), REPLY_PARSER_REPLY);
+    assert_int_equal(reply_parser_next(&trial->parser, &reply), REPLY_PARSER_REPLY);
     assert_string_equal(reply->str, i == 0 ? "one" : "two");
     reply_parser_free(reply);
   }
-  assert_int_equal(reply_parser_next(&trial->reader, &reply), REPLY_PARSER_MORE);
+  assert_int_equal(reply_parser_next(&trial->parser, &reply), REPLY_PARSER_MORE);
   assert_null(reply);
-  reply_parser_feed(&trial->reader, "ree\r\n", 5);
+  reply_parser_feed(&trial->parser, "ree\r\n", 5);
   take_all(trial);
-  assert_string_equal(trial->said, "three ");
+  assert_string_equal(trial->transcript, "three ");
 }
 
 TEST(the_largest_string_is_a_reply, set_up, tear_down) {
@@ -186,7 +186,7 @@ TEST(one_byte_more_is_too_large, set_up, tear_down) {
   expect(trial, "before too large: <4096 bytes> behind ");
 }
 
-TEST(inside_an_array_it_stands_for_all_of_it, set_up, tear_down) {
+TEST(in_an_array_it_replaces_the_whole_reply, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "*2\r\n$3\r\nkey\r\n");
   add_string(trial, TOO_LARGE_BY_ONE);
@@ -208,7 +208,7 @@ TEST(it_may_be_anywhere_in_its_reply, set_up, tear_down) {
   expect(trial, "too large: <4096 bytes> too large: <4096 bytes> +\r\n- after ");
 }
 
-/* Neither a piece that ends behind its length nor one that ends inside its end hides it. */
+/* Also when a piece ends just after the length, or inside the line end. */
 TEST(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down) {
   struct trial *trial = *state;
   add_string(trial, TOO_LARGE_BY_ONE);
@@ -222,15 +222,82 @@ TEST(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down) {
                          trial->length - 2,
                          trial->length - 1};
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-    trial->said[0] = '\0';
+    trial->transcript[0] = '\0';
     size_t middle = cuts[i] + (trial->length - cuts[i]) / 2;
     const size_t ends[] = {cuts[i] < 65536 ? cuts[i] : 65536, cuts[i], middle, trial->length};
     for (size_t at = 0, n = 0; n < 4; at = ends[n++]) {
-      reply_parser_feed(&trial->reader, trial->bytes + at, ends[n] - at);
-      assert_string_equal(trial->said, "");
+      reply_parser_feed(&trial->parser, trial->bytes + at, ends[n] - at);
+      assert_string_equal(trial->transcript, "");
       take_all(trial);
     }
-    assert_string_equal(trial->said, "too large: <4096 bytes> ");
+    assert_string_equal(trial->transcript, "too large: <4096 bytes> ");
+  }
+}
+
+static unsigned below(unsigned *seed, unsigned limit) {
+  *seed = *seed * 1103515245U + 12345U;
+  return (*seed >> 16) % limit;
+}
+
+/* Adds a random item to what is fed and to what is expected; true when it has a large string. */
+static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expected) {
+  char text[64];
+  bool too_large = false;
+  char *at = expected + strlen(expected);
+  size_t length = below(seed, 2) == 0 ? below(seed, 60) : 4080 + below(seed, 30);
+  size_t count = below(seed, 4);
+  switch (below(seed, depth < 4 ? 7 : 5)) {
+  case 0:
+    add_text(trial, "+status\r\n");
+    strcat(at, "status ");
+    return false;
+  case 1:
+    add_text(trial, "-ERR no\r\n");
+    strcat(at, "-ERR no ");
+    return false;
+  case 2:
+    add_text(trial, below(seed, 2) == 0 ? "$-1\r\n" : "*-1\r\n");
+    strcat(at, "nil ");
+    return false;
+  case 3:
+  case 4: {
+    char *string = long_string(length);
+    add_string(trial, length);
+    if (length > 32)
+      (void)sprintf(at, "<%zu bytes> ", length);
+    else
+      (void)sprintf(at, "%s ", string);
+    free(string);
+    return length > REPLY_PARSER_BEGINNING;
+  }
+  default:
+    (void)sprintf(text, "*%zu\r\n", count);
+    add_text(trial, text);
+    strcat(at, "[");
+    for (size_t i = 0; i < count; i++)
+      too_large |= add_item(trial, seed, depth + 1, expected);
+    strcat(at, "]");
+    return too_large;
+  }
+}
+
+/* The scanner and hiredis agree on where each item ends. */
+TEST(random_replies_come_whole_however_they_are_cut, set_up, tear_down) {
+  struct trial *trial = *state;
+  reply_parser_release(&trial->parser);
+  reply_parser_init(&trial->parser, REPLY_PARSER_BEGINNING);
+  for (unsigned seed = 0, round = 0; round < 300; round++) {
+    char expected[4096] = "";
+    trial->length = 0;
+    for (int replies = 0; replies < 4; replies++) {
+      char *at = expected + strlen(expected);
+      if (add_item(trial, &seed, 0, expected))
+        strcpy(at, "too large: <4096 bytes> ");
+    }
+    for (size_t i = 0; i < 4; i++) {
+      feed(trial, 1 + below(&seed, (unsigned)trial->length + 10));
+      assert_string_equal(trial->transcript, expected);
+    }
   }
 }
 
@@ -288,37 +355,37 @@ TEST(what_is_too_large_is_not_collected, set_up_counting, tear_down_counting) {
   static const char *const heads[] = {"$1000000000\r\n", "$9000000000000000000\r\n"};
   char *piece = long_string(65536);
   for (size_t i = 0; i < 2; i++) {
-    reply_parser_feed(&trial->reader, heads[i], strlen(heads[i]));
+    reply_parser_feed(&trial->parser, heads[i], strlen(heads[i]));
     take_all(trial);
     for (int turn = 0; turn < 32; turn++) {
-      reply_parser_feed(&trial->reader, piece, 65536);
+      reply_parser_feed(&trial->parser, piece, 65536);
       take_all(trial);
       assert_true(held < (size_t)16 * 1024);
     }
-    assert_string_equal(trial->said, "");
-    reply_parser_release(&trial->reader);
-    reply_parser_init(&trial->reader, LARGEST);
+    assert_string_equal(trial->transcript, "");
+    reply_parser_release(&trial->parser);
+    reply_parser_init(&trial->parser, LARGEST);
   }
   free(piece);
 }
 
 TEST(the_memory_of_a_large_reply_is_given_back, set_up_counting, tear_down_counting) {
   struct trial *trial = *state;
-  reply_parser_release(&trial->reader);
-  reply_parser_init(&trial->reader, SIZE_MAX);
+  reply_parser_release(&trial->parser);
+  reply_parser_init(&trial->parser, SIZE_MAX);
   size_t empty = held;
   add_string(trial, 4000000);
   size_t half = trial->length / 2;
-  reply_parser_feed(&trial->reader, trial->bytes, half);
+  reply_parser_feed(&trial->parser, trial->bytes, half);
   take_all(trial);
   assert_true(held >= half);
-  reply_parser_feed(&trial->reader, trial->bytes + half, trial->length - half);
+  reply_parser_feed(&trial->parser, trial->bytes + half, trial->length - half);
   take_all(trial);
-  assert_string_equal(trial->said, "<4000000 bytes> ");
+  assert_string_equal(trial->transcript, "<4000000 bytes> ");
   assert_int_equal(held, empty);
-  reply_parser_feed(&trial->reader, "+on\r\n", 5);
+  reply_parser_feed(&trial->parser, "+on\r\n", 5);
   take_all(trial);
-  assert_string_equal(trial->said, "<4000000 bytes> on ");
+  assert_string_equal(trial->transcript, "<4000000 bytes> on ");
 }
 
 /* Nor of many small ones that came at once. */
@@ -327,17 +394,17 @@ TEST(memory_is_not_kept_between_replies, set_up_counting, tear_down_counting) {
   size_t empty = held;
   for (int i = 0; i < 5000; i++)
     add_text(trial, "+QUEUED\r\n");
-  reply_parser_discard_values(&trial->reader);
+  reply_parser_discard_values(&trial->parser);
   for (int times = 0; times < 3; times++) {
     redisReply *reply;
-    reply_parser_feed(&trial->reader, trial->bytes, trial->length);
-    while (reply_parser_next(&trial->reader, &reply) == REPLY_PARSER_REPLY)
+    reply_parser_feed(&trial->parser, trial->bytes, trial->length);
+    while (reply_parser_next(&trial->parser, &reply) == REPLY_PARSER_REPLY)
       reply_parser_free(reply);
     assert_int_equal(held, empty);
   }
 }
 
-TEST(what_is_not_the_protocol_breaks_it, set_up, tear_down) {
+TEST(a_protocol_error_is_final, set_up, tear_down) {
   struct trial *trial = *state;
   static const char *const texts[] = {"HTTP/1.1 400 Bad Request\r\n",
                                       "$-2\r\n",
@@ -348,50 +415,50 @@ TEST(what_is_not_the_protocol_breaks_it, set_up, tear_down) {
                                       "$00000080001\r\n",
                                       "*9000\r\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    trial->said[0] = '\0';
+    trial->transcript[0] = '\0';
     trial->broken = 0;
-    reply_parser_feed(&trial->reader, "+good\r\n", 7);
+    reply_parser_feed(&trial->parser, "+good\r\n", 7);
     take_all(trial);
-    reply_parser_feed(&trial->reader, texts[i], strlen(texts[i]));
+    reply_parser_feed(&trial->parser, texts[i], strlen(texts[i]));
     take_all(trial);
-    assert_string_equal(trial->said, "good ");
+    assert_string_equal(trial->transcript, "good ");
     assert_int_equal(trial->broken, 1);
-    assert_true(strlen(reply_parser_error(&trial->reader)) > 0);
-    take_all(trial); /* and stays so */
+    assert_true(strlen(reply_parser_error(&trial->parser)) > 0);
+    take_all(trial);
     assert_int_equal(trial->broken, 2);
-    reply_parser_release(&trial->reader);
-    reply_parser_init(&trial->reader, LARGEST);
+    reply_parser_release(&trial->parser);
+    reply_parser_init(&trial->parser, LARGEST);
   }
 }
 
-/* Errors, numbers, strings of their own and what lies deeper are as ever. */
-TEST(a_terse_one_leaves_out_what_only_says_that_all_is_well, set_up, tear_down) {
+/* Errors, numbers, strings that are a reply and strings deeper in a reply are kept. */
+TEST(acknowledgements_can_be_discarded, set_up, tear_down) {
   struct trial *trial = *state;
   add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
                   "-OOM no\r\n$3\r\nabc\r\n"
                   "*1\r\n*2\r\n$3\r\n1-3\r\n*2\r\n$4\r\ndata\r\n$1\r\nx\r\n+OK\r\n");
-  reply_parser_discard_values(&trial->reader);
+  reply_parser_discard_values(&trial->parser);
   expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
 }
 
-TEST(a_terse_one_can_be_released_in_an_array, set_up, tear_down) {
+TEST(it_can_be_released_in_an_array_of_discarded_values, set_up, tear_down) {
   struct trial *trial = *state;
   static const char text[] = "*3\r\n$3\r\n1-1\r\n:1\r\n";
-  reply_parser_discard_values(&trial->reader);
-  reply_parser_feed(&trial->reader, text, sizeof text - 1);
+  reply_parser_discard_values(&trial->parser);
+  reply_parser_feed(&trial->parser, text, sizeof text - 1);
   take_all(trial);
-  assert_string_equal(trial->said, "");
+  assert_string_equal(trial->transcript, "");
 }
 
 TEST(it_can_be_released_in_a_reply_and_twice, set_up, tear_down) {
   struct trial *trial = *state;
   static const char *const texts[] = {"*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n"};
   for (size_t i = 0; i < 2; i++) {
-    reply_parser_feed(&trial->reader, texts[i], strlen(texts[i]));
+    reply_parser_feed(&trial->parser, texts[i], strlen(texts[i]));
     take_all(trial);
-    reply_parser_release(&trial->reader);
-    reply_parser_release(&trial->reader);
-    reply_parser_init(&trial->reader, LARGEST);
+    reply_parser_release(&trial->parser);
+    reply_parser_release(&trial->parser);
+    reply_parser_init(&trial->parser, LARGEST);
   }
 }
 

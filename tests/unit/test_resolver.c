@@ -39,13 +39,13 @@ static void on_done(void *owner, struct evutil_addrinfo *addresses, const char *
 
 static void look_up(struct scene *scene, const char *host) {
   (void)resolver_start(scene->loop.base, host, 6380, on_done, scene);
-  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_int_equal(scene->done, 0); /* not from inside */
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 1);
 }
 
-TEST(an_address_is_its_own_answer, set_up, tear_down) {
+TEST(an_address_resolves_to_itself, set_up, tear_down) {
   struct scene *scene = *state;
   look_up(scene, "192.0.2.7");
   assert_non_null(scene->addresses);
@@ -74,7 +74,7 @@ TEST(a_name_of_this_machine_needs_no_server, set_up, tear_down) {
   assert_true(scene->addresses->ai_family == AF_INET || scene->addresses->ai_family == AF_INET6);
 }
 
-/* A label of more than 63 bytes can not be asked for, so that no server is. */
+/* No server is asked for a label of more than 63 bytes: it is invalid. */
 TEST(a_failure_has_a_reason, set_up, tear_down) {
   struct scene *scene = *state;
   char host[101];
@@ -85,7 +85,7 @@ TEST(a_failure_has_a_reason, set_up, tear_down) {
   assert_true(strlen(scene->why) > 0);
 }
 
-TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
+TEST(a_cancelled_look_up_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
   const char *const hosts[] = {"192.0.2.7", "localhost", "no-such-host.invalid"};
   for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
@@ -95,7 +95,7 @@ TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
   struct resolver *under_way =
       resolver_start(scene->loop.base, "no-such-host.invalid", 1, on_done, scene);
   event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
-  if (scene->done == 0) /* where a name server answers at once it is too late */
+  if (scene->done == 0) /* else a name server has answered at once */
     resolver_cancel(under_way);
   loop_settle(&scene->loop);
   assert_null(scene->addresses);

@@ -9,7 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "agent/files/grep/search.h"
-#include "agent/files/tree/default_excludes.h"
+#include "agent/files/tree/walk.h"
 #include "tests/support/no_jit.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -78,7 +78,7 @@ static const char *found(const struct tree *tree, struct search search) {
   if (answer.result != 0)
     fail_msg("%s", answer.error.text);
   assert_false(answer.found.is_cut);
-  assert_int_equal(answer.found.passed_over, 0);
+  assert_int_equal(answer.found.skipped, 0);
   return answer.text;
 }
 
@@ -207,7 +207,7 @@ TEST(the_head_limit_counts_matches, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(an_answer_has_an_end, tree_set_up, tree_tear_down) {
+TEST(the_answer_has_a_size_limit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static char text[900000];
   memset(text, '\n', sizeof text);
@@ -229,7 +229,7 @@ TEST(an_answer_has_an_end, tree_set_up, tree_tear_down) {
   buffer_release(&content);
 }
 
-TEST(some_files_are_passed_over, tree_set_up, tree_tear_down) {
+TEST(binary_and_large_files_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static char large[SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
@@ -245,13 +245,13 @@ TEST(some_files_are_passed_over, tree_set_up, tree_tear_down) {
   assert_string_equal(FOUND(tree, .path = "binary", .pattern = "yes"), "");
 }
 
-TEST(some_directories_are_left_out, tree_set_up, tree_tear_down) {
+TEST(default_excludes_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   size_t count = 0;
   char name[64];
-  for (; left_out_directories[count] != NULL; count++) {
-    tree_make_directory(tree, left_out_directories[count], 0700);
-    (void)snprintf(name, sizeof name, "%s/a", left_out_directories[count]);
+  for (; walk_default_excludes[count] != NULL; count++) {
+    tree_make_directory(tree, walk_default_excludes[count], 0700);
+    (void)snprintf(name, sizeof name, "%s/a", walk_default_excludes[count]);
     tree_write(tree, name, "yes\n", 0600);
   }
   assert_int_equal(count, 14);
@@ -356,10 +356,10 @@ static int search_what_is_closed(const struct tree *tree) {
   struct answer answer = ask(tree, (struct search){.pattern = "yes"});
   if (answer.result != 0 || strcmp(answer.text, "text:1:yes ") != 0)
     return 1;
-  return answer.found.missed == 1 ? 0 : 2; /* closed; of names-only, the names are known */
+  return answer.found.unread == 1 ? 0 : 2; /* closed; of names-only, the names are known */
 }
 
-TEST(what_cannot_be_read_is_told, tree_set_up, tree_tear_down) {
+TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "closed", 0700);
   tree_write(tree, "closed/x", "yes\n", 0600);
@@ -398,7 +398,7 @@ static _Noreturn void disturb(const struct tree *tree) {
 }
 
 /* While another process makes and removes files and directories, nothing is an error. */
-TEST(what_vanishes_is_no_error, tree_set_up, tree_tear_down) {
+TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "z", "yes\n", 0600);
   pid_t child = fork();
@@ -413,7 +413,7 @@ TEST(what_vanishes_is_no_error, tree_set_up, tree_tear_down) {
   assert_true(right);
 }
 
-TEST(a_refusal_is_an_error, tree_set_up, tree_tear_down) {
+TEST(bad_arguments_are_errors, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "d/a", "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n", 0600);
@@ -447,7 +447,7 @@ static void write_long_lines(const struct tree *tree, const char *name, size_t c
 
 static const char catastrophe[] = "(a|aa)+b?$(?<=!)|yes";
 
-TEST(long_lines_are_passed_over, tree_set_up, tree_tear_down) {
+TEST(long_expensive_lines_are_skipped, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "d", 0700);
   write_long_lines(tree, "d/a", 2, SEARCH_LINE_MAX + 1);
@@ -461,12 +461,12 @@ TEST(long_lines_are_passed_over, tree_set_up, tree_tear_down) {
     assert_int_equal(answer.result, 0);
     assert_string_equal(answer.text, texts[output]);
     /* The first line of a file is enough to know that it matches. */
-    assert_int_equal(answer.found.passed_over, output == SEARCH_FILES ? 0 : 3);
+    assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
     assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
   }
 }
 
-TEST(a_line_that_is_not_long_is_not_passed_over, tree_set_up, tree_tear_down) {
+TEST(a_short_expensive_line_is_an_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   write_long_lines(tree, "a", 1, SEARCH_LINE_MAX);
   struct answer answer = ask(tree, (struct search){.pattern = catastrophe});
@@ -475,15 +475,15 @@ TEST(a_line_that_is_not_long_is_not_passed_over, tree_set_up, tree_tear_down) {
 }
 
 /* By one that runs out of memory, which takes less time than to run out of time. */
-TEST(too_many_lines_are_not_passed_over, tree_set_up, tree_tear_down) {
+TEST(too_many_skipped_lines_are_an_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   struct search search = {.pattern = "^(?:(a)|b|.)*$"};
   char name[16];
-  for (int i = 0; i <= SEARCH_PASSED_MAX; i++) {
-    if (i == SEARCH_PASSED_MAX) {
+  for (int i = 0; i <= SEARCH_SKIPPED_MAX; i++) {
+    if (i == SEARCH_SKIPPED_MAX) {
       struct answer answer = ask(tree, search);
       assert_int_equal(answer.result, 0);
-      assert_int_equal(answer.found.passed_over, SEARCH_PASSED_MAX);
+      assert_int_equal(answer.found.skipped, SEARCH_SKIPPED_MAX);
       assert_string_equal(answer.found.first, "f00:2");
     }
     (void)snprintf(name, sizeof name, "f%02d", i);
@@ -507,7 +507,7 @@ static int search_without_jit(void) {
                 "a:1:getName b:2:\xC3\xA9 ");
 }
 
-TEST(without_executable_memory_the_answer_is_the_same, tree_set_up, tree_tear_down) {
+TEST(results_without_jit_are_the_same, tree_set_up, tree_tear_down) {
   without_jit = *state;
   tree_write(without_jit, "a", "getName\n", 0600);
   tree_write(without_jit, "b", "x\n\xC3\xA9\n\xFF\n", 0600);

@@ -4,13 +4,13 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-#define QUESTION "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
+#define QUERY "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
 #define KNOWS "*2\r\n$8\r\n10.0.0.7\r\n$4\r\n6380\r\n"
 
 enum { SENTINELS = 3 };
 
-/* One of them, with what it answers in order; what follows is answered by the last. */
-struct told {
+/* A sentinel with its replies in order; the last one is repeated. */
+struct scripted_sentinel {
   struct fake_redis *server;
   const char *answers[4];
   size_t count;
@@ -18,7 +18,7 @@ struct told {
 
 struct scene {
   struct loop loop;
-  struct told sentinels[SENTINELS];
+  struct scripted_sentinel sentinels[SENTINELS];
   struct redis_address addresses[SENTINELS];
   struct redis_url url;
   struct sentinel *sentinel;
@@ -29,7 +29,7 @@ struct scene {
 
 static const char *answer(void *owner, const char *command) {
   (void)command;
-  struct told *self = owner;
+  struct scripted_sentinel *self = owner;
   const char *text = self->answers[self->count];
   if (self->count < 3 && self->answers[self->count + 1] != NULL)
     self->count++;
@@ -41,11 +41,11 @@ static int set_up(void **state) {
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
   for (size_t i = 0; i < SENTINELS; i++) {
-    struct told *told = &scene->sentinels[i];
-    told->server = fake_redis_new(scene->loop.base, true);
-    told->answers[0] = KNOWS;
-    fake_redis_answer_with(told->server, answer, told);
-    struct redis_url url = fake_redis_url(told->server);
+    struct scripted_sentinel *scripted = &scene->sentinels[i];
+    scripted->server = fake_redis_new(scene->loop.base, true);
+    scripted->answers[0] = KNOWS;
+    fake_redis_answer_with(scripted->server, answer, scripted);
+    struct redis_url url = fake_redis_url(scripted->server);
     scene->addresses[i] = (struct redis_address){.host = url.host, .port = url.port};
   }
   scene->url = (struct redis_url){
@@ -79,7 +79,7 @@ static void on_done(void *owner, const struct redis_address *master, const char 
 static void ask(struct scene *scene) {
   scene->done = 0;
   sentinel_ask(scene->sentinel, on_done, scene);
-  assert_int_equal(scene->done, 0); /* never from inside */
+  assert_int_equal(scene->done, 0); /* not from inside */
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 1);
@@ -102,12 +102,12 @@ TEST(the_first_is_asked, set_up, tear_down) {
   struct scene *scene = *state;
   finds_it(scene);
   were_asked(scene, 1, 0, 0);
-  assert_string_equal(fake_redis_command(scene->sentinels[0].server, 0), QUESTION);
+  assert_string_equal(fake_redis_command(scene->sentinels[0].server, 0), QUERY);
   assert_int_equal(fake_redis_commands(scene->sentinels[0].server), 1);
   assert_false(fake_redis_is_connected(scene->sentinels[0].server));
 }
 
-TEST(the_one_that_knew_is_asked_again, set_up, tear_down) {
+TEST(the_one_that_knew_is_asked_first, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->sentinels[0].server);
   finds_it(scene);
@@ -120,7 +120,7 @@ TEST(the_one_that_knew_is_asked_again, set_up, tear_down) {
   were_asked(scene, 1, 2, 0);
 }
 
-TEST(the_one_that_is_doubted_comes_last, set_up, tear_down) {
+TEST(a_sentinel_can_be_put_last, set_up, tear_down) {
   struct scene *scene = *state;
   finds_it(scene);
   sentinel_doubt(scene->sentinel);
@@ -132,7 +132,7 @@ TEST(the_one_that_is_doubted_comes_last, set_up, tear_down) {
   were_asked(scene, 2, 1, 0);
 }
 
-TEST(what_is_no_answer_leads_to_the_next, set_up, tear_down) {
+TEST(an_unusable_reply_leads_to_the_next, set_up, tear_down) {
   struct scene *scene = *state;
   static char large[100100];
   static const char *const answers[] = {
@@ -164,7 +164,7 @@ TEST(what_is_no_answer_leads_to_the_next, set_up, tear_down) {
   }
 }
 
-TEST(an_answer_may_come_in_pieces, set_up, tear_down) {
+TEST(a_reply_may_come_in_pieces, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   sentinel_ask(scene->sentinel, on_done, scene);
@@ -175,7 +175,7 @@ TEST(an_answer_may_come_in_pieces, set_up, tear_down) {
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
-TEST(one_that_is_silent_is_passed_over, set_up, tear_down) {
+TEST(a_silent_one_is_skipped, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   int64_t start_ms = wait_now_ms();
@@ -184,7 +184,7 @@ TEST(one_that_is_silent_is_passed_over, set_up, tear_down) {
   were_asked(scene, 1, 1, 0);
 }
 
-TEST(one_that_hangs_up_is_passed_over, set_up, tear_down) {
+TEST(one_that_disconnects_is_skipped, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = NULL;
   sentinel_ask(scene->sentinel, on_done, scene);
@@ -207,7 +207,7 @@ TEST(a_name_that_one_does_not_know_is_the_reason, set_up, tear_down) {
   assert_string_equal(scene->why, expected);
 }
 
-TEST(nobody_is_there, set_up, tear_down) {
+TEST(all_of_them_may_refuse, set_up, tear_down) {
   struct scene *scene = *state;
   for (size_t i = 0; i < SENTINELS; i++)
     fake_redis_refuse(scene->sentinels[i].server);
@@ -218,7 +218,7 @@ TEST(nobody_is_there, set_up, tear_down) {
   assert_string_equal(scene->why, expected);
 }
 
-TEST(a_password_is_told_to_who_asks_for_it, set_up, tear_down) {
+TEST(a_password_is_sent_when_it_is_required, set_up, tear_down) {
   struct scene *scene = *state;
   char user[] = "smith";
   char password[] = "s3cret";
@@ -227,15 +227,15 @@ TEST(a_password_is_told_to_who_asks_for_it, set_up, tear_down) {
   finds_it(scene);
   assert_int_equal(fake_redis_commands(scene->sentinels[0].server), 1);
 
-  struct told *told = &scene->sentinels[0];
-  told->answers[0] = "-NOAUTH Authentication required.\r\n";
-  told->answers[1] = "+OK\r\n";
-  told->answers[2] = KNOWS;
+  struct scripted_sentinel *scripted = &scene->sentinels[0];
+  scripted->answers[0] = "-NOAUTH Authentication required.\r\n";
+  scripted->answers[1] = "+OK\r\n";
+  scripted->answers[2] = KNOWS;
   finds_it(scene);
   were_asked(scene, 2, 0, 0);
-  assert_string_equal(fake_redis_command(told->server, 1), QUESTION);
-  assert_string_equal(fake_redis_command(told->server, 2), "AUTH s3cret");
-  assert_string_equal(fake_redis_command(told->server, 3), QUESTION);
+  assert_string_equal(fake_redis_command(scripted->server, 1), QUERY);
+  assert_string_equal(fake_redis_command(scripted->server, 2), "AUTH s3cret");
+  assert_string_equal(fake_redis_command(scripted->server, 3), QUERY);
 }
 
 TEST(a_wrong_password_leads_to_the_next, set_up, tear_down) {
@@ -258,14 +258,14 @@ TEST(a_wrong_password_leads_to_the_next, set_up, tear_down) {
   }
 }
 
-TEST(without_a_password_there_is_none_to_tell, set_up, tear_down) {
+TEST(without_a_password_it_is_an_error, set_up, tear_down) {
   struct scene *scene = *state;
   scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
   finds_it(scene);
   were_asked(scene, 1, 1, 0);
 }
 
-TEST(nobody_is_told_after_it_was_cancelled, set_up, tear_down) {
+TEST(a_cancelled_query_is_not_reported, set_up, tear_down) {
   struct scene *scene = *state;
   sentinel_ask(scene->sentinel, on_done, scene);
   sentinel_cancel(scene->sentinel);

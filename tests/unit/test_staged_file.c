@@ -1,61 +1,73 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inject/staged_file.h"
+#include "base/staged_file.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
-static void begin(struct staged_file *place, const struct tree *tree, const char *name,
-                  bool is_directory) {
-  assert_int_equal(staged_file_begin(place, tree->path, name, is_directory), 0);
-  assert_true(place->fd >= 0);
+static void begin(struct staged_file *staged, const struct tree *tree) {
+  assert_int_equal(staged_file_begin(staged, tree->fd, "file", 0644), 0);
+  assert_int_equal(write(staged->fd, "new", 3), 3);
 }
 
-static void say(const struct staged_file *place, const char *text) {
-  assert_int_equal(write(place->fd, text, strlen(text)), (ssize_t)strlen(text));
+static void begin_directory(struct staged_file *staged, const struct tree *tree) {
+  assert_int_equal(staged_directory_begin(staged, tree->fd, "directory"), 0);
 }
 
-static void put_file(const struct tree *tree, const char *name, const char *text) {
-  struct staged_file place;
-  begin(&place, tree, name, false);
-  say(&place, text);
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  assert_int_equal(staged_file_commit(&place), 0);
-  staged_file_release(&place);
+/* The hidden name of `file`. */
+static void hidden_name(const struct tree *tree, char *name) {
+  struct staged_file staged;
+  begin(&staged, tree);
+  strcpy(name, staged.hidden);
+  staged_file_release(&staged);
 }
 
-/* A directory with one file, and one in a directory below it. */
-static void put_directory(const struct tree *tree, const char *name, const char *file) {
-  struct staged_file place;
-  begin(&place, tree, name, true);
-  int fd = openat(place.fd, file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+static void put_file(const struct tree *tree) {
+  struct staged_file staged;
+  begin(&staged, tree);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
+  tree_expect(tree, "file", "new", 0644);
+}
+
+static void fill_directory(const struct staged_file *staged, const char *file) {
+  int fd = openat(staged->fd, file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   assert_true(fd >= 0);
   close(fd);
-  assert_int_equal(mkdirat(place.fd, "below", 0755), 0);
-  assert_int_equal(symlinkat("..", place.fd, "below/up"), 0);
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  assert_int_equal(staged_file_commit(&place), 0);
-  staged_file_release(&place);
+  assert_int_equal(mkdirat(staged->fd, "below", 0755), 0);
+  assert_int_equal(symlinkat("..", staged->fd, "below/up"), 0);
+}
+
+/* With one file, and a link in a directory below it. */
+static void put_directory(const struct tree *tree, const char *file) {
+  struct staged_file staged;
+  begin_directory(&staged, tree);
+  fill_directory(&staged, file);
+  assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
 }
 
 TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int descriptors = proc_fd_count(getpid());
-  struct staged_file place;
-  begin(&place, tree, "agent", false);
-  say(&place, "new");
-  assert_false(tree_has(tree, "agent"));
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  assert_false(tree_has(tree, "agent"));
-  assert_int_equal(staged_file_commit(&place), 0);
-  tree_expect(tree, "agent", "new", 0755);
-  staged_file_release(&place);
-  tree_expect(tree, "agent", "new", 0755);
+  struct staged_file staged;
+  begin(&staged, tree);
+  tree_expect(tree, staged.hidden, "new", 0644);
+  assert_false(tree_has(tree, "file"));
+  assert_int_equal(staged_file_commit(&staged), 0);
+  tree_expect(tree, "file", "new", 0644);
+  staged_file_release(&staged);
+  tree_expect(tree, "file", "new", 0644);
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
@@ -63,159 +75,446 @@ TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
 TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int descriptors = proc_fd_count(getpid());
-  tree_write(tree, "agent", "old", 0600);
-  struct staged_file place;
-  begin(&place, tree, "agent", false);
-  say(&place, "new");
+  tree_write(tree, "file", "old", 0600);
+  struct staged_file staged;
+  begin(&staged, tree);
   assert_int_equal(tree_count(tree, "."), 2);
-  staged_file_release(&place);
-  begin(&place, tree, "agent", false);
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  staged_file_release(&place);
-  begin(&place, tree, "python", true);
-  assert_int_equal(mkdirat(place.fd, "bin", 0755), 0);
-  staged_file_release(&place);
-  tree_expect(tree, "agent", "old", 0600);
+  errno = EDOM;
+  staged_file_release(&staged);
+  assert_int_equal(errno, EDOM);
+  begin(&staged, tree);
+  assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  staged_file_release(&staged);
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "one");
+  staged_file_release(&staged);
+  tree_expect(tree, "file", "old", 0600);
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
+TEST(a_release_without_a_begin_does_nothing, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged = STAGED_FILE_NONE;
+  staged_file_release(&staged);
+  assert_int_equal(staged_file_begin(&staged, -1, "file", 0644), -1);
+  assert_int_equal(errno, EBADF);
+  staged_file_release(&staged);
+  assert_int_equal(tree_count(tree, "."), 0);
+}
+
 TEST(a_file_is_replaced, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  tree_write(tree, "agent", "an old one", 0600);
-  put_file(tree, "agent", "new");
-  tree_expect(tree, "agent", "new", 0755);
+  tree_write(tree, "file", "an old one", 0600);
+  put_file(tree);
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(the_mode_is_as_given, tree_set_up, tree_tear_down) {
-  mode_t before = umask(0777);
-  put_file(*state, "agent", "x");
-  umask(before);
-  tree_expect(*state, "agent", "x", 0755);
+TEST(the_longest_name_will_do, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  char name[256];
+  memset(name, 'n', sizeof name);
+  name[255] = '\0';
+  assert_int_equal(staged_file_begin(&staged, tree->fd, name, 0644), 0);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
+  tree_expect(tree, name, "", 0644);
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
-/* No one who may write has it open: or it could not be executed. */
-TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
+TEST(the_mode_of_a_begin_is_subject_to_the_umask, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  struct staged_file place;
-  begin(&place, tree, "agent", false);
-  say(&place, "#!/bin/sh\nexit 42\n");
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
+  struct staged_file staged;
+  mode_t before = umask(027);
+  int result = staged_file_begin(&staged, tree->fd, "file", 0666);
+  umask(before);
+  assert_int_equal(result, 0);
+  tree_expect(tree, staged.hidden, "", 0640);
+  staged_file_release(&staged);
+}
+
+TEST(the_mode_of_a_seal_is_as_given, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  begin(&staged, tree);
+  mode_t before = umask(0777);
+  int result = staged_file_seal(&staged, 0755);
+  umask(before);
+  assert_int_equal(result, 0);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
+  tree_expect(tree, "file", "new", 0755);
+}
+
+/* The exit code of a program in the tree, or errno of its execve. */
+static int run(const struct tree *tree, char *name) {
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
-    char *const arguments[] = {place.hidden, NULL};
+    char *const arguments[] = {name, NULL};
     if (fchdir(tree->fd) == 0)
-      execve(place.hidden, arguments, environ);
+      execve(name, arguments, environ);
     _exit(errno);
   }
   int status;
   assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(WEXITSTATUS(status), 42);
+  return WEXITSTATUS(status);
+}
+
+/* A file that somebody has open for writing cannot be executed. */
+TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0644), 0);
+  assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
+  assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  assert_int_equal(run(tree, staged.hidden), 42);
   char first[2];
-  assert_int_equal(pread(place.fd, first, 2, 0), 2); /* it can still be read */
-  assert_int_equal(write(place.fd, "x", 1), -1);
-  staged_file_release(&place);
+  assert_int_equal(pread(staged.fd, first, 2, 0), 2); /* it can still be read */
+  assert_int_equal(write(staged.fd, "x", 1), -1);
+  staged_file_release(&staged);
+}
+
+TEST(a_committed_file_may_be_executed, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  char name[] = "./file";
+  assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0755), 0);
+  assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  assert_int_equal(run(tree, name), 42);
+  staged_file_release(&staged);
 }
 
 TEST(a_directory_appears_by_its_commit, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  put_directory(tree, "python", "one");
-  assert_true(tree_has(tree, "python/one"));
+  struct staged_file staged;
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "one");
+  assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  assert_false(tree_has(tree, "directory"));
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
+  assert_true(tree_has(tree, "directory/one"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
 TEST(a_directory_is_replaced_whole, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  tree_make_directory(tree, "python", 0700); /* an empty one */
-  put_directory(tree, "python", "one");
-  put_directory(tree, "python", "two");
-  assert_true(tree_has(tree, "python/two"));
-  assert_false(tree_has(tree, "python/one"));
-  assert_int_equal(tree_count(tree, "python"), 2);
+  int descriptors = proc_fd_count(getpid());
+  tree_make_directory(tree, "directory", 0700); /* an empty one */
+  put_directory(tree, "one");
+  put_directory(tree, "two");
+  assert_true(tree_has(tree, "directory/two"));
+  assert_false(tree_has(tree, "directory/one"));
+  assert_int_equal(tree_count(tree, "directory"), 2);
+  assert_int_equal(tree_count(tree, "."), 1);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static void commit_and_revert(const struct tree *tree) {
+  struct staged_file staged;
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "new");
+  assert_int_equal(staged_file_commit(&staged), 0);
+  assert_true(tree_has(tree, "directory/new"));
+  staged_directory_revert(&staged);
+  assert_false(tree_has(tree, "directory/new"));
+  staged_file_release(&staged);
+}
+
+TEST(a_reverted_directory_is_as_it_was, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  commit_and_revert(tree);
+  assert_int_equal(tree_count(tree, "."), 0);
+  put_directory(tree, "old");
+  commit_and_revert(tree);
+  assert_true(tree_has(tree, "directory/old"));
+  assert_int_equal(tree_count(tree, "directory"), 2);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+/* What another process has put there since stays. */
+TEST(a_revert_takes_nothing_of_others_back, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  begin_directory(&staged, tree);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  assert_int_equal(unlinkat(tree->fd, "directory", AT_REMOVEDIR), 0);
+  tree_make_directory(tree, "directory", 0755);
+  tree_write(tree, "directory/theirs", "x", 0644);
+  staged_directory_revert(&staged);
+  staged_file_release(&staged);
+  assert_true(tree_has(tree, "directory/theirs"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
 TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  struct staged_file place;
-  tree_make_directory(tree, "agent", 0755);
-  begin(&place, tree, "agent", false);
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  assert_int_equal(staged_file_commit(&place), -1);
+  struct staged_file staged;
+  tree_make_directory(tree, "file", 0755);
+  begin(&staged, tree);
+  assert_int_equal(staged_file_commit(&staged), -1);
   assert_int_equal(errno, EISDIR);
-  staged_file_release(&place);
-  tree_write(tree, "python", "mine", 0644);
-  begin(&place, tree, "python", true);
-  assert_int_equal(staged_file_seal(&place, 0755), 0);
-  assert_int_equal(staged_file_commit(&place), -1);
+  staged_file_release(&staged);
+  tree_write(tree, "directory", "mine", 0644);
+  begin_directory(&staged, tree);
+  assert_int_equal(staged_file_commit(&staged), -1);
   assert_int_equal(errno, ENOTDIR);
-  staged_file_release(&place);
-  tree_expect(tree, "python", "mine", 0644);
+  staged_file_release(&staged);
+  tree_expect(tree, "directory", "mine", 0644);
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(what_the_dead_left_is_removed, tree_set_up, tree_tear_down) {
+/* Whoever put it there: it is removed, not written to. */
+TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  tree_write(tree, ".agent.inject-0000000000000001", "half", 0700);
-  tree_make_directory(tree, ".agent.inject-0000000000000002", 0700);
-  tree_write(tree, ".agent.inject-0000000000000002/file", "x", 0400);
-  tree_write(tree, ".other.inject-0000000000000001", "another's", 0700);
-  tree_write(tree, ".agent", "a file like others", 0700);
-  put_file(tree, "agent", "new");
-  assert_int_equal(tree_count(tree, "."), 3);
+  char hidden[64];
+  hidden_name(tree, hidden);
+  tree_write(tree, "victim", "mine", 0600);
+  assert_int_equal(linkat(tree->fd, "victim", tree->fd, hidden, 0), 0);
+  put_file(tree);
+  assert_int_equal(symlinkat("victim", tree->fd, hidden), 0);
+  put_file(tree);
+  assert_int_equal(symlinkat("nothing", tree->fd, hidden), 0);
+  put_file(tree);
+  assert_int_equal(mkfifoat(tree->fd, hidden, 0644), 0);
+  put_file(tree);
+  tree_write(tree, hidden, "half of a long one", 0000);
+  put_file(tree);
+  tree_expect(tree, "victim", "mine", 0600);
+  assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(what_the_living_make_stays, tree_set_up, tree_tear_down) {
+/* Both what lies under the hidden name and what was half removed from there. */
+TEST(what_a_dead_maker_of_a_directory_left_is_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  struct staged_file first;
-  struct staged_file second;
-  begin(&first, tree, "agent", false);
-  say(&first, "first");
-  begin(&second, tree, "agent", false); /* while it is written */
-  assert_int_equal(staged_file_seal(&first, 0755), 0);
-  struct staged_file third;
-  begin(&third, tree, "agent", true); /* while it is sealed */
-  staged_file_release(&third);
-  say(&second, "second");
-  assert_int_equal(staged_file_seal(&second, 0700), 0);
-  assert_int_equal(staged_file_commit(&second), 0);
-  assert_int_equal(staged_file_commit(&first), 0);
-  staged_file_release(&first);
-  staged_file_release(&second);
-  tree_expect(tree, "agent", "first", 0755); /* the last one wins */
+  struct staged_file staged;
+  char path[128];
+  begin_directory(&staged, tree);
+  char hidden[sizeof staged.hidden];
+  strcpy(hidden, staged.hidden);
+  staged_file_release(&staged);
+  tree_make_directory(tree, hidden, 0700);
+  (void)snprintf(path, sizeof path, "%s/file", hidden);
+  tree_write(tree, path, "half", 0400);
+  (void)snprintf(path, sizeof path, "%s-old", hidden);
+  tree_make_directory(tree, path, 0700);
+  (void)snprintf(path, sizeof path, "%s-old/file", hidden);
+  tree_write(tree, path, "half", 0400);
+  put_directory(tree, "one");
+  tree_write(tree, hidden, "a file", 0400);
+  put_directory(tree, "two");
+  assert_true(tree_has(tree, "directory/two"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(a_parent_has_to_be_there, tree_set_up, tree_tear_down) {
+TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  int descriptors = proc_fd_count(getpid());
-  struct staged_file place;
-  assert_int_equal(staged_file_begin(&place, "/tmp/no such directory", "agent", false), -1);
-  assert_int_equal(errno, ENOENT);
-  staged_file_release(&place);
-  assert_int_equal(staged_file_begin(&place, "/dev/null", "agent", false), -1);
-  assert_int_equal(errno, ENOTDIR);
-  staged_file_release(&place);
-  char name[251];
-  memset(name, 'n', sizeof name);
-  name[250] = '\0';
-  assert_int_equal(staged_file_begin(&place, tree->path, name, false), -1);
-  assert_int_equal(errno, ENAMETOOLONG);
-  staged_file_release(&place);
+  char hidden[64];
+  struct staged_file staged;
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  assert_int_equal(seteuid(65534), 0);
+  hidden_name(tree, hidden);
+  tree_write(tree, hidden, "half", 0000);
+  int begun = staged_file_begin(&staged, tree->fd, "file", 0644);
+  int changed = fchmod(staged.fd, 0000);
+  int committed = staged_file_commit(&staged);
+  staged_file_release(&staged);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(begun, 0);
+  assert_int_equal(changed, 0);
+  assert_int_equal(committed, 0);
+  tree_expect(tree, "file", "", 0000);
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+TEST(a_directory_in_the_way_of_a_file_stays, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  char hidden[64];
+  struct staged_file staged;
+  hidden_name(tree, hidden);
+  tree_make_directory(tree, hidden, 0755);
+  assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0644), -1);
+  assert_int_equal(errno, EISDIR);
+  staged_file_release(&staged);
+  assert_true(tree_has(tree, hidden));
+}
+
+/* One that has lost its name has nothing to commit, and removes nobody else's. */
+TEST(a_lost_file_is_not_committed, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  begin(&staged, tree);
+  assert_int_equal(unlinkat(tree->fd, staged.hidden, 0), 0);
+  tree_write(tree, staged.hidden, "another's", 0644);
+  assert_int_equal(staged_file_commit(&staged), -1);
+  assert_int_equal(errno, EWOULDBLOCK);
+  char hidden[64];
+  strcpy(hidden, staged.hidden);
+  staged_file_release(&staged);
+  assert_false(tree_has(tree, "file"));
+  tree_expect(tree, hidden, "another's", 0644);
+}
+
+/* A second maker of the same, in a child: "later" in a file, or a directory with `two`. */
+static int make_second(const struct tree *tree, bool is_directory) {
+  struct staged_file staged;
+  if (is_directory) {
+    if (staged_directory_begin(&staged, tree->fd, "directory") != 0)
+      return 1;
+    fill_directory(&staged, "two");
+  } else if (staged_file_begin(&staged, tree->fd, "file", 0600) != 0 ||
+             write(staged.fd, "later", 5) != 5) {
+    return 1;
+  }
+  if (staged_file_commit(&staged) != 0)
+    return 2;
+  staged_file_release(&staged);
+  return 0;
+}
+
+static pid_t start_second(const struct tree *tree, const struct staged_file *first) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid != 0)
+    return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  /* A lock is the open file's, and would stay with a child that has it. */
+  close(first->fd);
+  if (first->replaced >= 0)
+    close(first->replaced);
+  (void)sigprocmask(SIG_SETMASK, &first->mask, NULL); /* the first one blocks SIGTERM */
+  _exit(make_second(tree, first->is_directory));
+}
+
+/* Sleeps in flock(2): /proc/<pid>/syscall begins with its number. */
+static bool waits_for_a_lock(void *context) {
+  const pid_t *pid = context;
+  size_t length;
+  char *call = proc_read(*pid, "syscall", &length);
+  bool waits = call != NULL && strtol(call, NULL, 10) == SYS_flock;
+  free(call);
+  return waits;
+}
+
+static void expect_success(pid_t pid) {
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+}
+
+TEST(a_second_maker_waits_for_the_first, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  for (int sealed = 0; sealed <= 1; sealed++) {
+    struct staged_file staged;
+    begin(&staged, tree);
+    if (sealed)
+      assert_int_equal(staged_file_seal(&staged, 0644), 0);
+    pid_t second = start_second(tree, &staged);
+    assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
+    tree_expect(tree, staged.hidden, "new", 0644);
+    assert_int_equal(staged_file_commit(&staged), 0);
+    staged_file_release(&staged);
+    expect_success(second);
+    tree_expect(tree, "file", "later", 0600);
+    assert_int_equal(tree_count(tree, "."), 1);
+  }
+}
+
+TEST(a_second_maker_of_a_directory_waits_for_the_first, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "one");
+  assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  pid_t second = start_second(tree, &staged);
+  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
+  assert_int_equal(staged_file_commit(&staged), 0);
+  staged_file_release(&staged);
+  expect_success(second);
+  assert_true(tree_has(tree, "directory/two"));
+  assert_false(tree_has(tree, "directory/one"));
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+/* Until the first one's release a second one leaves alone what the first replaced. */
+TEST(what_was_replaced_can_be_put_back, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  put_directory(tree, "old");
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "one");
+  assert_int_equal(staged_file_commit(&staged), 0);
+  pid_t second = start_second(tree, &staged);
+  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
+  staged_directory_revert(&staged);
+  assert_true(tree_has(tree, "directory/old"));
+  staged_file_release(&staged);
+  expect_success(second);
+  assert_true(tree_has(tree, "directory/two"));
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
+/* Ends by a signal, and by nothing else. */
+static int status_after_sigterm(pid_t pid) {
+  int status;
+  assert_int_equal(kill(pid, SIGTERM), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status));
+  return WTERMSIG(status);
+}
+
+/* A maker that waits for another one has nothing to finish. */
+TEST(a_wait_is_ended_by_sigterm, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  struct staged_file staged;
+  begin(&staged, tree);
+  pid_t second = start_second(tree, &staged);
+  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
+  assert_int_equal(status_after_sigterm(second), SIGTERM);
+  tree_expect(tree, staged.hidden, "new", 0644);
+  staged_file_release(&staged);
   assert_int_equal(tree_count(tree, "."), 0);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+static bool sigterm_is_pending(void) {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM);
+}
+
+/* What has begun is finished, and nothing is left behind. */
+TEST(sigterm_waits_for_the_release, tree_set_up, tree_tear_down) {
+  const struct tree *tree = *state;
+  int status;
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    struct staged_file staged;
+    if (staged_file_begin(&staged, tree->fd, "file", 0644) != 0 || raise(SIGTERM) != 0 ||
+        !sigterm_is_pending() || write(staged.fd, "new", 3) != 3 ||
+        staged_file_commit(&staged) != 0)
+      _exit(1);
+    staged_file_release(&staged);
+    _exit(2);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), SIGTERM);
+  tree_expect(tree, "file", "new", 0644);
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
-  put_directory(tree, "a", "file");
+  put_directory(tree, "one");
   tree_write(tree, "b", "x", 0);
-  assert_int_equal(symlinkat("a", tree->fd, "link"), 0);
+  assert_int_equal(symlinkat("directory", tree->fd, "link"), 0);
   assert_int_equal(staged_file_remove(tree->fd, "link"), 0);
-  assert_true(tree_has(tree, "a/file")); /* not through the link */
-  assert_int_equal(staged_file_remove(tree->fd, "a"), 0);
+  assert_true(tree_has(tree, "directory/one")); /* not through the link */
+  assert_int_equal(staged_file_remove(tree->fd, "directory"), 0);
   assert_int_equal(staged_file_remove(tree->fd, "b"), 0);
   assert_int_equal(staged_file_remove(tree->fd, "never there"), 0);
   assert_int_equal(tree_count(tree, "."), 0);
@@ -238,3 +537,11 @@ TEST(modes_do_not_keep_from_removing, tree_set_up, tree_tear_down) {
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
 }
+
+static int set_umask(void **state) {
+  (void)state;
+  umask(022);
+  return 0;
+}
+
+TEST_GROUP(set_umask, NULL)

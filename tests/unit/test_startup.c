@@ -30,7 +30,7 @@ static void expect(const struct check *check, bool holds, const char *what) {
 static struct startup init(const struct check *check) {
   struct startup self;
   struct error error = {"self_init failed without a reason"};
-  expect(check, startup_init(&self, &error) == 0, error.text);
+  expect(check, startup_init(&self, false, &error) == 0, error.text);
   return self;
 }
 
@@ -122,14 +122,14 @@ static int next_signal(const struct startup *self) {
 }
 
 static void check_orders(const struct check *check) {
-  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD};
+  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGCHLD};
   struct startup self = init(check);
   for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
     expect(check, raise(orders[i]) == 0, "raise");
     expect(check, next_signal(&self) == orders[i], "an order does not arrive");
   }
   /* These neither end the process nor arrive. */
-  static const int others[] = {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
+  static const int others[] = {SIGPIPE, SIGUSR2, SIGALRM, SIGTSTP};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
     expect(check, raise(others[i]) == 0, "raise");
   expect(check, next_signal(&self) == 0, "another signal arrives");
@@ -227,6 +227,19 @@ static void check_secrecy(const struct check *check) {
 
 TEST(its_memory_is_its_own) {
   in_a_child(check_secrecy);
+}
+
+static void check_dumpable(const struct check *check) {
+  struct startup self;
+  struct error error;
+  expect(check, prctl(PR_SET_DUMPABLE, 0) == 0, "prctl");
+  expect(check, startup_init(&self, true, &error) == 0, error.text);
+  expect(check, prctl(PR_GET_DUMPABLE) == 1, "not dumpable");
+  startup_release(&self);
+}
+
+TEST(its_memory_is_open_to_debuggers_on_request) {
+  in_a_child(check_dumpable);
 }
 
 static void check_limits(const struct check *check) {

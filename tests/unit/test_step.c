@@ -1,13 +1,16 @@
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
-#include "wire/step.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
-/* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
+/* A copy without a NUL behind it, so that the sanitizer sees one byte too many; with quotes as in
+   quoted.h. */
 static int parse_bytes(struct step *step, const char *text, size_t length, struct error *error) {
   char *payload = malloc(length > 0 ? length : 1);
   assert_non_null(payload);
   memcpy(payload, text, length);
+  quoted_bytes(payload, length);
   int result = step_parse(step, kinds, payload, length, error);
   free(payload);
   return result;
@@ -28,7 +31,7 @@ static void assert_refused(const char *text, size_t length, const char *message,
   struct error error = {""};
   if (parse_bytes(&step, text, length, &error) != -1)
     fail_msg("taken: %s", text);
-  assert_string_equal(error.text, message);
+  assert_string_equal(error.text, quoted(message));
   assert_string_equal(step.step_id, id);
   step_release(&step);
 }
@@ -91,10 +94,10 @@ TEST(a_cancel_step_as_in_the_contract) {
 
 TEST(what_is_absent_or_null_has_its_default) {
   static const char *const rows[] = {
-      "{\"stepId\":\"s\",\"command\":\"ls\"}",
-      ("{\"stepId\":\"s\",\"command\":\"ls\",\"schemaVersion\":null,\"kind\":null,\"args\":null,"
-       "\"workingDirectory\":null,\"env\":null,\"timeoutSeconds\":null}"),
-      "{\"stepId\":\"s\",\"command\":\"ls\",\"args\":[],\"env\":{},\"workingDirectory\":\"\"}",
+      "{'stepId':'s','command':'ls'}",
+      ("{'stepId':'s','command':'ls','schemaVersion':null,'kind':null,'args':null,"
+       "'workingDirectory':null,'env':null,'timeoutSeconds':null}"),
+      "{'stepId':'s','command':'ls','args':[],'env':{},'workingDirectory':''}",
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct step step;
@@ -123,8 +126,7 @@ TEST(kinds_are_read_in_any_case) {
       {"cancel", &step_cancel},     {"Cancel", &step_cancel},     {"CANCEL", &step_cancel}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[128];
-    (void)snprintf(json, sizeof json, "{\"kind\":\"%s\",\"stepId\":\"s\",\"command\":\"x\"}",
-                   rows[i].kind);
+    (void)snprintf(json, sizeof json, "{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -137,15 +139,15 @@ TEST(arguments_and_environment_are_untouched) {
   struct step step;
   struct error error;
   assert_int_equal(parse(&step,
-                         "{\"stepId\":\"s\",\"command\":\" ls \",\"args\":[\"\",\" a b \","
-                         "\"\\\"$HOME\\\"\\n\",\"\\u20ac\xE2\x82\xAC\\ud83d\\ude00\"],"
-                         "\"env\":{\"A\":\"\",\"b.c\":\"x=y\",\"a\":\"\\t\"}}",
+                         "{'stepId':'s','command':' ls ','args':['',' a b ',"
+                         "'\\'$HOME\\'\\n','\\u20ac\xE2\x82\xAC\\ud83d\\ude00'],"
+                         "'env':{'A':'','b.c':'x=y','a':'\\t'}}",
                          &error),
                    0);
   assert_string_equal(step.target, " ls ");
   assert_string_equal(run_of(&step)->args[0], "");
   assert_string_equal(run_of(&step)->args[1], " a b ");
-  assert_string_equal(run_of(&step)->args[2], "\"$HOME\"\n");
+  assert_string_equal(run_of(&step)->args[2], quoted("'$HOME'\n"));
   assert_string_equal(run_of(&step)->args[3], "\xE2\x82\xAC\xE2\x82\xAC\xF0\x9F\x98\x80");
   assert_null(run_of(&step)->args[4]);
   assert_string_equal(run_of(&step)->env[0], "A=");
@@ -158,19 +160,19 @@ TEST(arguments_and_environment_are_untouched) {
 TEST(a_step_may_have_more_than_it_needs) {
   static const char *const rows[] = {
       /* Unknown fields, whatever they hold; names are told apart by case. */
-      "{\"stepId\":\"s\",\"command\":\"x\",\"x\":[1,{\"a\":1,\"a\":2}],\"Command\":5,\"\":null}",
-      "{\"stepId\":\"s\",\"command\":\"x\",\"x\":\"\\u0000\",\"\\u0000\":1,\"stepId\\u0000\":2}",
+      "{'stepId':'s','command':'x','x':[1,{'a':1,'a':2}],'Command':5,'':null}",
+      "{'stepId':'s','command':'x','x':'\\u0000','\\u0000':1,'stepId\\u0000':2}",
       /* Fields that a shutdown and a cancel do not have. */
-      ("{\"stepId\":\"s\",\"kind\":\"shutdown\",\"command\":5,\"args\":{},\"env\":[],"
-       "\"timeoutSeconds\":-1}"),
-      ("{\"stepId\":\"s\",\"kind\":\"cancel\",\"command\":5,\"args\":{},\"env\":[],"
-       "\"timeoutSeconds\":-1}"),
+      ("{'stepId':'s','kind':'shutdown','command':5,'args':{},'env':[],"
+       "'timeoutSeconds':-1}"),
+      ("{'stepId':'s','kind':'cancel','command':5,'args':{},'env':[],"
+       "'timeoutSeconds':-1}"),
       /* Space around it, a byte order mark before it. */
-      " \r\n\t{ \"stepId\" : \"s\" , \"command\" : \"x\" } \n",
-      "\xEF\xBB\xBF{\"stepId\":\"s\",\"command\":\"x\"}",
+      " \r\n\t{ 'stepId' : 's' , 'command' : 'x' } \n",
+      "\xEF\xBB\xBF{'stepId':'s','command':'x'}",
       /* Names may be escaped, whole numbers written in other ways. */
-      "{\"step\\u0049d\":\"s\",\"comman\\u0064\":\"x\"}",
-      "{\"stepId\":\"s\",\"command\":\"x\",\"schemaVersion\":1.0,\"timeoutSeconds\":6e2}",
+      "{'step\\u0049d':'s','comman\\u0064':'x'}",
+      "{'stepId':'s','command':'x','schemaVersion':1.0,'timeoutSeconds':6e2}",
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct step step;
@@ -187,8 +189,7 @@ TEST(timeouts) {
   static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     char json[128];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",\"timeoutSeconds\":%u}",
-                   good[i]);
+    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -198,8 +199,7 @@ TEST(timeouts) {
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     char json[128];
     char message[128];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",\"timeoutSeconds\":%s}",
-                   bad[i]);
+    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%s}", bad[i]);
     (void)snprintf(message, sizeof message,
                    "timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
     assert_refused(json, strlen(json), message, "s");
@@ -215,45 +215,41 @@ TEST(payloads_that_are_no_step) {
       {"", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
       {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
       {"hello", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
-      {"{'stepId':'s'}", "payload: expected JSON, got what is broken or cut off near byte 2",
+      {"{`stepId`:`s`}", "payload: expected JSON, got what is broken or cut off near byte 2",
        STEP_NIL_ID},
       {"[]", "payload: expected an object, got an array", STEP_NIL_ID},
-      {"[{\"stepId\":\"s\"}]", "payload: expected an object, got an array", STEP_NIL_ID},
-      {"\"x\"", "payload: expected an object, got a string", STEP_NIL_ID},
+      {"[{'stepId':'s'}]", "payload: expected an object, got an array", STEP_NIL_ID},
+      {"'x'", "payload: expected an object, got a string", STEP_NIL_ID},
       {"12", "payload: expected an object, got a number", STEP_NIL_ID},
       {"true", "payload: expected an object, got a boolean", STEP_NIL_ID},
       {"null", "payload: expected an object, got null", STEP_NIL_ID},
-      {"{\"stepId\":\"s\",}", "payload: expected JSON, got what is broken or cut off near byte 14",
+      {"{'stepId':'s',}", "payload: expected JSON, got what is broken or cut off near byte 14",
        "s"},
-      {"{\"stepId\":\"s\",\"command\":\"x",
+      {"{'stepId':'s','command':'x",
        "payload: expected JSON, got what is broken or cut off near byte 25", "s"},
-      {"{\"stepId\":\"s\",\"command\":\"x\"",
+      {"{'stepId':'s','command':'x'",
        "payload: expected JSON, got what is broken or cut off near byte 26", "s"},
-      {"{\"stepId\":\"s\",\"args\":[\"\\u0000\",",
+      {"{'stepId':'s','args':['\\u0000',",
        "payload: expected JSON, got what is broken or cut off near byte 30", "s"},
-      {"{\"stepId\":\"s\",\"x\":\"\\u0000\\ud800\"}",
+      {"{'stepId':'s','x':'\\u0000\\ud800'}",
        "payload: expected JSON, got what is broken or cut off near byte 25", "s"},
-      {"{\"stepId\":\"s\",\"x\":\"\\udc00\"}",
+      {"{'stepId':'s','x':'\\udc00'}",
        "payload: expected JSON, got what is broken or cut off near byte 19", "s"},
-      {"{\"stepId\":\"s\",\"command\":\"x\"} {}",
+      {"{'stepId':'s','command':'x'} {}",
        "payload: expected one object, got more behind it at byte 29", "s"},
-      {"{\"stepId\":\"s\",\"x\":\"\\u0000\"}x",
+      {"{'stepId':'s','x':'\\u0000'}x",
        "payload: expected one object, got more behind it at byte 27", "s"},
-      {"{\"stepId\":\"s\",\"command\":\"\xFF\"}", "payload: expected UTF-8, broken at byte 25",
-       "s"},
-      {"{\"command\":\"\xC3\",\"stepId\":\"s\"}", "payload: expected UTF-8, broken at byte 12",
-       "s"},
-      {"{\"stepId\":\"s\",\"command\":\"a\nb\"}",
+      {"{'stepId':'s','command':'\xFF'}", "payload: expected UTF-8, broken at byte 25", "s"},
+      {"{'command':'\xC3','stepId':'s'}", "payload: expected UTF-8, broken at byte 12", "s"},
+      {"{'stepId':'s','command':'a\nb'}",
        "payload: expected JSON, got a raw control character 0x0a at byte 26", "s"},
-      {"{\"stepId\":\"s\",\"timeoutSeconds\":010}", "payload: expected a JSON number at byte 31",
-       "s"},
-      {"{\"stepId\":\"s\",\"command\":\"a\\uXYZT\"}",
+      {"{'stepId':'s','timeoutSeconds':010}", "payload: expected a JSON number at byte 31", "s"},
+      {"{'stepId':'s','command':'a\\uXYZT'}",
        "payload: expected four hexadecimal digits after \\u at byte 26", "s"},
-      {"{\"stepId\":\"s\",\"command\":\"x\",\"stepId\":\"t\"}",
-       "stepId: expected once, got it twice", "s"},
-      {"{\"stepId\":\"s\",\"command\":\"x\",\"comman\\u0064\":\"y\"}",
-       "command: expected once, got it twice", "s"},
-      {"{\"stepId\":\"s\",\"x\":1,\"x\":1}", "x: expected once, got it twice", "s"},
+      {"{'stepId':'s','command':'x','stepId':'t'}", "stepId: expected once, got it twice", "s"},
+      {"{'stepId':'s','command':'x','comman\\u0064':'y'}", "command: expected once, got it twice",
+       "s"},
+      {"{'stepId':'s','x':1,'x':1}", "x: expected once, got it twice", "s"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     assert_refused(rows[i].payload, strlen(rows[i].payload), rows[i].message, rows[i].id);
@@ -264,47 +260,46 @@ TEST(fields_that_are_wrong) {
     const char *fields; /* behind a good stepId, kind run and command */
     const char *message;
   } rows[] = {
-      {"\"schemaVersion\":2", "schemaVersion: expected 1, got 2"},
-      {"\"schemaVersion\":0", "schemaVersion: expected 1, got 0"},
-      {"\"schemaVersion\":1.5", "schemaVersion: expected 1, got 1.5"},
-      {"\"schemaVersion\":\"1\"", "schemaVersion: expected 1, got a string"},
-      {"\"kind\":\"compile\"", "kind: expected one of " KIND_NAMES ", got \"compile\""},
-      {"\"kind\":\"\"", "kind: expected one of " KIND_NAMES ", got \"\""},
-      {"\"kind\":\"runs\"", "kind: expected one of " KIND_NAMES ", got \"runs\""},
-      {"\"kind\":\"run\\u0000\"", "kind: expected one of " KIND_NAMES ", got \"run?\""},
-      {"\"kind\":\"a\\nb\"", "kind: expected one of " KIND_NAMES ", got \"a?b\""},
-      {"\"kind\":1", "kind: expected one of " KIND_NAMES ", got a number"},
-      {"\"args\":\"-l\"", "args: expected an array of strings, got a string"},
-      {"\"args\":{}", "args: expected an array of strings, got an object"},
-      {"\"args\":[\"a\",1]", "args[1]: expected a string, got a number"},
-      {"\"args\":[null]", "args[0]: expected a string, got null"},
-      {"\"args\":[[\"a\"]]", "args[0]: expected a string, got an array"},
-      {"\"args\":[\"\",\"a\\u0000b\"]", "args[1]: expected a string without NUL, got one with it"},
-      {"\"workingDirectory\":1", "workingDirectory: expected a string, got a number"},
-      {"\"workingDirectory\":false", "workingDirectory: expected a string, got a boolean"},
-      {"\"workingDirectory\":\"/\\u0000\"",
+      {"'schemaVersion':2", "schemaVersion: expected 1, got 2"},
+      {"'schemaVersion':0", "schemaVersion: expected 1, got 0"},
+      {"'schemaVersion':1.5", "schemaVersion: expected 1, got 1.5"},
+      {"'schemaVersion':'1'", "schemaVersion: expected 1, got a string"},
+      {"'kind':'compile'", "kind: expected one of " KIND_NAMES ", got 'compile'"},
+      {"'kind':''", "kind: expected one of " KIND_NAMES ", got ''"},
+      {"'kind':'runs'", "kind: expected one of " KIND_NAMES ", got 'runs'"},
+      {"'kind':'run\\u0000'", "kind: expected one of " KIND_NAMES ", got 'run?'"},
+      {"'kind':'a\\nb'", "kind: expected one of " KIND_NAMES ", got 'a?b'"},
+      {"'kind':1", "kind: expected one of " KIND_NAMES ", got a number"},
+      {"'args':'-l'", "args: expected an array of strings, got a string"},
+      {"'args':{}", "args: expected an array of strings, got an object"},
+      {"'args':['a',1]", "args[1]: expected a string, got a number"},
+      {"'args':[null]", "args[0]: expected a string, got null"},
+      {"'args':[['a']]", "args[0]: expected a string, got an array"},
+      {"'args':['','a\\u0000b']", "args[1]: expected a string without NUL, got one with it"},
+      {"'workingDirectory':1", "workingDirectory: expected a string, got a number"},
+      {"'workingDirectory':false", "workingDirectory: expected a string, got a boolean"},
+      {"'workingDirectory':'/\\u0000'",
        "workingDirectory: expected a string without NUL, got one with it"},
-      {"\"env\":[\"A=b\"]", "env: expected an object of strings, got an array"},
-      {"\"env\":\"A=b\"", "env: expected an object of strings, got a string"},
-      {"\"env\":{\"A\":1}", "env.A: expected a string, got a number"},
-      {"\"env\":{\"A\":\"\",\"B\":null}", "env.B: expected a string, got null"},
-      {"\"env\":{\"\":\"x\"}", "env: expected non-empty names, got an empty one"},
-      {"\"env\":{\"TOKEN=secret\":\"x\"}",
-       "env.TOKEN: expected a name without \"=\", got one with it"},
+      {"'env':['A=b']", "env: expected an object of strings, got an array"},
+      {"'env':'A=b'", "env: expected an object of strings, got a string"},
+      {"'env':{'A':1}", "env.A: expected a string, got a number"},
+      {"'env':{'A':'','B':null}", "env.B: expected a string, got null"},
+      {"'env':{'':'x'}", "env: expected non-empty names, got an empty one"},
+      {"'env':{'TOKEN=secret':'x'}", "env.TOKEN: expected a name without \"=\", got one with it"},
       {"\"env\":{\"=\":\"x\"}", "env.: expected a name without \"=\", got one with it"},
       {"\"env\":{\"A\\u0000B\":\"x\"}", "env.A?B: expected a name without NUL, got one with it"},
-      {"\"env\":{\"A\":\"x\\u0000\"}", "env.A: expected a string without NUL, got one with it"},
-      {"\"env\":{\"A\":\"1\",\"B\":\"\",\"A\":\"2\"}", "env.A: expected once, got it twice"},
-      {"\"timeoutSeconds\":\"10\"",
+      {"'env':{'A':'x\\u0000'}", "env.A: expected a string without NUL, got one with it"},
+      {"'env':{'A':'1','B':'','A':'2'}", "env.A: expected once, got it twice"},
+      {"'timeoutSeconds':'10'",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a string"},
-      {"\"timeoutSeconds\":true",
+      {"'timeoutSeconds':true",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a boolean"},
-      {"\"timeoutSeconds\":1e999",
+      {"'timeoutSeconds':1e999",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[256];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"command\":\"x\",%s}", rows[i].fields);
+    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x',%s}", rows[i].fields);
     assert_refused(json, strlen(json), rows[i].message, "s");
   }
 }
@@ -315,15 +310,15 @@ TEST(a_run_needs_a_command) {
     const char *message;
   } rows[] = {
       {"", "command: expected a non-empty string, got nothing"},
-      {",\"command\":null", "command: expected a non-empty string, got nothing"},
-      {",\"command\":\"\"", "command: expected a non-empty string, got an empty string"},
-      {",\"command\":[\"ls\"]", "command: expected a non-empty string, got an array"},
-      {",\"command\":\"l\\u0000s\"", "command: expected a string without NUL, got one with it"},
-      {",\"command\":\"\\u0000\"", "command: expected a string without NUL, got one with it"},
+      {",'command':null", "command: expected a non-empty string, got nothing"},
+      {",'command':''", "command: expected a non-empty string, got an empty string"},
+      {",'command':['ls']", "command: expected a non-empty string, got an array"},
+      {",'command':'l\\u0000s'", "command: expected a string without NUL, got one with it"},
+      {",'command':'\\u0000'", "command: expected a string without NUL, got one with it"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[128];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\"%s}", rows[i].field);
+    (void)snprintf(json, sizeof json, "{'stepId':'s'%s}", rows[i].field);
     assert_refused(json, strlen(json), rows[i].message, "s");
   }
 }
@@ -333,19 +328,19 @@ TEST(every_step_needs_an_id) {
     const char *field;
     const char *message;
   } rows[] = {
-      {"\"x\":1", "stepId: expected a non-empty string, got nothing"},
-      {"\"StepId\":\"s\"", "stepId: expected a non-empty string, got nothing"},
-      {"\"stepId\":null", "stepId: expected a non-empty string, got nothing"},
-      {"\"stepId\":\"\"", "stepId: expected a non-empty string, got an empty string"},
-      {"\"stepId\":5", "stepId: expected a non-empty string, got a number"},
-      {"\"stepId\":{\"stepId\":\"s\"}", "stepId: expected a non-empty string, got an object"},
-      {"\"stepId\":\"a\\u0000b\"", "stepId: expected a string without NUL, got one with it"},
+      {"'x':1", "stepId: expected a non-empty string, got nothing"},
+      {"'StepId':'s'", "stepId: expected a non-empty string, got nothing"},
+      {"'stepId':null", "stepId: expected a non-empty string, got nothing"},
+      {"'stepId':''", "stepId: expected a non-empty string, got an empty string"},
+      {"'stepId':5", "stepId: expected a non-empty string, got a number"},
+      {"'stepId':{'stepId':'s'}", "stepId: expected a non-empty string, got an object"},
+      {"'stepId':'a\\u0000b'", "stepId: expected a string without NUL, got one with it"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     static const char *const names[] = {"shutdown", "cancel"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
       char json[128];
-      (void)snprintf(json, sizeof json, "{%s,\"kind\":\"%s\"}", rows[i].field, names[k]);
+      (void)snprintf(json, sizeof json, "{%s,'kind':'%s'}", rows[i].field, names[k]);
       assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
     }
   }
@@ -356,11 +351,10 @@ TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
     const char *json;
     const char *message;
   } rows[] = {
-      {"{\"stepId\":\"s\",\"kind\":\"cancel\",\"schemaVersion\":2}",
-       "schemaVersion: expected 1, got 2"},
-      {"{\"schemaVersion\":\"1\",\"kind\":\"CANCEL\",\"stepId\":\"s\"}",
+      {"{'stepId':'s','kind':'cancel','schemaVersion':2}", "schemaVersion: expected 1, got 2"},
+      {"{'schemaVersion':'1','kind':'CANCEL','stepId':'s'}",
        "schemaVersion: expected 1, got a string"},
-      {"{\"stepId\":\"s\",\"kind\":\"cancel\",\"x\":1,\"x\":2}", "x: expected once, got it twice"},
+      {"{'stepId':'s','kind':'cancel','x':1,'x':2}", "x: expected once, got it twice"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     assert_refused(rows[i].json, strlen(rows[i].json), rows[i].message, STEP_NIL_ID);
@@ -373,21 +367,21 @@ TEST(an_id_may_be_long_but_not_too_long) {
   struct error error;
   memset(id, 'i', sizeof id);
   id[STEP_ID_MAX] = '\0';
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
+  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
   assert_int_equal(parse(&step, json, &error), 0);
   assert_string_equal(step.step_id, id);
   step_release(&step);
 
   id[STEP_ID_MAX] = 'i';
   id[STEP_ID_MAX + 1] = '\0';
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"%s\",\"kind\":\"shutdown\"}", id);
+  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
   assert_refused(json, strlen(json), "stepId: expected at most 1024 bytes, got 1025", STEP_NIL_ID);
 
   /* Each character escaped, in a step that is refused: still echoed. */
-  char *end = stpcpy(json, "{\"stepId\":\"");
+  char *end = stpcpy(json, "{'stepId':'");
   for (size_t i = 0; i < STEP_ID_MAX; i++)
     end = stpcpy(end, "\\u0069");
-  strcpy(end, "\",\"kind\":1,}");
+  strcpy(end, "','kind':1,}");
   id[STEP_ID_MAX] = '\0';
   assert_int_equal(parse(&step, json, &error), -1);
   assert_string_equal(step.step_id, id);
@@ -397,10 +391,10 @@ TEST(an_id_may_be_long_but_not_too_long) {
 /* What is shown of a hostile name or kind is short, and so the message is whole. */
 TEST(messages_are_short) {
   static const char *const around[][3] = {
-      {"{\"stepId\":\"s\",\"kind\":\"", "\"}", ""},
-      {"{\"stepId\":\"s\",\"command\":\"x\",\"env\":{\"", "\":1}}", ""},
-      {"{\"stepId\":\"s\",\"command\":\"x\",\"env\":{\"", "\\u0000\":\"\"}}", ""},
-      {"{\"stepId\":\"s\",\"", "\":1,\"", "\":2}"},
+      {"{'stepId':'s','kind':'", "'}", ""},
+      {"{'stepId':'s','command':'x','env':{'", "':1}}", ""},
+      {"{'stepId':'s','command':'x','env':{'", "\\u0000':''}}", ""},
+      {"{'stepId':'s','", "':1,'", "':2}"},
   };
   static char name[100001];
   static char json[250000];
@@ -428,6 +422,7 @@ static char *fill(size_t length, const char *head, const char *part, const char 
   while ((size_t)(end - text) + strlen(tail) < length)
     *end++ = part[0];
   strcpy(end, tail);
+  quoted_in_place(text);
   return text;
 }
 
@@ -436,12 +431,12 @@ TEST(nested_ten_thousand_deep) {
   size_t size = 20100;
   char *json = malloc(size);
   assert_non_null(json);
-  int head = snprintf(json, size, "{\"x\":%s", open);
+  int head = snprintf(json, size, "{'x':%s", open);
   assert_refused(json, (size_t)head,
                  "payload: expected at most 64 levels of nesting, got more at byte 68",
                  STEP_NIL_ID);
   memset(json + head, ']', 10000);
-  strcpy(json + head + 10000, ",\"stepId\":\"s\"}");
+  strcpy(json + head + 10000, ",'stepId':'s'}");
   assert_refused(json, strlen(json),
                  "payload: expected at most 64 levels of nesting, got more at byte 68", "s");
   free(json);
@@ -449,18 +444,16 @@ TEST(nested_ten_thousand_deep) {
 }
 
 TEST(sixty_four_mebibytes_are_taken_and_no_more) {
-  char *json =
-      fill(STEP_PAYLOAD_MAX, "{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"", "0123456", "\"]}");
+  char *json = fill(STEP_PAYLOAD_MAX, "{'stepId':'s','command':'x','args':['", "0123456", "']}");
   struct step step;
   struct error error;
   assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), 0);
   assert_int_equal(strlen(run_of(&step)->args[0]),
-                   STEP_PAYLOAD_MAX -
-                       strlen("{\"stepId\":\"s\",\"command\":\"x\",\"args\":[\"\"]}"));
+                   STEP_PAYLOAD_MAX - strlen("{'stepId':'s','command':'x','args':['']}"));
   step_release(&step);
   free(json);
 
-  json = fill(STEP_PAYLOAD_MAX + 1, "{\"command\":\"", "x", "\",\"stepId\":\"s\"}");
+  json = fill(STEP_PAYLOAD_MAX + 1, "{'command':'", "x", "','stepId':'s'}");
   assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX + 1, &error), -1);
   assert_string_equal(error.text, "payload: expected at most 67108864 bytes, got 67108865");
   assert_string_equal(step.step_id, "s");
@@ -469,7 +462,7 @@ TEST(sixty_four_mebibytes_are_taken_and_no_more) {
 }
 
 TEST(a_sea_of_values_is_refused) {
-  char *json = fill(STEP_PAYLOAD_MAX, "{\"args\":[", "1,", "1],\"stepId\":\"s\"}");
+  char *json = fill(STEP_PAYLOAD_MAX, "{'args':[", "1,", "1],'stepId':'s'}");
   struct step step;
   struct error error;
   assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), -1);
@@ -481,11 +474,10 @@ TEST(a_sea_of_values_is_refused) {
 
 /* Wherever a payload breaks off, it is refused, and its id is known once it was complete. */
 TEST(every_truncation_is_refused) {
-  static const char json[] =
-      "{\"schemaVersion\":1,\"stepId\":\"abc\",\"command\":\"x\",\"args\":[\"a\","
-      "\"\\u00e9\\u0000\"],\"env\":{\"A\":\"\xE2\x82\xAC\"},"
-      "\"timeoutSeconds\":10}";
-  size_t known = (size_t)(strstr(json, "abc\"") - json) + strlen("abc\"");
+  static const char json[] = "{'schemaVersion':1,'stepId':'abc','command':'x','args':['a',"
+                             "'\\u00e9\\u0000'],'env':{'A':'\xE2\x82\xAC'},"
+                             "'timeoutSeconds':10}";
+  size_t known = (size_t)(strstr(json, "abc'") - json) + strlen("abc'");
   for (size_t length = 0; length < sizeof json - 1; length++) {
     struct step step;
     struct error error = {""};

@@ -1,5 +1,6 @@
-#include "wire/step_event.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
+#include "wire/step_event.h"
 
 #define ID "11111111-1111-1111-1111-111111111111"
 
@@ -58,11 +59,11 @@ TEST(each_kind_has_its_name) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[256];
     (void)snprintf(json, sizeof json,
-                   "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"%s\",\"line\":\"\","
-                   "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}",
+                   "{'schemaVersion':1,'stepId':'" ID "','kind':'%s','line':'',"
+                   "'timestamp':'1970-01-01T00:00:00.000+00:00','seq':2}",
                    rows[i].name);
     struct step_event self = event(rows[i].kind, NULL, 0, timestamp);
-    assert_writes(&self, json);
+    assert_writes(&self, quoted(json));
   }
 }
 
@@ -71,18 +72,18 @@ TEST(a_piece_says_that_it_is_partial) {
   step_event_timestamp(timestamp, 0);
   struct step_event self = event(STEP_EVENT_STDERR, "50%", 3, timestamp);
   self.partial = true;
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stderr\","
-                       "\"line\":\"50%\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\","
-                       "\"seq\":2,\"partial\":true}");
+  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','kind':'stderr',"
+                              "'line':'50%','timestamp':'1970-01-01T00:00:00.000+00:00',"
+                              "'seq':2,'partial':true}"));
 }
 
 TEST(a_line_may_be_any_bytes) {
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   step_event_timestamp(timestamp, 0);
   struct step_event self = event(STEP_EVENT_STDOUT, "a\0\"\xFF\t\x1B", 6, timestamp);
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stdout\","
-                       "\"line\":\"a\\u0000\\\"\xEF\xBF\xBD\\t\\u001b\","
-                       "\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
+  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','kind':'stdout',"
+                              "'line':'a\\u0000\\'\xEF\xBF\xBD\\t\\u001b',"
+                              "'timestamp':'1970-01-01T00:00:00.000+00:00','seq':2}"));
 }
 
 TEST(the_step_id_is_written_as_it_is) {
@@ -91,8 +92,8 @@ TEST(the_step_id_is_written_as_it_is) {
   struct step_event self = event(STEP_EVENT_STDOUT, "x", 1, timestamp);
   self.step_id = "a\\nb...";
   self.step_id_length = 4;
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"a\\nb\",\"kind\":\"stdout\","
-                       "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\",\"seq\":2}");
+  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'a\\nb','kind':'stdout',"
+                              "'line':'x','timestamp':'1970-01-01T00:00:00.000+00:00','seq':2}"));
 }
 
 TEST(numbers_have_the_digits_they_need) {
@@ -118,14 +119,14 @@ TEST(numbers_have_the_digits_they_need) {
     for (int partial = 0; partial < 2; partial++) {
       char json[256];
       (void)snprintf(json, sizeof json,
-                     "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"kind\":\"stdout\","
-                     "\"line\":\"x\",\"timestamp\":\"1970-01-01T00:00:00.000+00:00\","
-                     "\"seq\":%s%s}",
-                     rows[i].text, partial ? ",\"partial\":true" : "");
+                     "{'schemaVersion':1,'stepId':'" ID "','kind':'stdout',"
+                     "'line':'x','timestamp':'1970-01-01T00:00:00.000+00:00',"
+                     "'seq':%s%s}",
+                     rows[i].text, partial ? ",'partial':true" : "");
       struct step_event self = event(STEP_EVENT_STDOUT, "x", 1, timestamp);
       self.seq = rows[i].seq;
       self.partial = partial;
-      assert_writes(&self, json);
+      assert_writes(&self, quoted(json));
     }
   }
 }
@@ -168,23 +169,23 @@ TEST(what_is_no_event_of_the_step_has_no_number) {
       "null",
       "[]",
       "{}",
-      "{\"stepId\":\"s\"}",
-      "{\"seq\":3}",
-      "{\"stepId\":\"S\",\"seq\":3}",
-      "{\"stepId\":\"s2\",\"seq\":3}",
-      "{\"stepId\":3,\"seq\":3}",
-      "{\"stepId\":\"s\",\"Seq\":3}",
-      "{\"stepId\":\"s\",\"seq\":\"3\"}",
-      "{\"stepId\":\"s\",\"seq\":null}",
-      "{\"stepId\":\"s\",\"seq\":0}",
-      "{\"stepId\":\"s\",\"seq\":-3}",
-      "{\"stepId\":\"s\",\"seq\":1e16}",
-      "{\"stepId\":\"s\",\"seq\":1e999}",
-      "[{\"stepId\":\"s\",\"seq\":3}]",
+      "{'stepId':'s'}",
+      "{'seq':3}",
+      "{'stepId':'S','seq':3}",
+      "{'stepId':'s2','seq':3}",
+      "{'stepId':3,'seq':3}",
+      "{'stepId':'s','Seq':3}",
+      "{'stepId':'s','seq':'3'}",
+      "{'stepId':'s','seq':null}",
+      "{'stepId':'s','seq':0}",
+      "{'stepId':'s','seq':-3}",
+      "{'stepId':'s','seq':1e16}",
+      "{'stepId':'s','seq':1e999}",
+      "[{'stepId':'s','seq':3}]",
   };
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-    assert_int_equal(read_seq(others[i], "s"), -1);
-  assert_int_equal(read_seq("{\"stepId\":\"s\",\"seq\":3}", "s"), 3);
+    assert_int_equal(read_seq(quoted(others[i]), "s"), -1);
+  assert_int_equal(read_seq(quoted("{'stepId':'s','seq':3}"), "s"), 3);
 }
 
 TEST(timestamps) {

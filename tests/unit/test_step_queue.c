@@ -12,16 +12,16 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static struct taken whole(const char *payload) {
-  return (struct taken){.payload = payload, .length = strlen(payload), .whole = true};
+static struct claimed whole(const char *payload) {
+  return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
 
-static struct queued *made(const char *payload) {
-  struct taken taken = whole(payload);
-  return queued_new(&taken);
+static struct claimed_step *made(const char *payload) {
+  struct claimed claimed = whole(payload);
+  return claimed_step_new(&claimed);
 }
 
-static struct queued *step(const char *kind, const char *step_id) {
+static struct claimed_step *step(const char *kind, const char *step_id) {
   char payload[256];
   snprintf(payload, sizeof payload,
            "{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"%s\",\"command\":\"true\"}", step_id,
@@ -30,134 +30,237 @@ static struct queued *step(const char *kind, const char *step_id) {
 }
 
 static void pop_is(struct step_queue *queue, const char *step_id) {
-  struct queued *queued = step_queue_pop(queue);
+  struct claimed_step *queued = step_queue_pop(queue);
   assert_non_null(queued);
   assert_string_equal(queued->step.step_id, step_id);
-  queued_free(queued);
+  claimed_step_free(queued);
 }
 
 TEST(a_step_is_parsed_and_its_payload_copied) {
   char payload[] = "{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}";
-  struct queued *queued = made(payload);
+  struct claimed_step *queued = made(payload);
   memset(payload, 'x', sizeof payload - 1);
   assert_false(queued->refused);
   assert_string_equal(queued->step.step_id, "a");
   assert_true(step_is_work(&queued->step));
-  assert_int_equal(queued->taken.length, sizeof payload - 1);
-  assert_memory_equal(queued->taken.payload, "{\"schemaVersion\":1,", 19);
+  assert_int_equal(queued->claimed.length, sizeof payload - 1);
+  assert_memory_equal(queued->claimed.payload, "{\"schemaVersion\":1,", 19);
   assert_false(queued->seen);
-  queued_free(queued);
+  claimed_step_free(queued);
 }
 
 TEST(what_is_refused_says_why_and_keeps_its_payload) {
-  struct queued *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
+  struct claimed_step *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
   assert_true(queued->refused);
   assert_non_null(strstr(queued->error.text, "schemaVersion"));
   assert_string_equal(queued->step.step_id, "a");
-  queued_free(queued);
+  claimed_step_free(queued);
 
   queued = made("");
   assert_true(queued->refused);
-  assert_int_equal(queued->taken.length, 0);
-  queued_free(queued);
+  assert_int_equal(queued->claimed.length, 0);
+  claimed_step_free(queued);
 }
 
 TEST(the_beginning_of_a_payload_is_refused_for_its_size) {
-  struct taken taken = whole("{\"schemaVersion\":1,\"stepId\":\"large\",\"command\":\"tr");
-  taken.whole = false;
-  struct queued *queued = queued_new(&taken);
+  struct claimed claimed = whole("{\"schemaVersion\":1,\"stepId\":\"large\",\"command\":\"tr");
+  claimed.truncated = true;
+  struct claimed_step *queued = claimed_step_new(&claimed);
   assert_true(queued->refused);
   assert_string_equal(queued->error.text, "payload: expected at most 67108864 bytes");
   assert_string_equal(queued->step.step_id, "large");
-  queued_free(queued);
+  claimed_step_free(queued);
 }
 
-static void push(struct step_queue *queue, struct queued *queued) {
-  assert_null(step_queue_insert(queue, queued, queue->count));
+static const struct claimed_step *oldest_is(struct step_queue *queue, const char *step_id) {
+  const struct claimed_step *oldest = step_queue_oldest(queue);
+  assert_non_null(oldest);
+  assert_string_equal(oldest->step.step_id, step_id);
+  return oldest;
 }
 
 TEST(the_oldest_comes_first, set_up, tear_down) {
   struct step_queue *queue = *state;
   assert_null(step_queue_pop(queue));
-  push(queue, step("run", "a"));
-  push(queue, step("shutdown", "b"));
-  push(queue, step("run", "c"));
+  assert_null(step_queue_oldest(queue));
+  assert_true(step_queue_is_empty(queue));
+  step_queue_push(queue, step("run", "a"));
+  step_queue_push(queue, step("shutdown", "b"));
+  step_queue_push(queue, step("run", "c"));
+  oldest_is(queue, "a");
   pop_is(queue, "a");
-  push(queue, step("run", "d"));
+  step_queue_push(queue, step("run", "d"));
   pop_is(queue, "b");
   pop_is(queue, "c");
+  assert_false(step_queue_is_empty(queue));
   pop_is(queue, "d");
-  assert_null(step_queue_pop(queue));
+  assert_true(step_queue_is_empty(queue));
   assert_int_equal(queue->bytes, 0);
 }
 
-TEST(so_many_are_taken, set_up, tear_down) {
-  struct step_queue *queue = *state;
-  char id[24];
-  for (int i = 0; i < STEP_QUEUE_MAX; i++) {
-    assert_false(step_queue_is_full(queue));
-    snprintf(id, sizeof id, "step-%d", i);
-    push(queue, step("run", id));
-  }
-  assert_true(step_queue_is_full(queue));
-  pop_is(queue, "step-0");
-  assert_false(step_queue_is_full(queue));
+static const char *number(int i) {
+  static char text[24];
+  snprintf(text, sizeof text, "step-%d", i);
+  return text;
 }
 
-/* The last one may be as large as it likes. */
-TEST(so_many_bytes_are_taken, set_up, tear_down) {
+/* step-<from>, step-<from + 1>, … */
+static void push_numbers(struct step_queue *queue, int from, int count) {
+  for (int i = from; i < from + count; i++)
+    step_queue_push(queue, step("run", number(i)));
+}
+
+/* The payload of this step, read again. */
+static bool reload(struct step_queue *queue, const char *step_id) {
+  struct claimed_step *again = step("run", step_id);
+  bool reloaded = step_queue_reload(queue, &again->claimed);
+  claimed_step_free(again);
+  return reloaded;
+}
+
+TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
+  enum { MORE = 3 };
+  struct step_queue *queue = *state;
+  push_numbers(queue, 0, STEP_QUEUE_MAX + MORE);
+  assert_int_equal(queue->count, STEP_QUEUE_MAX);
+  assert_int_equal(queue->record_count, MORE);
+  assert_false(step_queue_can_reload(queue));
+  pop_is(queue, "step-0");
+  assert_true(step_queue_can_reload(queue));
+  step_queue_push(queue, step("run", "newest")); /* stays behind them, though there is room */
+  assert_int_equal(queue->record_count, MORE + 1);
+  assert_false(reload(queue, number(STEP_QUEUE_MAX + 1)));
+  assert_true(reload(queue, number(STEP_QUEUE_MAX)));
+  for (int i = 1; i <= STEP_QUEUE_MAX; i++)
+    pop_is(queue, number(i));
+  assert_null(step_queue_oldest(queue));
+  assert_false(step_queue_is_empty(queue));
+  assert_true(reload(queue, number(STEP_QUEUE_MAX + 1)));
+  assert_true(reload(queue, number(STEP_QUEUE_MAX + 2)));
+  assert_true(reload(queue, "newest"));
+  assert_false(reload(queue, "newest"));
+  pop_is(queue, number(STEP_QUEUE_MAX + 1));
+  pop_is(queue, number(STEP_QUEUE_MAX + 2));
+  pop_is(queue, "newest");
+  assert_true(step_queue_is_empty(queue));
+}
+
+/* Several are read at once. */
+TEST(more_are_wanted_when_half_of_the_memory_is_free, set_up, tear_down) {
+  struct step_queue *queue = *state;
+  push_numbers(queue, 0, STEP_QUEUE_MAX);
+  for (int i = 0; i < STEP_QUEUE_MAX / 2; i++)
+    claimed_step_free(step_queue_pop(queue));
+  assert_false(step_queue_wants_more(queue)); /* there are no records */
+  push_numbers(queue, 0, STEP_QUEUE_MAX / 2 + 1);
+  assert_false(step_queue_wants_more(queue));
+  for (int i = 0; i < STEP_QUEUE_MAX / 2 - 1; i++)
+    claimed_step_free(step_queue_pop(queue));
+  assert_int_equal(queue->count, STEP_QUEUE_MAX / 2 + 1);
+  assert_false(step_queue_wants_more(queue));
+  claimed_step_free(step_queue_pop(queue));
+  assert_true(step_queue_wants_more(queue));
+}
+
+/* The last one in memory may be of any size. */
+TEST(payloads_in_memory_are_bounded, set_up, tear_down) {
   struct step_queue *queue = *state;
   char *payload = malloc(STEP_QUEUE_BYTES);
   assert_non_null(payload);
   memset(payload, ' ', STEP_QUEUE_BYTES);
-  struct taken taken = {.payload = payload, .length = STEP_QUEUE_BYTES - 1, .whole = true};
-  push(queue, queued_new(&taken));
-  assert_false(step_queue_is_full(queue));
-  taken.length = STEP_QUEUE_BYTES;
-  push(queue, queued_new(&taken));
-  assert_true(step_queue_is_full(queue));
-  queued_free(step_queue_pop(queue));
-  assert_true(step_queue_is_full(queue));
-  queued_free(step_queue_pop(queue));
-  assert_false(step_queue_is_full(queue));
+  struct claimed claimed = {.payload = payload, .length = STEP_QUEUE_BYTES - 1};
+  step_queue_push(queue, claimed_step_new(&claimed));
+  claimed.length = STEP_QUEUE_BYTES;
+  step_queue_push(queue, claimed_step_new(&claimed));
+  assert_int_equal(queue->count, 2);
+  step_queue_push(queue, step("run", "small"));
+  assert_int_equal(queue->count, 2);
+  assert_int_equal(queue->record_count, 1);
+  claimed_step_free(step_queue_pop(queue));
+  assert_false(step_queue_can_reload(queue));
+  claimed_step_free(step_queue_pop(queue));
+  assert_true(step_queue_can_reload(queue));
   free(payload);
 }
 
-TEST(a_run_is_taken_out_by_its_id, set_up, tear_down) {
+/* Also when they come and go for a long time. */
+TEST(records_are_bounded, set_up, tear_down) {
   struct step_queue *queue = *state;
-  push(queue, step("shutdown", "b"));
-  push(queue, step("run", "a"));
-  push(queue, step("refused", "b")); /* has the id, and no such kind */
-  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
-  push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
-  assert_null(step_queue_take_run(queue, "c"));
-  assert_null(step_queue_take_run(queue, ""));
-  struct queued *taken = step_queue_take_run(queue, "b");
-  assert_non_null(taken);
-  assert_string_equal(taken->step.target, "first");
-  queued_free(taken);
-  taken = step_queue_take_run(queue, "b");
-  assert_non_null(taken);
-  assert_string_equal(taken->step.target, "second");
-  queued_free(taken);
-  assert_null(step_queue_take_run(queue, "b"));
+  struct claimed all = whole("all are alike");
+  while (step_queue_has_room(queue))
+    step_queue_push(queue, claimed_step_new(&all));
+  assert_int_equal(queue->record_count, STEP_QUEUE_RECORDS_MAX);
+  for (int round = 0; round < 2 * STEP_QUEUE_RECORDS_MAX; round++) {
+    claimed_step_free(step_queue_pop(queue));
+    assert_true(step_queue_reload(queue, &all));
+    step_queue_push(queue, claimed_step_new(&all));
+  }
+  assert_true(queue->capacity <= 2 * STEP_QUEUE_RECORDS_MAX);
+  assert_false(step_queue_has_room(queue));
+}
+
+TEST(a_waiting_step_is_cancelled_by_its_id, set_up, tear_down) {
+  struct step_queue *queue = *state;
+  struct claimed_step *found;
+  size_t record;
+  step_queue_push(queue, step("shutdown", "b"));
+  step_queue_push(queue, step("run", "a"));
+  step_queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
+  step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
+  step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
+  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
+  assert_int_equal(step_queue_cancel(queue, "", &found, &record), STEP_QUEUE_NONE);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
+  assert_string_equal(found->step.target, "first");
+  claimed_step_free(found);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
+  assert_string_equal(found->step.target, "second");
+  claimed_step_free(found);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
   assert_int_equal(queue->count, 3);
   pop_is(queue, "b");
   pop_is(queue, "a");
   pop_is(queue, "b");
 }
 
+TEST(a_record_is_marked_by_its_id, set_up, tear_down) {
+  struct step_queue *queue = *state;
+  struct claimed_step *found;
+  size_t record;
+  push_numbers(queue, 0, STEP_QUEUE_MAX);
+  step_queue_push(queue, step("shutdown", "b"));
+  step_queue_push(queue, step("refused", "b"));
+  step_queue_push(queue, step("run", "b"));
+  step_queue_push(queue, step("run", "b"));
+  assert_int_equal(step_queue_first_cancelled(queue), 4);
+  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
+  assert_int_equal(record, 2);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
+  assert_int_equal(record, 3);
+  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
+  assert_int_equal(step_queue_first_cancelled(queue), 2);
+  step_queue_remove_record(queue, 2);
+  assert_int_equal(step_queue_first_cancelled(queue), 2);
+  step_queue_remove_record(queue, 0);
+  step_queue_remove_record(queue, 0);
+  claimed_step_free(step_queue_pop(queue));
+  assert_false(reload(queue, "b")); /* it is to be answered, not run */
+  step_queue_remove_record(queue, 0);
+  assert_int_equal(queue->record_count, 0);
+}
+
 /* A payload that was pushed twice is there twice. */
 TEST(each_is_seen_once, set_up, tear_down) {
   struct step_queue *queue = *state;
-  struct taken twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
-  struct taken once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
-  struct taken never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
-  push(queue, queued_new(&twice));
-  push(queue, queued_new(&once));
-  push(queue, queued_new(&twice));
+  struct claimed twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
+  struct claimed once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
+  struct claimed never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
+  step_queue_push(queue, claimed_step_new(&twice));
+  step_queue_push(queue, claimed_step_new(&once));
+  step_queue_push(queue, claimed_step_new(&twice));
   for (int round = 0; round < 2; round++) {
-    step_queue_forget_seen(queue);
+    step_queue_begin_scan(queue);
     assert_true(step_queue_see(queue, &twice));
     assert_true(step_queue_see(queue, &twice));
     assert_false(step_queue_see(queue, &twice));
@@ -167,21 +270,59 @@ TEST(each_is_seen_once, set_up, tear_down) {
   }
 }
 
+static bool see_record(struct step_queue *queue, const char *step_id, size_t expected) {
+  struct claimed_step *again = step("run", step_id);
+  size_t record = SIZE_MAX;
+  bool is_next = step_queue_expects(queue, &again->claimed);
+  bool seen = step_queue_see_record(queue, &again->claimed, &record);
+  assert_true(seen || !is_next);
+  assert_int_equal(record, expected);
+  claimed_step_free(again);
+  return is_next;
+}
+
+static void see(struct step_queue *queue, const char *step_id) {
+  struct claimed_step *again = step("run", step_id);
+  assert_true(step_queue_see(queue, &again->claimed));
+  claimed_step_free(again);
+}
+
+TEST(records_are_seen_in_order, set_up, tear_down) {
+  struct step_queue *queue = *state;
+  push_numbers(queue, 0, STEP_QUEUE_MAX + 5);
+  step_queue_begin_scan(queue);
+  assert_false(see_record(queue, number(0), SIZE_MAX));
+  for (int i = 0; i < STEP_QUEUE_MAX; i++)
+    see(queue, number(i));
+  assert_true(see_record(queue, number(STEP_QUEUE_MAX), 0));
+  assert_false(see_record(queue, number(STEP_QUEUE_MAX), SIZE_MAX));
+  assert_false(see_record(queue, number(STEP_QUEUE_MAX + 3), 3)); /* two are not in the list */
+  assert_false(see_record(queue, "never", SIZE_MAX));
+  assert_true(see_record(queue, number(STEP_QUEUE_MAX + 4), 4));
+  assert_int_equal(step_queue_drop_unseen(queue), 2);
+  assert_int_equal(queue->record_count, 3);
+  assert_int_equal(step_queue_drop_unseen(queue), 0);
+  step_queue_begin_scan(queue);
+  assert_int_equal(step_queue_drop_unseen(queue), 3);
+  assert_int_equal(queue->record_count, 0);
+}
+
+static struct claimed_step *found(const char *step_id) {
+  struct claimed_step *self = step("run", step_id);
+  self->seen = true;
+  return self;
+}
+
 /* What was found stands behind what was seen before it; what is known keeps its order. */
 TEST(what_is_found_gets_its_place, set_up, tear_down) {
   struct step_queue *queue = *state;
-  push(queue, step("run", "a"));
-  push(queue, step("run", "b"));
-  push(queue, step("run", "c"));
-  struct queued *b = step("run", "b");
-  assert_int_equal(step_queue_behind_seen(queue), 0);
-  struct queued *first = step("run", "first");
-  first->seen = true;
-  assert_null(step_queue_insert(queue, first, step_queue_behind_seen(queue)));
-  assert_true(step_queue_see(queue, &b->taken));
-  assert_int_equal(step_queue_behind_seen(queue), 3);
-  assert_null(step_queue_insert(queue, step("run", "later"), step_queue_behind_seen(queue)));
-  queued_free(b);
+  step_queue_push(queue, step("run", "a"));
+  step_queue_push(queue, step("run", "b"));
+  step_queue_push(queue, step("run", "c"));
+  step_queue_begin_scan(queue);
+  step_queue_insert(queue, found("first"));
+  see(queue, "b");
+  step_queue_insert(queue, found("later"));
   pop_is(queue, "first");
   pop_is(queue, "a");
   pop_is(queue, "b");
@@ -190,23 +331,43 @@ TEST(what_is_found_gets_its_place, set_up, tear_down) {
   assert_int_equal(queue->bytes, 0);
 }
 
-TEST(the_newest_makes_room_for_an_older_one, set_up, tear_down) {
+TEST(the_newest_in_memory_makes_room_for_an_older_one, set_up, tear_down) {
   struct step_queue *queue = *state;
-  char id[24];
-  for (int i = 0; i < STEP_QUEUE_MAX; i++) {
-    snprintf(id, sizeof id, "step-%d", i);
-    push(queue, step("run", id));
-  }
-  struct queued *newest = step_queue_insert(queue, step("run", "found"), 0);
-  assert_non_null(newest);
-  assert_string_equal(newest->step.step_id, id);
-  queued_free(newest);
+  push_numbers(queue, 0, STEP_QUEUE_MAX);
+  step_queue_begin_scan(queue);
+  step_queue_insert(queue, found("found"));
   assert_int_equal(queue->count, STEP_QUEUE_MAX);
+  assert_int_equal(queue->record_count, 1);
   pop_is(queue, "found");
-  pop_is(queue, "step-0");
+  assert_true(reload(queue, number(STEP_QUEUE_MAX - 1)));
+  for (int i = 0; i < STEP_QUEUE_MAX; i++)
+    pop_is(queue, number(i));
 }
 
-static bool is_a_shutdown(void *owner, const struct queued *queued) {
+/* Between two records, and behind the last one in memory. */
+TEST(what_is_found_may_become_a_record, set_up, tear_down) {
+  struct step_queue *queue = *state;
+  push_numbers(queue, 0, STEP_QUEUE_MAX + 2);
+  step_queue_begin_scan(queue);
+  for (int i = 0; i < STEP_QUEUE_MAX; i++)
+    see(queue, number(i));
+  step_queue_insert(queue, found("x"));
+  assert_true(see_record(queue, number(STEP_QUEUE_MAX), 1));
+  step_queue_insert(queue, found("y"));
+  assert_true(see_record(queue, number(STEP_QUEUE_MAX + 1), 3));
+  step_queue_insert(queue, found("z"));
+  assert_int_equal(step_queue_drop_unseen(queue), 0);
+  for (int i = 0; i < STEP_QUEUE_MAX; i++)
+    pop_is(queue, number(i));
+  assert_true(reload(queue, "x"));
+  assert_true(reload(queue, number(STEP_QUEUE_MAX)));
+  assert_true(reload(queue, "y"));
+  assert_true(reload(queue, number(STEP_QUEUE_MAX + 1)));
+  assert_true(reload(queue, "z"));
+  assert_int_equal(queue->record_count, 0);
+}
+
+static bool is_a_shutdown(void *owner, const struct claimed_step *queued) {
   (*(int *)owner)++;
   return queued->step.kind == &step_shutdown;
 }
@@ -214,10 +375,10 @@ static bool is_a_shutdown(void *owner, const struct queued *queued) {
 TEST(some_are_dropped, set_up, tear_down) {
   struct step_queue *queue = *state;
   int asked = 0;
-  push(queue, step("shutdown", "a"));
-  push(queue, step("run", "b"));
-  push(queue, step("shutdown", "c"));
-  push(queue, step("shutdown", "d"));
+  step_queue_push(queue, step("shutdown", "a"));
+  step_queue_push(queue, step("run", "b"));
+  step_queue_push(queue, step("shutdown", "c"));
+  step_queue_push(queue, step("shutdown", "d"));
   step_queue_drop(queue, is_a_shutdown, &asked);
   assert_int_equal(asked, 4);
   pop_is(queue, "b");
@@ -226,14 +387,14 @@ TEST(some_are_dropped, set_up, tear_down) {
 }
 
 TEST(the_same_is_the_same_bytes) {
-  struct queued *queued = made("{\"a\":1}");
-  struct taken other = whole("{\"a\":1}");
-  assert_true(queued_is(queued, &other));
-  other.whole = false;
-  assert_false(queued_is(queued, &other));
+  struct claimed_step *queued = made("{\"a\":1}");
+  struct claimed other = whole("{\"a\":1}");
+  assert_true(claimed_step_is(queued, &other));
+  other.truncated = true;
+  assert_false(claimed_step_is(queued, &other));
   other = whole("{\"a\":2}");
-  assert_false(queued_is(queued, &other));
+  assert_false(claimed_step_is(queued, &other));
   other = whole("{\"a\":1} ");
-  assert_false(queued_is(queued, &other));
-  queued_free(queued);
+  assert_false(claimed_step_is(queued, &other));
+  claimed_step_free(queued);
 }

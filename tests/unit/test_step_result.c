@@ -1,7 +1,8 @@
 #include <limits.h>
 
-#include "wire/step_result.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
+#include "wire/step_result.h"
 
 #define ID "11111111-1111-1111-1111-111111111111"
 
@@ -38,17 +39,17 @@ TEST(a_failure_has_its_message) {
                                    .error_message = "timed out after 600s",
                                    .error_message_length = 20,
                                    .event_count = 2};
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":-1,"
-                       "\"timedOut\":true,\"durationSeconds\":600.012,"
-                       "\"errorMessage\":\"timed out after 600s\",\"outputContent\":null,"
-                       "\"eventCount\":2}");
+  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','exitCode':-1,"
+                              "'timedOut':true,'durationSeconds':600.012,"
+                              "'errorMessage':'timed out after 600s','outputContent':null,"
+                              "'eventCount':2}"));
 }
 
 TEST(empty_is_not_null) {
   const struct step_result self = {.step_id = ID, .error_message = "", .output_content = ""};
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"exitCode\":0,"
-                       "\"timedOut\":false,\"durationSeconds\":0,"
-                       "\"errorMessage\":\"\",\"outputContent\":\"\",\"eventCount\":0}");
+  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','exitCode':0,"
+                              "'timedOut':false,'durationSeconds':0,"
+                              "'errorMessage':'','outputContent':'','eventCount':0}"));
 }
 
 TEST(texts_may_be_any_bytes) {
@@ -59,10 +60,11 @@ TEST(texts_may_be_any_bytes) {
                                    .output_content = "\\ \xE2\x82\xAC\xE2\x82",
                                    .output_content_length = 7,
                                    .event_count = -1};
-  assert_writes(&self, "{\"schemaVersion\":1,\"stepId\":\"\\\"\\n\",\"exitCode\":137,"
-                       "\"timedOut\":false,\"durationSeconds\":0,"
-                       "\"errorMessage\":\"\\u0000\xEF\xBF\xBD\","
-                       "\"outputContent\":\"\\\\ \xE2\x82\xAC\xEF\xBF\xBD\",\"eventCount\":null}");
+  assert_writes(&self,
+                quoted("{'schemaVersion':1,'stepId':'\\'\\n','exitCode':137,"
+                       "'timedOut':false,'durationSeconds':0,"
+                       "'errorMessage':'\\u0000\xEF\xBF\xBD',"
+                       "'outputContent':'\\\\ \xE2\x82\xAC\xEF\xBF\xBD','eventCount':null}"));
 }
 
 TEST(seconds_have_up_to_three_decimals) {
@@ -78,13 +80,13 @@ TEST(seconds_have_up_to_three_decimals) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[512];
     (void)snprintf(json, sizeof json,
-                   "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":%d,\"timedOut\":false,"
-                   "\"durationSeconds\":%s,\"errorMessage\":null,\"outputContent\":null,"
-                   "\"eventCount\":0}",
+                   "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
+                   "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
+                   "'eventCount':0}",
                    INT_MIN, rows[i].seconds);
     const struct step_result self = {
         .step_id = "s", .exit_code = INT_MIN, .duration_ms = rows[i].ms};
-    assert_writes(&self, json);
+    assert_writes(&self, quoted(json));
   }
 }
 
@@ -104,12 +106,12 @@ TEST(a_count_that_is_not_known_is_null) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char json[512];
     (void)snprintf(json, sizeof json,
-                   "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":0,\"timedOut\":false,"
-                   "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,"
-                   "\"eventCount\":%s}",
+                   "{'schemaVersion':1,'stepId':'s','exitCode':0,'timedOut':false,"
+                   "'durationSeconds':0,'errorMessage':null,'outputContent':null,"
+                   "'eventCount':%s}",
                    rows[i].text);
     const struct step_result self = {.step_id = "s", .event_count = rows[i].count};
-    assert_writes(&self, json);
+    assert_writes(&self, quoted(json));
   }
 }
 
@@ -124,5 +126,5 @@ TEST(its_id_is_read_back) {
     free(id);
     assert_null(step_result_read_id(out, length - 1));
   }
-  assert_null(step_result_read_id("{\"stepId\":1}", 12));
+  assert_null(step_result_read_id(quoted("{'stepId':1}"), 12));
 }

@@ -36,7 +36,7 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
   for (const char *at = expected; *at != '\0'; at++)
     lines += *at == '\n';
   assert_int_equal(result.entries, lines);
-  assert_false(result.cut);
+  assert_false(result.is_cut);
   free(text);
 }
 
@@ -61,7 +61,7 @@ static const char *const project[] = {
     "README.md",  ".gitignore", NULL,
 };
 
-TEST(it_is_drawn_as_deep_as_asked_for, tree_set_up, tree_tear_down) {
+TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     unsigned max_depth;
@@ -116,7 +116,7 @@ TEST(it_is_drawn_as_deep_as_asked_for, tree_set_up, tree_tear_down) {
   expect(tree, 1, no_globs, rows[0].expected);
 }
 
-TEST(the_last_directory_has_no_line_beside_it, tree_set_up, tree_tear_down) {
+TEST(below_the_last_directory_there_is_no_bar, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"a/", "a/b/", "a/b/c/", "a/b/c/d", NULL};
   make(tree, names);
@@ -145,7 +145,7 @@ TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
          "└── \xC3\xA9t\n");
 }
 
-TEST(a_link_to_a_directory_is_one_without_content, tree_set_up, tree_tear_down) {
+TEST(a_link_to_a_directory_has_no_content, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {"m/", "m/x", "f", NULL};
   make(tree, names);
@@ -169,7 +169,7 @@ TEST(a_link_to_a_directory_is_one_without_content, tree_set_up, tree_tear_down) 
 }
 
 /* As directories, wherever they are; not as files. */
-TEST(what_tools_made_is_left_out, tree_set_up, tree_tear_down) {
+TEST(default_excludes_are_not_shown, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const names[] = {
       ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
@@ -220,7 +220,7 @@ TEST(what_tools_made_is_left_out, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(globs_are_of_mere_names, tree_set_up, tree_tear_down) {
+TEST(globs_are_matched_against_names, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *globs[4];
@@ -242,7 +242,7 @@ TEST(globs_are_of_mere_names, tree_set_up, tree_tear_down) {
     expect(tree, 4, rows[i].globs, rows[i].expected);
 }
 
-TEST(names_do_no_harm, tree_set_up, tree_tear_down) {
+TEST(control_characters_are_replaced, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -314,7 +314,7 @@ TEST(the_root_has_the_name_of_its_full_path, tree_set_up, tree_tear_down) {
   free(current);
 }
 
-TEST(what_may_not_be_read_is_shown_without_content, tree_set_up, tree_tear_down) {
+TEST(an_unreadable_directory_has_no_content, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
@@ -329,7 +329,7 @@ TEST(what_may_not_be_read_is_shown_without_content, tree_set_up, tree_tear_down)
   assert_int_equal(seteuid(65534), 0);
   char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(seteuid(0), 0);
-  assert_int_equal(result.missed, 2); /* closed, names-only/d */
+  assert_int_equal(result.unread, 2); /* closed, names-only/d */
   assert_string_equal(strchr(text, '\n'), "\n"
                                           "├── closed/\n"
                                           "├── names-only/\n"
@@ -350,7 +350,7 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   buffer_release(&content);
 }
 
-TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
+TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const struct {
     const char *name;
@@ -377,7 +377,7 @@ TEST(what_is_no_directory_is_refused, tree_set_up, tree_tear_down) {
   assert_int_equal(seteuid(0), 0);
 }
 
-TEST(a_glob_that_is_wrong_is_refused_by_name, tree_set_up, tree_tear_down) {
+TEST(a_bad_glob_is_named_in_the_error, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
   expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
@@ -415,7 +415,7 @@ static size_t root_length(const struct tree *tree) {
   return strlen(strrchr(tree->path, '/') + 1) + 2;
 }
 
-TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
+TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 200 };
   size_t room = TREE_RENDER_MAX - root_length(tree);
@@ -429,7 +429,7 @@ TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(strlen(text), TREE_RENDER_MAX);
-  assert_false(result.cut);
+  assert_false(result.is_cut);
   assert_int_equal(result.entries, fit + 1);
   free(text);
 
@@ -440,7 +440,7 @@ TEST(it_ends_at_the_limit_with_a_line, tree_set_up, tree_tear_down) {
   text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(strlen(text), TREE_RENDER_MAX - rest);
   assert_int_equal(text[strlen(text) - 1], '\n');
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   assert_int_equal(result.entries, fit);
   free(text);
 }
@@ -454,7 +454,7 @@ TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
   make(tree, names);
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── z/\n│   └── in\n";
   assert_memory_equal(at, begin, sizeof begin - 1);
@@ -473,7 +473,7 @@ TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
 
 /* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
    the rest as fits; and what was dropped still has its line beside the others. */
-TEST(what_waits_gives_way, tree_set_up, tree_tear_down) {
+TEST(lines_of_upper_levels_are_dropped_too, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 200, COUNT = 3000 };
   tree_make_directory(tree, "a", 0700);
@@ -483,7 +483,7 @@ TEST(what_waits_gives_way, tree_set_up, tree_tear_down) {
   make_lines(tree, ".", COUNT, LENGTH);
   struct tree_render result;
   char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.cut);
+  assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── a/\n│   ├── b/\n";
   assert_memory_equal(at, begin, sizeof begin - 1);
@@ -507,7 +507,7 @@ TEST(what_waits_gives_way, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
+TEST(levels_beyond_the_walk_are_not_shown, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -521,8 +521,8 @@ TEST(it_ends_where_a_walk_does, tree_set_up, tree_tear_down) {
   struct tree_render result;
   char *text = draw(&result, tree->path, UINT_MAX, NULL);
   assert_int_equal(result.entries, WALK_DEPTH_MAX);
-  assert_int_equal(result.missed, 1);
-  assert_false(result.cut);
+  assert_int_equal(result.unread, 1);
+  assert_false(result.is_cut);
   free(text);
 }
 
@@ -534,7 +534,7 @@ TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   for (int i = 0; i < 300; i++) {
     struct tree_render result;
     char *text = draw(&result, tree->path, 4, NULL);
-    assert_false(result.cut);
+    assert_false(result.is_cut);
     static const char last[] = "\n└── stays\n";
     assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
     free(text);

@@ -45,7 +45,7 @@ static struct listing list(const struct tree *tree, const char *const *default_e
     add(&listing, &entry);
   }
   assert_false(walk_next(walk, &entry));
-  assert_int_equal(walk_missed(walk), 0);
+  assert_int_equal(walk_unread(walk), 0);
   walk_free(walk);
   return listing;
 }
@@ -63,7 +63,7 @@ TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-TEST(an_empty_one_has_nothing, tree_set_up, tree_tear_down) {
+TEST(an_empty_directory_has_no_entries, tree_set_up, tree_tear_down) {
   assert_string_equal(list(*state, NULL).text, "");
 }
 
@@ -85,7 +85,7 @@ TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
-TEST(directories_are_left_out_by_name, tree_set_up, tree_tear_down) {
+TEST(excluded_directories_are_no_entries, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   static const char *const default_excludes[] = {".git", "bin", NULL};
   tree_make_directory(tree, ".git", 0700);
@@ -98,7 +98,7 @@ TEST(directories_are_left_out_by_name, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
-TEST(who_asks_may_stay_out, tree_set_up, tree_tear_down) {
+TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
@@ -110,7 +110,7 @@ TEST(who_asks_may_stay_out, tree_set_up, tree_tear_down) {
   while (walk_next(walk, &entry)) {
     add(&listing, &entry);
     if (strcmp(entry.path, "a") == 0)
-      walk_stay_out(walk);
+      walk_skip(walk);
   }
   assert_string_equal(listing.text, "d:a d:b f:b/x");
   walk_free(walk);
@@ -138,7 +138,7 @@ TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
       assert_int_equal(mkfifoat(tree->fd, "piped", 0600), 0);
   }
   assert_string_equal(listing.text, "d:gone d:linked d:piped d:stays f:stays/x");
-  assert_int_equal(walk_missed(walk), 0);
+  assert_int_equal(walk_unread(walk), 0);
   walk_free(walk);
 }
 
@@ -163,7 +163,7 @@ TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
     assert_int_equal(entry.length, (size_t)count * sizeof name - 1);
   }
   assert_int_equal(count, WALK_DEPTH_MAX);
-  assert_int_equal(walk_missed(walk), 1);
+  assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
   /* By the path it is too long to be removed: layer by layer from above. */
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -202,7 +202,7 @@ TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
 }
 
 /* More than WALK_NAMES_MAX of them, just. */
-TEST(names_that_are_too_many_are_sorted_in_portions, tree_set_up, tree_tear_down) {
+TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
@@ -239,7 +239,7 @@ TEST(names_that_are_too_many_are_sorted_in_portions, tree_set_up, tree_tear_down
 }
 
 /* As one who may not read all of it. */
-TEST(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down) {
+TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   static const struct {
@@ -261,12 +261,12 @@ TEST(what_may_not_be_read_is_counted, tree_set_up, tree_tear_down) {
   assert_int_equal(seteuid(0), 0);
   assert_string_equal(listing.text,
                       "d:closed d:names-only d:names-only/x d:open d:open/x d:search-only");
-  assert_int_equal(walk_missed(walk), 3); /* two, and the x whose name is all that is known */
+  assert_int_equal(walk_unread(walk), 3); /* two, and the x whose name is all that is known */
   walk_free(walk);
 }
 
 /* Each level has one open: the deepest are missed where there are too few. */
-TEST(without_descriptors_it_is_counted, tree_set_up, tree_tear_down) {
+TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_make_directory(tree, "a/b", 0700);
@@ -283,11 +283,11 @@ TEST(without_descriptors_it_is_counted, tree_set_up, tree_tear_down) {
     count++;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
   assert_int_equal(count, 2); /* a and a/b */
-  assert_int_equal(walk_missed(walk), 1);
+  assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
 }
 
-TEST(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down) {
+TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_write(tree, "a", "", 0600);
   int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
@@ -297,7 +297,7 @@ TEST(a_root_that_is_none_is_refused, tree_set_up, tree_tear_down) {
   walk_free(NULL);
 }
 
-TEST(it_may_end_in_the_middle, tree_set_up, tree_tear_down) {
+TEST(a_walk_may_be_freed_early, tree_set_up, tree_tear_down) {
   const struct tree *tree = *state;
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);

@@ -12,8 +12,6 @@
 
 #include "agent/doors/redis/heartbeat.h"
 #include "agent/doors/redis/in/prefetch.h"
-#include "agent/doors/redis/in/recent_steps.h"
-#include "agent/doors/redis/in/reconcile.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/out/outbox.h"
 #include "agent/doors/redis/run_guard.h"
@@ -52,14 +50,12 @@ struct redis_door {
   struct outbox *outbox;
   struct heartbeat *heartbeat;
   struct prefetch *prefetch;
-  struct recent_steps recent_steps;
-  struct reconcile reconcile;
-  struct run_guard *run_guard;  /* NULL: the question is not open */
-  unsigned wanted;              /* requests that the engine takes */
-  const struct queued *current; /* the step that is run; NULL: none */
-  struct run *unstarted;        /* its start is not acknowledged; NULL: none */
-  bool deferring;               /* its events are kept back */
-  struct event *read_limit;     /* for a step whose events are kept back */
+  struct run_guard *run_guard;        /* NULL: the question is not open */
+  unsigned wanted;                    /* requests that the engine takes */
+  const struct claimed_step *current; /* the step that is run; NULL: none */
+  struct run *unstarted;              /* its start is not acknowledged; NULL: none */
+  bool deferring;                     /* its events are kept back */
+  struct event *read_limit;           /* for a step whose events are kept back */
   enum closing closing;
   enum door_close close;
   struct event *removal_limit;
@@ -67,8 +63,6 @@ struct redis_door {
   bool heartbeat_refused; /* Redis does not take the key */
   bool wrote_fallback;    /* the outbox has written the heartbeat once */
 };
-
-static const char lost_result[] = "lost: the step has run, and redis has lost its result";
 
 static struct redis_door *self_of(struct door *door) {
   return (struct redis_door *)door;
@@ -78,94 +72,49 @@ static const struct redis_door *const_self_of(const struct door *door) {
   return (const struct redis_door *)door;
 }
 
-static void next(struct redis_door *self);
-
-/* --- answers of the door's own --------------------------------------------------------------- */
-
-static void answer(struct redis_door *self, const char *step_id, const char *message,
-                   int64_t events, const struct taken *taken, bool started) {
-  struct step_result result = {.step_id = step_id,
-                               .exit_code = -1,
-                               .error_message = message,
-                               .error_message_length = strlen(message),
-                               .event_count = events};
-  outbox_result(self->outbox, NULL, &result, taken, started);
-  outbox_flush(self->outbox);
-}
-
-static void remove_unanswered(struct redis_door *self, const struct taken *taken) {
-  outbox_removal(self->outbox, taken);
-  outbox_flush(self->outbox);
-}
-
 /* --- from the prefetch to the engine --------------------------------------------------------- */
 
-static const char *current_id(const struct redis_door *self) {
-  const struct run *run = engine_current_run(&self->door);
-  return run != NULL ? run_step(run)->step_id : NULL;
-}
-
-/* What the key `started` has to say. */
-static const char *started_id(const struct redis_door *self) {
-  return self->deferring ? NULL : current_id(self);
-}
-
-static void submit(struct redis_door *self, struct queued *queued) {
-  recent_steps_add(&self->recent_steps, queued->step.step_id);
-  self->current = queued;
+static void submit(struct redis_door *self, struct claimed_step *step) {
+  self->current = step;
   self->wanted--;
-  struct request request = {.step = queued->step, .ticket = queued};
-  queued->step = (struct step){0};
+  self->deferring = kind_of(&step->step)->read_only;
+  prefetch_started(self->prefetch, !self->deferring);
+  struct request request = {.step = step->step, .ticket = step};
+  step->step = (struct step){0};
   engine_submit(&self->door, &request);
 }
 
-static void begin_step(struct redis_door *self, struct queued *queued) {
-  if (!queued->refused && step_is_work(&queued->step)) {
-    submit(self, queued);
-  } else if (queued->refused) {
-    run_log_refused(self->log, queued->step.step_id, &queued->error, queued->taken.payload,
-                    queued->taken.length);
-    answer(self, queued->step.step_id, queued->error.text, 0, queued->gone ? NULL : &queued->taken,
-           false);
-    prefetch_settled(self->prefetch);
-  } else { /* a shutdown: what overtakes does not come this way */
-    remove_unanswered(self, &queued->taken);
-    prefetch_settled(self->prefetch);
-    engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
-  }
+static void refuse(struct redis_door *self, const struct claimed_step *step) {
+  struct step_result result = {.step_id = step->step.step_id,
+                               .exit_code = -1,
+                               .error_message = step->error.text,
+                               .error_message_length = strlen(step->error.text)};
+  run_log_refused(self->log, step->step.step_id, &step->error, step->claimed.payload,
+                  step->claimed.length);
+  outbox_result(self->outbox, NULL, &result, step->gone ? NULL : &step->claimed, false);
+  outbox_flush(self->outbox);
+  prefetch_release(self->prefetch);
 }
 
-/* Not while the outbox is full: then the results would pile up. A step whose id was used before
-   waits until the answer to that one is delivered: then it is known whether it is the same step. */
-static bool may_begin(struct redis_door *self) {
-  const struct queued *oldest = prefetch_oldest(self->prefetch);
-  if (oldest == NULL || self->wanted == 0 || engine_is_leaving(&self->door))
-    return false;
-  if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
-    return outbox_is_empty(self->outbox);
-  return outbox_room(self->outbox) > 0;
+/* What overtakes does not come this way: all that is no work is a shutdown. */
+static void shut_down(struct redis_door *self, const struct claimed_step *step) {
+  outbox_removal(self->outbox, &step->claimed);
+  outbox_flush(self->outbox);
+  prefetch_release(self->prefetch);
+  engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }
 
 static void next(struct redis_door *self) {
-  struct queued *queued;
-  while (may_begin(self) && (queued = prefetch_next(self->prefetch)) != NULL)
-    begin_step(self, queued);
+  struct claimed_step *step;
+  while (self->wanted > 0 && !engine_is_leaving(&self->door) &&
+         (step = prefetch_take(self->prefetch)) != NULL)
+    if (step->refused)
+      refuse(self, step);
+    else if (step_is_work(&step->step))
+      submit(self, step);
+    else
+      shut_down(self, step);
   prefetch_more(self->prefetch);
-}
-
-/* It overtakes what waits. */
-static void cancel(struct redis_door *self, const char *step_id) {
-  static const char reason[] = "cancelled: by a cancel step";
-  struct queued *waiting;
-  if (engine_cancel(&self->door, step_id, reason)) {
-    log_line(self->log, LOG_INFO, step_id, "cancel: ending the running step");
-  } else if ((waiting = prefetch_take_run(self->prefetch, step_id)) != NULL) {
-    log_line(self->log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-    answer(self, step_id, reason, 0, &waiting->taken, false);
-    queued_free(waiting);
-  } else {
-    log_line(self->log, LOG_INFO, step_id, "cancel: no such step is running or waiting");
-  }
 }
 
 static void withdraw_question(struct redis_door *self) {
@@ -174,46 +123,22 @@ static void withdraw_question(struct redis_door *self) {
   self->run_guard = NULL;
 }
 
-static bool on_arrived(void *owner, struct queued *queued) {
+static void on_arrived(void *owner) {
   struct redis_door *self = owner;
   withdraw_question(self);
   engine_touch(&self->door);
-  if (!queued->refused && queued->step.kind == &step_cancel) {
-    cancel(self, queued->step.step_id);
-    remove_unanswered(self, &queued->taken);
-  } else if (!reconcile_settles(&self->reconcile, queued)) {
-    return false;
-  }
-  queued_free(queued);
-  return true;
 }
 
-static void on_drained(void *owner) {
+static bool on_cancel(void *owner, const char *step_id) {
   struct redis_door *self = owner;
-  recent_steps_settle(&self->recent_steps);
+  if (!engine_cancel(&self->door, step_id, "cancelled: by a cancel step"))
+    return false;
+  log_line(self->log, LOG_INFO, step_id, "cancel: ending the running step");
+  return true;
 }
 
 static void on_changed(void *owner) {
   next(owner);
-}
-
-/* An agent before this one started it: it is answered, and not run again. */
-static void on_interrupted(void *owner, const char *step_id, int64_t events,
-                           const struct taken *taken) {
-  static const char reason[] = "interrupted: the agent ended while this step was running";
-  struct redis_door *self = owner;
-  log_line(self->log, LOG_WARN, step_id, "%s", reason);
-  recent_steps_add(&self->recent_steps, step_id);
-  answer(self, step_id, reason, events, taken, true);
-}
-
-static void on_missing(void *owner) {
-  struct redis_door *self = owner;
-  reconcile_missing(&self->reconcile, current_id(self));
-}
-
-static void on_lost(void *owner, const struct queued *queued) {
-  answer(owner, queued->step.step_id, lost_result, -1, &queued->taken, false);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -321,22 +246,18 @@ static void start_acknowledged(struct redis_door *self) {
 
 static void on_delivered(void *owner) {
   struct redis_door *self = owner;
-  if (self->current == NULL)
-    next(self);
-  else
-    prefetch_more(self->prefetch);
   start_acknowledged(self);
   if (outbox_has_room_again(self->outbox))
     engine_room(&self->door);
+  next(self);
   go_on_closing(self);
 }
 
-/* A step that waits for its start may have run before; so may those that wait after it. */
+/* A step whose start is not acknowledged may have run before. */
 static void on_forgotten(void *owner) {
   struct redis_door *self = owner;
-  if (self->unstarted != NULL && recent_steps_times(&self->recent_steps, current_id(self)) > 1)
-    engine_reject(self->unstarted, lost_result);
-  reconcile_forgotten(&self->reconcile, current_id(self), started_id(self));
+  if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
+    engine_reject(self->unstarted, prefetch_lost_result);
 }
 
 static void on_unreachable(void *owner) {
@@ -405,7 +326,6 @@ static void begin(struct door *door, struct run *run) {
     engine_start(run);
     return;
   }
-  outbox_started(self->outbox, run_step(run)->step_id);
   self->unstarted = run;
   outbox_flush(self->outbox);
 }
@@ -418,7 +338,7 @@ static size_t room(const struct door *door) {
 static void make_known(struct redis_door *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
-  outbox_started(self->outbox, current_id(self));
+  prefetch_announce(self->prefetch);
   outbox_put_deferred(self->outbox);
   outbox_flush(self->outbox);
 }
@@ -431,8 +351,7 @@ static void on_read_limit(evutil_socket_t fd, short what, void *context) {
 
 static void event(struct door *door, const struct run *run, const struct step_event *event) {
   struct redis_door *self = self_of(door);
-  if (event->kind == STEP_EVENT_STARTED)
-    self->deferring = kind_of(run_step(run))->read_only;
+  (void)run;
   if (!self->deferring)
     outbox_event(self->outbox, event);
   else if (outbox_defer_event(self->outbox, event) > DEFERRED_MAX)
@@ -448,13 +367,13 @@ static void flush(struct door *door) {
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
                    const struct step_result *result) {
   struct redis_door *self = self_of(door);
-  struct queued *queued = run_ticket(run);
-  outbox_result(self->outbox, completed, result, &queued->taken, !self->deferring);
+  const struct claimed_step *step = run_ticket(run);
+  outbox_result(self->outbox, completed, result, &step->claimed, !self->deferring);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
   self->current = NULL;
   self->unstarted = NULL;
-  prefetch_settled(self->prefetch);
+  prefetch_release(self->prefetch);
 }
 
 static void activity(struct door *door, unsigned running) {
@@ -513,12 +432,13 @@ static void dump(const struct door *door) {
            : outbox_is_gone(self->outbox) ? "redis is away"
                                           : "connected",
            outbox_bytes(self->outbox));
-  prefetch_dump(self->prefetch, self->log);
+  prefetch_dump(self->prefetch);
 }
 
 /* --- the door itself ------------------------------------------------------------------------- */
 
 static const struct door_type redis_door_type = {.name = "redis",
+                                                 .lost_exit_code = AGENT_EXIT_ERROR,
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,
@@ -549,26 +469,15 @@ static void make_outbox(struct redis_door *self) {
 }
 
 static void make_prefetch(struct redis_door *self) {
-  static const struct prefetch_handler handler = {.interrupted = on_interrupted,
-                                                  .arrived = on_arrived,
-                                                  .missing = on_missing,
-                                                  .drained = on_drained,
-                                                  .changed = on_changed,
-                                                  .failed = on_error};
-  struct client_name name = client_name(self, "in");
+  static const struct prefetch_handler handler = {
+      .arrived = on_arrived, .cancel = on_cancel, .changed = on_changed, .failed = on_error};
   struct prefetch_options options = {.base = self->base,
                                      .log = self->log,
                                      .url = self->options.url,
                                      .keys = &self->keys,
-                                     .name = name.text,
-                                     .outbox = self->outbox};
+                                     .outbox = self->outbox,
+                                     .job_id = self->options.job_id};
   self->prefetch = prefetch_new(&options, &handler, self);
-  self->reconcile = (struct reconcile){.log = self->log,
-                                       .outbox = self->outbox,
-                                       .prefetch = self->prefetch,
-                                       .recent_steps = &self->recent_steps,
-                                       .lost = on_lost,
-                                       .owner = self};
 }
 
 static void make_heartbeat(struct redis_door *self) {

@@ -23,6 +23,8 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
+#define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
+
 /* Where the first JSON value of the input ends; of anything but an object or an array, at the end
    of its line. */
 struct extent {
@@ -78,7 +80,7 @@ static void lose_reader(struct stdio_door *self) {
   (void)event_del(self->writable);
   if (self->reader_gone != NULL)
     (void)event_del(self->reader_gone);
-  engine_leave(&self->door, AGENT_EXIT_SIGNAL + SIGPIPE, "a closed standard output");
+  engine_leave(&self->door, EXIT_READER_GONE, "a closed standard output");
 }
 
 static bool is_writable(void) {
@@ -344,6 +346,7 @@ static void dump(const struct door *door) {
 }
 
 static const struct door_type stdio_door_type = {.name = "stdio",
+                                                 .lost_exit_code = EXIT_READER_GONE,
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,

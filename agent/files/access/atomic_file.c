@@ -9,23 +9,11 @@
 #include "agent/files/access/line_range.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
-#include "agent/files/access/temp_file.h"
+#include "base/staged_file.h"
+#include "base/write_all.h"
 
-static int put(int fd, const char *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t n = write(fd, bytes, length);
-    if (n < 0 && errno != EINTR)
-      return -1;
-    if (n > 0) {
-      bytes += n;
-      length -= (size_t)n;
-    }
-  }
-  return 0;
-}
-
-/* A file that cannot be read shows no mark. */
-static bool is_marked(const struct target *target) {
+/* False too where the file cannot be read. */
+static bool has_byte_order_mark(const struct target *target) {
   struct error ignored;
   char begin[LINE_RANGE_MARK_LENGTH];
   int fd = regular_file_open(target->directory, target->name, &ignored);
@@ -46,32 +34,34 @@ static int keep_rights(int fd, const struct stat *old) {
   mode_t mode = old->st_mode & 07777;
   if (file.st_uid != old->st_uid || file.st_gid != old->st_gid)
     mode &= ~(mode_t)(S_ISUID | S_ISGID);
-  if (file.st_gid != old->st_gid) /* as much as everybody has had */
+  if (file.st_gid != old->st_gid) /* the new group gets what everybody had */
     mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
-  /* Some file systems have one mode for all, which must not be changed. */
+  /* Some file systems have one mode for all files and refuse to change it. */
   return (file.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
 }
 
 static int fill(int fd, const struct target *target, const char *content, size_t length) {
-  bool marks = target->exists && !line_range_is_marked(content, length) && is_marked(target);
-  if (marks && put(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+  bool keeps_mark =
+      target->exists && !line_range_is_marked(content, length) && has_byte_order_mark(target);
+  if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
     return -1;
-  if (put(fd, content, length) != 0)
+  if (write_all(fd, content, length) != 0)
     return -1;
   return target->exists ? keep_rights(fd, &target->file) : 0;
 }
 
-/* The words are chosen where errno alone would mislead. */
+/* Explains what errno alone would say misleadingly. */
 static int fail(struct error *error, const char *path) {
   if (errno == EWOULDBLOCK)
-    return error_set(error, "cannot write file (another process came in between): %s", path);
+    return error_set(error, "cannot write file (another process wrote it at the same time): %s",
+                     path);
   return error_set(error, "cannot write file (%s): %s", strerror(errno), path);
 }
 
 static int fail_to_begin(const struct target *target, struct error *error, const char *path) {
   if (!target->exists || errno == EWOULDBLOCK)
     return fail(error, path);
-  return error_set(error, "cannot replace file (its directory takes no new one: %s): %s",
+  return error_set(error, "cannot replace file (no file can be created beside it: %s): %s",
                    strerror(errno), path);
 }
 
@@ -81,14 +71,14 @@ static int fail_to_commit(struct error *error, const char *path) {
   return fail(error, path);
 }
 
-static int replace(struct temp_file *draft, const struct target *target, const char *content,
+static int replace(struct staged_file *staged, const struct target *target, const char *content,
                    size_t length, struct error *error, const char *path) {
-  /* While it is written, nobody may read of the new content what the old mode forbids. */
-  if (temp_file_begin(draft, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
+  /* Until the old mode is set, nobody else may read the new content. */
+  if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
     return fail_to_begin(target, error, path);
-  if (fill(draft->fd, target, content, length) != 0)
+  if (fill(staged->fd, target, content, length) != 0)
     return fail(error, path);
-  if (temp_file_commit(draft, target->name) != 0)
+  if (staged_file_commit(staged) != 0)
     return fail_to_commit(error, path);
   return 0;
 }
@@ -100,9 +90,9 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
   struct target target;
   if (target_find(&target, at, path, error) != 0)
     return -1;
-  struct temp_file draft;
-  int result = replace(&draft, &target, content, length, error, path);
-  temp_file_release(&draft);
+  struct staged_file staged;
+  int result = replace(&staged, &target, content, length, error, path);
+  staged_file_release(&staged);
   target_release(&target);
   return result;
 }

@@ -15,7 +15,7 @@ int directory_open(const char *path, struct error *error) {
   if (fd >= 0)
     return fd;
   int reason = errno;
-  /* It is itself no directory, or something on the way is none. */
+  /* Either it is no directory itself, or a component on the way is none. */
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
     return error_set(error, "is %s, not a directory: %s", regular_file_kind(file.st_mode), path);

@@ -7,37 +7,37 @@
 #include "base/error.h"
 
 /*
- * Directories, by descriptor.
+ * Opens and reads directories, by descriptor.
  *
- *   int root = directory_open(path, &error);             -- the one that somebody named
+ *   int root = directory_open(path, &error);             -- one that a step names
  *   DIR *below = directory_open_below(root, "name");     -- from there on
  *   while (directory_next(below, &entry))
  *     … entry.name, directory_is_one(dirfd(below), &entry) …
  *   closedir(below), close(root)
  */
 
-/* The longest name in bytes. Most file systems have 255, but those of other systems count
-   characters, and FUSE allows 1024. */
+/* The longest name in bytes. Most file systems allow 255; those of other systems count characters,
+   and FUSE allows 1024 (FUSE_NAME_MAX). */
 #define DIRECTORY_NAME_MAX 1024
 
 struct directory_entry {
-  const char *name;   /* until the next one is read */
-  unsigned char type; /* DT_REG, …; DT_UNKNOWN when it may not be looked at */
+  const char *name;   /* valid until the next call */
+  unsigned char type; /* DT_REG, …; DT_UNKNOWN where stat is not permitted */
 };
 
-/* Symbolic links are followed. Returns a descriptor that is the caller's, close-on-exec, or -1 with
-   an error, which says the reason first and the path last. */
+/* Follows symbolic links. Returns a descriptor that the caller closes, or -1 with an error that
+   names the reason first and the path last. */
 int directory_open(const char *path, struct error *error);
 
-/* By its mere name, or "."; no symbolic link is followed. NULL: errno says why. */
+/* `name` is an entry of `parent`, or "."; symbolic links are not followed. NULL with errno. */
 DIR *directory_open_below(int parent, const char *name);
 
-/* In no order, without "." and "..". False at the end, where errno is 0, or else says why it came
-   early. What vanishes meanwhile is no entry. */
+/* Reads the next entry, in no order, without "." and "..", and without what vanishes meanwhile. At
+   the end false with errno 0; after an error false with another errno. */
 bool directory_next(DIR *self, struct directory_entry *entry);
 
-/* The type of what the entry of this name is, where a file system left it out; -1: it has vanished.
-   For directory_next. */
+/* Looks up the type of an entry where the file system returned DT_UNKNOWN; -1: it has vanished. For
+   directory_next. */
 int directory_type(int parent, const char *name, unsigned char type);
 
 /* Whether it is a directory or a symbolic link to one. */

@@ -4,14 +4,14 @@
 #include "base/error.h"
 
 /*
- * A path as it is shown: with the current directory in front when it is relative, and without "."
- * components, doubled slashes and slashes at the end. ".." stays, because behind a symbolic link
- * it does not lead back. Nothing is looked up. What is returned is the caller's; NULL with an error
- * when there is no current directory any more.
+ * Makes a path absolute for output: puts the current directory in front of a relative one and
+ * removes "." components, repeated slashes and slashes at the end. ".." stays, because after a
+ * symbolic link it does not lead back. The file system is not asked. The caller frees the result;
+ * NULL with an error when the current directory was removed.
  */
 char *full_path_new(const char *path, struct error *error);
 
-/* The last component of a full path, within it; "" when it is "/". */
+/* The last component of a full path, a pointer into it; "" for "/". */
 const char *full_path_name(const char *full_path);
 
 #endif

@@ -15,9 +15,9 @@ static const char *line_end(const char *line, const char *end) {
   return newline == NULL ? end : newline + 1;
 }
 
-/* Where the next lines end, up to `most`; counts these. */
-static const char *step_over(const char *at, const char *end, size_t most, size_t *lines) {
-  for (*lines = 0; *lines < most && at < end; (*lines)++)
+/* The end of the next lines, at most `max` of them; *lines is how many there were. */
+static const char *skip_lines(const char *at, const char *end, size_t max, size_t *lines) {
+  for (*lines = 0; *lines < max && at < end; (*lines)++)
     at = line_end(at, end);
   return at;
 }
@@ -37,7 +37,7 @@ static char *put_number(char *to, size_t number, size_t width) {
   return to + width + 1;
 }
 
-/* Room for all is made at once: a text that grew might take twice as much. */
+/* Makes room for all lines at once: a buffer that grows may take twice as much. */
 static void add_numbered(struct buffer *text, const char *from, const char *until, size_t first,
                          size_t lines, size_t width) {
   size_t added = (size_t)(until - from) + lines * (width + 1);
@@ -65,14 +65,14 @@ int line_range_cut(const struct line_range *self, const char *content, size_t le
   size_t lines;
   size_t after;
   const char *from =
-      step_over(content, end, self->start_line > 0 ? self->start_line - 1 : 0, &before);
+      skip_lines(content, end, self->start_line > 0 ? self->start_line - 1 : 0, &before);
   const char *until =
-      step_over(from, end, self->line_count > 0 ? self->line_count : SIZE_MAX, &lines);
+      skip_lines(from, end, self->line_count > 0 ? self->line_count : SIZE_MAX, &lines);
   if (!self->numbered || from == until) {
     buffer_add(to, from, (size_t)(until - from));
     return 0;
   }
-  (void)step_over(until, end, SIZE_MAX, &after);
+  (void)skip_lines(until, end, SIZE_MAX, &after);
   add_numbered(to, from, until, before + 1, lines, digits(before + lines + after));
   return 0;
 }

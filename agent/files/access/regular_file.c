@@ -45,8 +45,8 @@ static int check(int fd, const char *path, struct error *error) {
   return 0;
 }
 
-/* Opens what was found. Where /proc cannot be used that takes the path again, and another look at
-   what it is. */
+/* Opens what was found. Where /proc is not mounted, the path is resolved again and its type checked
+   again. */
 static int open_found(int found, int at, const char *path, struct error *error) {
   char self[64];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d", found);
@@ -91,7 +91,7 @@ int regular_file_read(int fd, const char *path, struct buffer *content, struct e
   return 0;
 }
 
-int regular_file_cut(const char *path, const struct line_range *slice, struct buffer *to,
+int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
                      struct error *error) {
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
@@ -99,7 +99,7 @@ int regular_file_cut(const char *path, const struct line_range *slice, struct bu
   struct buffer content = {0};
   int result = regular_file_read(fd, path, &content, error);
   if (result == 0)
-    result = line_range_cut(slice, content.bytes, content.length, to, error);
+    result = line_range_cut(range, content.bytes, content.length, to, error);
   buffer_release(&content);
   close(fd);
   return result;

@@ -8,21 +8,21 @@
 #include "base/error.h"
 
 /*
- * Reading a file that somebody else named: it may be a directory, a FIFO without a writer, a
- * terminal, or grow while it is read. The path is resolved once; what is refused was not opened, so
- * that a waiting writer of a FIFO goes on waiting and a device is not set going.
+ * Reads a file whose name is not trusted: it may be a directory, a FIFO without a writer, a
+ * terminal, or grow while it is read. The path is resolved once, and only a regular file is opened:
+ * opening a FIFO would wake its writer, opening a device may start it.
  *
- * What is missing, a directory on the way to it too, is `file not found: <path>`. Other errors name
- * the reason first and the path last, where a long one is cut.
+ * A missing file, or a missing directory on the way to it, is `file not found: <path>`. Other
+ * errors name the reason first and the path last, where a long one is cut.
  */
 
-/* The most that is read, in bytes. */
+/* The longest file, in bytes; wire/PROTOCOL.md, readFile. */
 #define REGULAR_FILE_MAX 1048576
 
 /* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
    begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added.
  */
-int regular_file_cut(const char *path, const struct line_range *slice, struct buffer *to,
+int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
                      struct error *error);
 
 /* Opens for reading; a relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are

@@ -9,8 +9,8 @@
 
 #include "agent/files/access/regular_file.h"
 
-/* As many as the kernel follows. */
-#define LINKS_MOST 40
+/* As many as the kernel follows (MAXSYMLINKS). */
+#define LINKS_MAX 40
 
 /* PROC_SUPER_MAGIC of linux/magic.h, which musl's headers do not come with. */
 #define PROC_MAGIC 0x9fa0
@@ -19,7 +19,7 @@ static int open_directory(int at, const char *path) {
   return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Opens a directory below, made if it is missing, instead of the one that is open. */
+/* Opens an entry of `fd` as a directory, created if it is missing, and closes `fd`. */
 static int descend(int fd, const char *from, size_t length) {
   char name[NAME_MAX + 1];
   int below = -1;
@@ -37,7 +37,7 @@ static int descend(int fd, const char *from, size_t length) {
   return below;
 }
 
-/* Opens the directory that the path's last name is in, instead of the one that is open. */
+/* Sets directory and name for a path: opens the directory of its last component. */
 static int enter(struct target *self, int at, const char *path) {
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL ? path : slash + 1;
@@ -61,9 +61,9 @@ static int enter(struct target *self, int at, const char *path) {
   return 0;
 }
 
-/* The links of processes in /proc lead to open files. What they say is the name that the file has
-   had, or something else altogether, and must not be believed. */
-static bool says_the_truth(const struct target *self, int fd, const char *text) {
+/* Symbolic links of processes in /proc lead to open files. Their text is the name that the file
+   once had, or no path at all, so that it has to be checked. */
+static bool is_text_valid(const struct target *self, int fd, const char *text) {
   struct statfs where;
   struct stat file;
   struct stat named;
@@ -83,14 +83,15 @@ static ssize_t read_link(const struct target *self, int fd, char text[PATH_MAX])
     return -1;
   }
   text[length] = '\0';
-  if (says_the_truth(self, fd, text))
+  if (is_text_valid(self, fd, text))
     return length;
   errno = EOPNOTSUPP;
   return -1;
 }
 
-/* What is under the name. Returns the length of a symbolic link's text, 0 when it is none. */
-static ssize_t look(struct target *self, char text[PATH_MAX]) {
+/* Finds out what has the name. Returns the length of a symbolic link's text, 0 for anything else.
+ */
+static ssize_t examine(struct target *self, char text[PATH_MAX]) {
   int fd = openat(self->directory, self->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   self->exists = fd >= 0;
   if (fd < 0)
@@ -98,18 +99,18 @@ static ssize_t look(struct target *self, char text[PATH_MAX]) {
   ssize_t length = fstat(fd, &self->file) == 0 ? 0 : -1;
   if (length == 0 && S_ISLNK(self->file.st_mode))
     length = read_link(self, fd, text);
-  int look_errno = errno;
+  int examine_errno = errno;
   close(fd);
-  errno = look_errno;
+  errno = examine_errno;
   return length;
 }
 
 static int follow(struct target *self, int at, const char *path) {
   char text[PATH_MAX];
-  for (int links = 0; links <= LINKS_MOST; links++) {
+  for (int links = 0; links <= LINKS_MAX; links++) {
     if (enter(self, at, path) != 0)
       return -1;
-    ssize_t length = look(self, text);
+    ssize_t length = examine(self, text);
     if (length <= 0)
       return (int)length;
     at = self->directory;
@@ -119,8 +120,8 @@ static int follow(struct target *self, int at, const char *path) {
   return -1;
 }
 
-/* Before anything is made the kernel says whether it would go there: it knows more of links than
-   their text, such as whose may be followed in /tmp. */
+/* Asks the kernel, before anything is created, whether it would follow the path: it knows rules for
+   links beside their text (fs.protected_symlinks in /tmp). */
 static int ask_kernel(struct target *self, int at, const char *path) {
   int fd = openat(at, path, O_PATH | O_CLOEXEC);
   self->exists = fd >= 0;
@@ -140,8 +141,8 @@ int target_find(struct target *self, int at, const char *path, struct error *err
   int result = ask_kernel(self, at, path);
   if (result == 0 && !is_other_kind(self))
     result = follow(self, at, path);
-  /* By a rename a write-protected file could be replaced, which is not what protects it. Asked
-     without flags, which are another system call, and one that not every container allows. */
+  /* A rename would replace a write-protected file. Without flags, since faccessat2 is not allowed
+     in every container. */
   if (result == 0 && self->exists && !is_other_kind(self))
     result = faccessat(self->directory, self->name, W_OK, 0);
   if (result == 0 && !is_other_kind(self))

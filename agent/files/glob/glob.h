@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 /*
- * Does a path fit a glob? As in `rg -g` and a line of .gitignore. Pure; compiled once, matched
- * often.
+ * Tests whether a path matches a glob, with the rules of `rg -g` and of a line of .gitignore. Pure;
+ * compiled once, matched often.
  *
  *   struct glob *glob = glob_new("src/{a,b}/[a-z]*.c", &error);
  *   if (glob == NULL)
@@ -23,35 +23,36 @@
  *            one at the end: "a/" with "**" is all that is below a, but not a. Beside other
  *            characters, or three of them: as *
  *   [a-z_]   one of these characters, [!…] and [^…] one of the others, never "/". A "]" in front
- *            and a "-" at either end stand for themselves
- *   {a,b}    one of these globs, of which each may be empty and have braces in it
+ *            and a "-" at either end are literal
+ *   {a,b}    one of these globs, of which each may be empty and contain braces
  *   \x       x itself, between brackets too
  *
- * A glob with a "/" anywhere in it, be it in braces, is one for the whole path from the walk's
- * root; any other is one for the base name, wherever that is. A "/" or "./" in front only says
- * the former; one at the end says that only directories fit. A directory that fits says nothing of
- * what is in it: "a" fits a, not a/b.
+ * A glob with a "/" anywhere in it, be it in braces, is matched against the whole path from the
+ * walk's root; any other against the base name, in whichever directory. A "/" or "./" in front only
+ * says the former; one at the end restricts the glob to directories. A match of a directory does
+ * not extend to what is in it: "a" matches a, not a/b.
  *
- * What .gitignore has and this has not: "!" and "#" in front, and spaces at the end, stand for
- * themselves. One glob has nothing to take an exception from, and who asks has a field for what to
- * keep and another one for what to leave out: a "!" would be a second way to say it, the other way
- * around. And a "#" in front is more likely part of a name than a comment.
+ * Unlike in .gitignore, "!" and "#" in front and spaces at the end are literal. A single glob has
+ * nothing to take an exception from, and callers have separate fields for what to keep and what to
+ * exclude. A "#" in front is more likely part of a name than a comment.
  *
  * Names are bytes. A well-formed UTF-8 sequence is one character, any other byte is one too, so
- * that "?" and [!a] fit both. Case counts.
+ * that "?" and [!a] match both; a range orders those bytes after all other characters. They cannot
+ * be told from U+10FF80 to U+10FFFF, which stand for them within. Case counts.
  *
  * Time for one path is at most in proportion to its length times GLOB_EXPANDED_MAX, whatever the
- * glob is: "*a*a*a*b" never goes back by more than one star.
+ * glob is: "*a*a*a*b" backtracks over one star only.
  */
 struct glob;
 
-/* NULL, with an error, for a bracket or a brace without its other half, a range that runs backwards
-   (z-a), a backslash with nothing behind it, and what is too long. An empty glob is none of these;
-   nothing fits it. */
+/* NULL, with an error, for a bracket or a brace without its counterpart, a range that runs
+   backwards (z-a), a backslash at the end, and what is too long. An empty glob is valid and matches
+   nothing.
+ */
 struct glob *glob_new(const char *text, struct error *error);
 
-/* `path` is relative, its components parted by one "/" each, none at its ends; it may be a mere
-   name. */
+/* `path` is relative, its components separated by one "/" each, none at its ends; it may be a mere
+   name. Not for two threads at once: machine code is made for a glob that is used often. */
 bool glob_matches(const struct glob *self, const char *path, size_t length, bool is_directory);
 
 /* May be NULL. */

@@ -41,7 +41,7 @@ int glob_text_check(const char *text, struct error *error) {
     if (unit == 0 && text[at] == '[')
       return error_set(error, "glob: no ] for the [ at offset %zu", at);
     if (unit == 0)
-      return error_set(error, "glob: nothing behind the \\ at offset %zu", at);
+      return error_set(error, "glob: nothing after the \\ at offset %zu", at);
     if (text[at] == '}' && open-- == 0)
       return error_set(error, "glob: no { for the } at offset %zu", at);
     if (text[at] == '{' && open++ == 0)
@@ -53,7 +53,7 @@ int glob_text_check(const char *text, struct error *error) {
   return 0;
 }
 
-/* Where the first brace is, or the end. */
+/* Offset of the first brace, or of the end. */
 static size_t find_brace(const char *text) {
   size_t at = 0;
   while (text[at] != '\0' && text[at] != '{')
@@ -61,7 +61,7 @@ static size_t find_brace(const char *text) {
   return at;
 }
 
-/* Where the alternative that begins at `at` ends: at its "," or "}". */
+/* Offset of the "," or "}" that ends the alternative at `at`. */
 static size_t alternative_end(const char *text, size_t at) {
   for (size_t depth = 0;; at += glob_text_unit(text + at)) {
     if (depth == 0 && (text[at] == ',' || text[at] == '}'))
@@ -82,8 +82,8 @@ static bool append(struct glob_texts *self, const char *text, size_t length) {
   return true;
 }
 
-/* Appends `text` without its first braces, once for each of their alternatives. */
-static bool open_braces(const char *text, size_t brace, struct glob_texts *to) {
+/* Appends `text` once for each alternative of its first braces, with that in their place. */
+static bool expand_braces(const char *text, size_t brace, struct glob_texts *to) {
   size_t length = strlen(text);
   size_t end = brace;
   while (text[end] != '}')
@@ -98,7 +98,7 @@ static bool open_braces(const char *text, size_t brace, struct glob_texts *to) {
   return true;
 }
 
-/* One round takes the first braces from each text; *done when there were none. */
+/* Expands the first braces of each text; *done when there were none. */
 static bool expand_round(const struct glob_texts *from, struct glob_texts *to, bool *done) {
   *done = true;
   to->length = 0;
@@ -111,7 +111,7 @@ static bool expand_round(const struct glob_texts *from, struct glob_texts *to, b
       fits = append(to, text, size);
     } else {
       *done = false;
-      fits = open_braces(text, brace, to);
+      fits = expand_braces(text, brace, to);
     }
     if (!fits)
       return false;
@@ -121,9 +121,9 @@ static bool expand_round(const struct glob_texts *from, struct glob_texts *to, b
 }
 
 /*
- * All texts by rounds, not each by itself: no round moves more than the limit, and there are at
- * most as many rounds as there are braces, so that braces within braces, and thousands of empty
- * ones, take no longer than others.
+ * Expands all texts round by round, not each by itself: no round copies more than the limit, and
+ * there are at most as many rounds as braces. So nested braces and thousands of empty ones take no
+ * longer than others.
  */
 int glob_text_expand(const char *text, struct glob_texts *texts, struct error *error) {
   struct glob_texts from = {.text = memory_allocate(GLOB_EXPANDED_MAX)};
@@ -138,7 +138,7 @@ int glob_text_expand(const char *text, struct glob_texts *texts, struct error *e
   free(to.text);
   if (!fits) {
     free(from.text);
-    return error_set(error, "glob: its braces stand for more than %zu bytes", GLOB_EXPANDED_MAX);
+    return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);
   }
   *texts = from;
   return 0;

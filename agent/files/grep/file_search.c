@@ -5,20 +5,20 @@
 
 #include "agent/files/access/line_range.h"
 
-/* A text on its way into the answer, from the start to the end. */
-struct page {
+/* The file that is being searched, from its start to its end. */
+struct searched_file {
   const char *path;
   size_t path_length;
   const char *text;
   size_t length;
-  size_t shown;   /* up to here it was shown, or is not going to be */
-  size_t number;  /* of the line that starts at */
-  size_t counted; /* this offset */
+  size_t shown;   /* offset up to which lines were shown or are left out */
+  size_t number;  /* of the line that starts at `counted` */
+  size_t counted; /* offset */
 };
 
-void file_search_init(struct file_search *self, const struct search *asked,
+void file_search_init(struct file_search *self, const struct search *what,
                       struct line_matcher *pattern, struct buffer *content) {
-  *self = (struct file_search){.asked = asked, .pattern = pattern};
+  *self = (struct file_search){.search = what, .pattern = pattern};
   match_json_begin(&self->list, content);
 }
 
@@ -27,108 +27,109 @@ void file_search_finish(struct file_search *self, struct search_result *result) 
   *result = self->result;
 }
 
-static size_t number_of(struct page *self, size_t start) {
+static size_t number_of(struct searched_file *self, size_t start) {
   self->number += memscan_count(self->text + self->counted, start - self->counted, '\n');
   self->counted = start;
   return self->number;
 }
 
-/* Whether one more may be shown; else the answer ends in front of it. */
+/* Whether one more match is within the head limit; otherwise the answer ends here. */
 static bool has_room(struct file_search *self) {
-  self->result.is_cut |= self->result.matches == self->asked->head_limit;
+  self->result.is_cut |= self->result.matches == self->search->head_limit;
   return !self->result.is_cut;
 }
 
-static void show(struct file_search *self, struct page *page, const struct matched_line *line,
-                 bool is_match) {
-  if (match_json_line(&self->list, number_of(page, line->start), page->text + line->start,
+static void show(struct file_search *self, struct searched_file *file,
+                 const struct matched_line *line, bool is_match) {
+  if (match_json_line(&self->list, number_of(file, line->start), file->text + line->start,
                       line->end - line->start, is_match))
     self->result.matches += is_match;
   else
     self->result.is_cut = true;
-  page->shown = line->next;
+  file->shown = line->next;
 }
 
-/* Lines of context up to this offset. */
-static void show_context(struct file_search *self, struct page *page, size_t lines, size_t limit) {
-  for (; lines > 0 && page->shown < limit && !self->result.is_cut; lines--) {
+/* Shows lines of context that start before `limit`. */
+static void show_context(struct file_search *self, struct searched_file *file, size_t lines,
+                         size_t limit) {
+  for (; lines > 0 && file->shown < limit && !self->result.is_cut; lines--) {
     struct matched_line line;
-    matched_line_from(&line, page->text, page->length, page->shown);
-    show(self, page, &line, false);
+    matched_line_from(&line, file->text, file->length, file->shown);
+    show(self, file, &line, false);
   }
 }
 
-/* Where so many lines in front of this one start, without what was shown. */
-static size_t start_before(const struct page *page, size_t start, size_t lines) {
-  for (; lines > 0 && start > page->shown; lines--) {
-    const char *newline = memrchr(page->text + page->shown, '\n', start - 1 - page->shown);
-    start = newline == NULL ? page->shown : (size_t)(newline - page->text) + 1;
+/* The start of the first of `lines` lines before this one that were not shown yet. */
+static size_t start_before(const struct searched_file *file, size_t start, size_t lines) {
+  for (; lines > 0 && start > file->shown; lines--) {
+    const char *newline = memrchr(file->text + file->shown, '\n', start - 1 - file->shown);
+    start = newline == NULL ? file->shown : (size_t)(newline - file->text) + 1;
   }
   return start;
 }
 
-static size_t number_at(const struct page *page, const struct matched_line *line) {
-  return 1 + memscan_count(page->text, line->start, '\n');
+static size_t number_at(const struct searched_file *file, const struct matched_line *line) {
+  return 1 + memscan_count(file->text, line->start, '\n');
 }
 
-static void pass_over(struct file_search *self, const struct page *page,
+static void skip_line(struct file_search *self, const struct searched_file *file,
                       const struct matched_line *line) {
   struct search_result *result = &self->result;
-  if (result->passed_over++ > 0)
+  if (result->skipped++ > 0)
     return;
-  int most = (int)sizeof result->first - 16; /* for the number */
-  int length = page->path_length < (size_t)most ? (int)page->path_length : most;
-  (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, page->path,
-                 number_at(page, line));
+  int max = (int)sizeof result->first - 16; /* leaves room for the number */
+  int length = file->path_length < (size_t)max ? (int)file->path_length : max;
+  (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, file->path,
+                 number_at(file, line));
 }
 
-static int next_line(struct file_search *self, const struct page *page, size_t from,
+static int next_line(struct file_search *self, const struct searched_file *file, size_t from,
                      struct matched_line *line, struct error *error) {
   for (;;) {
     int found = line_matcher_next(self->pattern, from, line, error);
     if (found >= 0 || line->end - line->start <= SEARCH_LINE_MAX ||
-        self->result.passed_over == SEARCH_PASSED_MAX)
+        self->result.skipped == SEARCH_SKIPPED_MAX)
       return found;
-    pass_over(self, page, line);
+    skip_line(self, file, line);
     from = line->next;
   }
 }
 
-static int add_lines(struct file_search *self, struct page *page, struct matched_line *line,
-                     struct error *error) {
-  size_t after = 0; /* a match */
+static int add_lines(struct file_search *self, struct searched_file *file,
+                     struct matched_line *line, struct error *error) {
+  size_t after = 0; /* lines of context after the last match */
   for (size_t at = 0;; at = line->next) {
-    int found = next_line(self, page, at, line, error);
+    int found = next_line(self, file, at, line, error);
     if (found < 0)
       return -1;
-    show_context(self, page, after, found ? line->start : page->length);
+    show_context(self, file, after, found ? line->start : file->length);
     if (found == 0 || !has_room(self))
       return 0;
-    page->shown = start_before(page, line->start, self->asked->context_before);
-    show_context(self, page, self->asked->context_before, line->start);
+    file->shown = start_before(file, line->start, self->search->context_before);
+    show_context(self, file, self->search->context_before, line->start);
     if (!self->result.is_cut)
-      show(self, page, line, true);
+      show(self, file, line, true);
     if (self->result.is_cut)
       return 0;
-    after = self->asked->context_after;
+    after = self->search->context_after;
   }
 }
 
-/* The file itself, once. */
-static int add_file(struct file_search *self, const struct page *page, struct matched_line *line,
-                    struct error *error) {
-  int found = next_line(self, page, 0, line, error);
+/* For SEARCH_FILES and SEARCH_COUNTS: adds the file itself, once. */
+static int add_file(struct file_search *self, const struct searched_file *file,
+                    struct matched_line *line, struct error *error) {
+  int found = next_line(self, file, 0, line, error);
   if (found <= 0 || !has_room(self))
     return found < 0 ? -1 : 0;
   size_t count = 0;
-  if (self->asked->output == SEARCH_COUNTS) {
+  if (self->search->output == SEARCH_COUNTS) {
     for (; found > 0; count++)
-      found = next_line(self, page, line->next, line, error);
+      found = next_line(self, file, line->next, line, error);
     if (found < 0)
       return -1;
   }
-  if (self->asked->output == SEARCH_COUNTS ? match_json_count(&self->list, count)
-                                           : match_json_path(&self->list))
+  if (self->search->output == SEARCH_COUNTS ? match_json_count(&self->list, count)
+                                            : match_json_path(&self->list))
     self->result.matches++;
   else
     self->result.is_cut = true;
@@ -141,16 +142,16 @@ int file_search_run(struct file_search *self, const char *path, size_t path_leng
     text += LINE_RANGE_MARK_LENGTH;
     length -= LINE_RANGE_MARK_LENGTH;
   }
-  struct page page = {
+  struct searched_file file = {
       .path = path, .path_length = path_length, .text = text, .length = length, .number = 1};
   struct matched_line line = {.start = 0};
   struct error reason;
   line_matcher_begin(self->pattern, text, length);
   match_json_file(&self->list, path, path_length);
-  int result = self->asked->output == SEARCH_CONTENT ? add_lines(self, &page, &line, &reason)
-                                                     : add_file(self, &page, &line, &reason);
+  int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
+                                                      : add_file(self, &file, &line, &reason);
   if (result == 0)
     return 0;
   return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path,
-                   number_at(&page, &line));
+                   number_at(&file, &line));
 }

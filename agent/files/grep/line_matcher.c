@@ -11,27 +11,28 @@
 /*
  * A call of PCRE2 costs more than most lines do. So
  *
- *   - where every match has one of a few literals in it (agent/files/pattern_shape.h), these are
- *     searched for, and only the lines that have one are shown to PCRE2;
- *   - else, where a pattern is as good for many lines as for one, it gets BLOCK bytes of them. What
- *     it finds there is in the first line that matches or before: that line is asked alone, and the
- *     search goes on behind it;
- *   - else, and where PCRE2 gives up on a block, it gets line by line.
+ *   - where every match contains one of a few literals (agent/files/grep/prefilter.h), these are
+ *     searched for, and only lines that contain one are given to PCRE2;
+ *   - else, where the pattern is local (prefilter.h), PCRE2 gets BLOCK bytes of lines at once. What
+ *     it finds there is in the first line that matches or before: that line is matched alone, and
+ *     the search goes on after it;
+ *   - else, and where PCRE2 gives up on a block, it gets each line by itself.
  *
- * The time for a block may grow with its square, so it is a small one.
+ * The time for a block may grow with its square, so that it is a small one.
  */
 #define BLOCK ((size_t)2048)
 
-/* A pattern whose matches are so long is refused by most lines for being shorter. */
-#define LONG 16
+/* PCRE2 rejects lines that are shorter than the shortest match at once. A pattern whose matches are
+   at least this long, in characters, is not matched in blocks. */
+#define LONG_MATCH 16
 
 struct line_matcher {
   struct regex *regex;
-  struct prefilter shape;
+  struct prefilter prefilter;
   bool in_blocks;
   const char *text;
   size_t length;
-  bool is_known; /* what follows, of the text */
+  bool is_examined; /* traits and is_utf8 are those of the text */
   unsigned traits;
   bool is_utf8;
 };
@@ -42,8 +43,8 @@ struct line_matcher *line_matcher_new(const char *source, struct error *error) {
     return NULL;
   struct line_matcher *self = memory_allocate(sizeof *self);
   *self = (struct line_matcher){.regex = regex};
-  prefilter_read(&self->shape, source);
-  self->in_blocks = self->shape.is_local && regex_shortest(regex) < LONG;
+  prefilter_read(&self->prefilter, source);
+  self->in_blocks = self->prefilter.is_local && regex_min_length(regex) < LONG_MATCH;
   return self;
 }
 
@@ -57,11 +58,11 @@ void line_matcher_free(struct line_matcher *self) {
 void line_matcher_begin(struct line_matcher *self, const char *text, size_t length) {
   self->text = text;
   self->length = length;
-  self->is_known = false;
+  self->is_examined = false;
 }
 
-static void know_text(struct line_matcher *self) {
-  self->is_known = true;
+static void examine_text(struct line_matcher *self) {
+  self->is_examined = true;
   self->traits = memscan_traits(self->text, self->length);
   self->is_utf8 = (self->traits & BYTE_HIGH) == 0 ||
                   utf8_valid_prefix(self->text, self->length) == self->length;
@@ -74,7 +75,8 @@ void matched_line_from(struct matched_line *line, const char *text, size_t lengt
   line->end = end < length && end > start && text[end - 1] == '\r' ? end - 1 : end;
 }
 
-/* The line that this byte is in, "\n" included; it starts at `from` or later. */
+/* Sets `*line` to the line that contains the byte at `at`, which may be its "\n"; the line starts
+   at `from` or later. */
 static void line_around(const struct line_matcher *self, size_t from, size_t at,
                         struct matched_line *line) {
   const char *before = memrchr(self->text + from, '\n', at - from);
@@ -82,7 +84,7 @@ static void line_around(const struct line_matcher *self, size_t from, size_t at,
   matched_line_from(line, self->text, self->length, start);
 }
 
-static enum regex_text kind_of(const struct line_matcher *self, const char *text, size_t length) {
+static enum regex_text text_kind(const struct line_matcher *self, const char *text, size_t length) {
   if ((self->traits & BYTE_HIGH) == 0 || (memscan_traits(text, length) & BYTE_HIGH) == 0)
     return REGEX_ASCII;
   return self->is_utf8 || utf8_valid_prefix(text, length) == length ? REGEX_UTF8 : REGEX_BROKEN;
@@ -93,11 +95,11 @@ static int match_line(struct line_matcher *self, const struct matched_line *line
   const char *text = self->text + line->start;
   size_t length = line->end - line->start;
   size_t start;
-  int found = regex_match(self->regex, kind_of(self, text, length), text, length, &start);
-  return found < 0 ? regex_refusal(self->regex, error) : found;
+  int found = regex_match(self->regex, text_kind(self, text, length), text, length, &start);
+  return found < 0 ? regex_error(self->regex, error) : found;
 }
 
-/* The first of those that start before `limit`. */
+/* The first line that matches of those that start before `limit`. */
 static int next_by_line(struct line_matcher *self, size_t from, size_t limit,
                         struct matched_line *line, struct error *error) {
   int found = 0;
@@ -112,12 +114,12 @@ static int next_by_line(struct line_matcher *self, size_t from, size_t limit,
 static int next_by_literal(struct line_matcher *self, size_t from, struct matched_line *line,
                            struct error *error) {
   for (;;) {
-    size_t at = memscan_find(self->text, self->length, from, self->shape.literals,
-                             self->shape.literal_count);
+    size_t at = memscan_find(self->text, self->length, from, self->prefilter.literals,
+                             self->prefilter.literal_count);
     if (at == self->length)
       return 0;
-    if (!self->is_known)
-      know_text(self);
+    if (!self->is_examined)
+      examine_text(self);
     if (self->traits & BYTE_NUL)
       return 0;
     line_around(self, from, at, line);
@@ -128,7 +130,7 @@ static int next_by_literal(struct line_matcher *self, size_t from, struct matche
   }
 }
 
-/* `from` up to the end of the line that BLOCK bytes end in. */
+/* The end of the line that contains the byte BLOCK bytes after `from`. */
 static size_t block_end(const struct line_matcher *self, size_t from) {
   if (self->length - from <= BLOCK)
     return self->length;
@@ -137,7 +139,7 @@ static size_t block_end(const struct line_matcher *self, size_t from) {
   return last.next;
 }
 
-/* Where one line matches, the next one often does: it is asked first. */
+/* Where one line matches, the next one often does: it is matched first. */
 static int next_by_block(struct line_matcher *self, size_t from, struct matched_line *line,
                          struct error *error) {
   if (from < self->length) {
@@ -150,16 +152,16 @@ static int next_by_block(struct line_matcher *self, size_t from, struct matched_
   while (from < self->length) {
     size_t end = block_end(self, from);
     const char *text = self->text + from;
-    enum regex_text kind = kind_of(self, text, end - from);
+    enum regex_text kind = text_kind(self, text, end - from);
     size_t start = 0;
-    bool is_good = kind != REGEX_BROKEN && end - from <= 2 * BLOCK; /* else there is a long line */
-    int found = is_good ? regex_try(self->regex, kind, text, end - from, &start) : -1;
+    bool is_suitable = kind != REGEX_BROKEN && end - from <= 2 * BLOCK; /* no long line */
+    int found = is_suitable ? regex_try(self->regex, kind, text, end - from, &start) : -1;
     if (found < 0) {
       found = next_by_line(self, from, end, line, error);
       if (found != 0)
         return found;
     }
-    /* The end behind a "\n" is in no line. */
+    /* The end of the block, after its last "\n", is in none of its lines. */
     if (found == 0 || (start == end - from && text[start - 1] == '\n')) {
       from = end;
       continue;
@@ -175,13 +177,13 @@ static int next_by_block(struct line_matcher *self, size_t from, struct matched_
 
 int line_matcher_next(struct line_matcher *self, size_t from, struct matched_line *line,
                       struct error *error) {
-  if (self->shape.literal_count > 0)
+  if (self->prefilter.literal_count > 0)
     return next_by_literal(self, from, line, error);
-  if (!self->is_known)
-    know_text(self);
+  if (!self->is_examined)
+    examine_text(self);
   if (self->traits & BYTE_NUL)
     return 0;
-  /* In a block, $ would not match before "\r\n". */
+  /* In a block, $ does not match before "\r\n". */
   if (self->in_blocks && (self->traits & BYTE_RETURN) == 0)
     return next_by_block(self, from, line, error);
   return next_by_line(self, from, self->length, line, error);

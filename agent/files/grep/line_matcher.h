@@ -8,19 +8,20 @@
 #include "base/error.h"
 
 /*
- * Which lines of a text does a regular expression match? Pure.
+ * Finds the lines of a text that a regular expression matches. Pure.
  *
  *   struct line_matcher *pattern = line_matcher_new("\\bclass\\s+\\w+", &error);
  *   if (pattern == NULL)
  *     … error.text is the compiler's message, with the offset
  *   line_matcher_begin(pattern, text, length);   -- which must stay
- *   for (size_t at = 0; (found = line_matcher_next(pattern, at, &line, &error)) > 0; at =
- * line.next) … text + line.start, line.end - line.start line_matcher_free(pattern);
+ *   for (size_t at = 0; line_matcher_next(pattern, at, &line, &error) > 0; at = line.next)
+ *     … text + line.start, line.end - line.start
+ *   line_matcher_free(pattern);
  *
- * Lines end with "\n", which is not part of them, nor is a "\r" before it. Behind a last "\n" there
- * is no further line. The expression (agent/files/regex.h) is matched against each line by itself:
- * no match is longer than a line, ^ and $ are its ends, so are \A and \z, and lookaround sees
- * nothing of the lines beside it. A text with a NUL is binary and has no lines.
+ * Lines end with "\n", which is not part of them, nor is a "\r" before it. After a last "\n" there
+ * is no further line. The expression (agent/files/grep/regex.h) is matched against each line by
+ * itself: no match is longer than a line, ^ and $ are its ends, so are \A and \z, and lookaround
+ * sees nothing of other lines. A text with a NUL is binary and has no lines.
  */
 struct matched_line {
   size_t start;
@@ -30,21 +31,22 @@ struct matched_line {
 
 struct line_matcher;
 
-/* Takes the expression, and NULL for what regex_new refuses. */
+/* NULL, with an error, for an expression that regex_new rejects. */
 struct line_matcher *line_matcher_new(const char *source, struct error *error);
 
-/* Must be followed by MEMSCAN_SLACK bytes that may be read. */
+/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. */
 void line_matcher_begin(struct line_matcher *self, const char *text, size_t length);
 
-/* The first line that matches of those from the start `from` of a line on. 1; 0 when there is none;
-   -1 with an error, and `*line` the line for which it cannot be told. */
+/* Finds the first line that matches, from offset `from` on, at which a line starts. 1; 0 when there
+   is none; -1 with an error when a line, `*line`, cannot be matched in bounded time. */
 int line_matcher_next(struct line_matcher *self, size_t from, struct matched_line *line,
                       struct error *error);
 
 /* May be NULL. */
 void line_matcher_free(struct line_matcher *self);
 
-/* The line of the text that starts here, which is not the text's end. The same must follow it. */
+/* Sets `*line` to the line that starts at `start`, which is less than `length`. The text is
+   followed by MEMSCAN_SLACK readable bytes. */
 void matched_line_from(struct matched_line *line, const char *text, size_t length, size_t start);
 
 #endif

@@ -30,7 +30,7 @@ static bool open_entry(struct match_json *self) {
   return true;
 }
 
-/* How many bytes at the start are so many characters, or all of them. */
+/* Length in bytes of the first `characters` characters, or of the whole text. */
 static size_t cut(const char *text, size_t length, size_t characters) {
   if (length <= characters)
     return length;

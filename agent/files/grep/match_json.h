@@ -7,10 +7,10 @@
 #include "base/buffer.h"
 
 /*
- * What a search has found, as a JSON array. Pure.
+ * Writes what a search has found as a JSON array. Pure.
  *
  *   match_json_begin(&list, &text);
- *   match_json_file(&list, path, length);     -- the file of what follows
+ *   match_json_file(&list, path, length);     -- the file of the entries that follow
  *     match_json_line(&list, 12, line, length, true), match_json_path(&list) …
  *   match_json_end(&list);                    -- the text is the array
  *
@@ -20,18 +20,18 @@
  *   {"path":"src/a.c"}                                                match_json_path
  *   {"path":"src/a.c","count":3}                                      match_json_count
  *
- * The text of a line is cut behind MATCH_JSON_CHARACTERS of it, and "…" stands for the rest. Bytes
- * that are no UTF-8 come as U+FFFD.
+ * The text of a line is cut after MATCH_JSON_CHARACTERS characters, and "…" replaces the rest.
+ * Bytes that are not UTF-8 become U+FFFD.
  */
 #define MATCH_JSON_CHARACTERS 240
 
-/* An array that is this long takes no more entries: they return false. It is longer than that by
-   one entry at most. */
+/* When the array is this long, entries are no longer added and the functions return false. It is
+   longer by one entry at most. Chosen to stay far below the longest value of Redis, 512 MiB. */
 #define MATCH_JSON_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
 struct match_json {
   struct buffer *out;
-  struct buffer path; /* as JSON */
+  struct buffer path; /* of the current file, as JSON */
   bool is_empty;
 };
 

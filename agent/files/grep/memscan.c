@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Vectors of the compilers: one instruction each on amd64 and arm64, correct everywhere. */
+/* Vector types of gcc and clang: one instruction each on amd64 and arm64, correct everywhere. */
 #define BLOCK ((size_t)16)
 typedef unsigned char block __attribute__((vector_size(16)));
 typedef uint64_t halves __attribute__((vector_size(16)));
@@ -24,7 +24,7 @@ static bool any(block mask) {
   return (half[0] | half[1]) != 0;
 }
 
-/* The last block reaches back over what was seen, which changes no answer to "is there any". */
+/* The last block overlaps the one before it, which makes no difference to or-ed traits. */
 unsigned memscan_traits(const char *text, size_t length) {
   unsigned traits = 0;
   if (length < BLOCK) {
@@ -48,7 +48,8 @@ unsigned memscan_traits(const char *text, size_t length) {
          (any(high & all(0x80)) ? BYTE_HIGH : 0U);
 }
 
-/* Of the first byte that is not 0 in a mask that has one. Both architectures are little-endian. */
+/* Index of the first byte that is not 0, in a mask that has one. Both architectures are
+   little-endian. */
 static size_t first_in(block mask) {
   halves half = (halves)mask;
   return (size_t)(half[0] != 0 ? __builtin_ctzll(half[0]) / 8 : 8 + __builtin_ctzll(half[1]) / 8);
@@ -80,7 +81,7 @@ size_t memscan_count(const char *text, size_t length, char byte) {
   return count;
 }
 
-/* How common a byte is in sources, from common to rare; what is not named is rarer. */
+/* Rank of a byte in source files, from common to rare; a byte that is not listed is rarer still. */
 static size_t rareness(unsigned char byte) {
   static const char common[] = " etaonirslcdupmhfg.,()_\tb;y-v=w\"*/kx:0>{}I1'CTSEA2PLR<NDMFzqOBj";
   const char *at = byte == 0 ? NULL : strchr(common, byte);
@@ -117,7 +118,7 @@ static bool any_is_at(const struct byte_literal *literals, size_t count, const c
   return false;
 }
 
-/* What is looked for in a block, for one literal. */
+/* A literal, prepared for the comparison with blocks. */
 struct probe {
   size_t first;
   size_t second;
@@ -139,7 +140,7 @@ static void probes_init(struct probe *probes, const struct byte_literal *literal
   }
 }
 
-/* Where in this block one of the literals may begin. */
+/* A mask of the offsets in this block at which one of the literals may begin. */
 static block candidates(const char *text, const struct probe *probes, size_t count) {
   block found = {0};
   for (size_t i = 0; i < count; i++) {

@@ -4,46 +4,45 @@
 #include <stddef.h>
 
 /*
- * Questions about many bytes, answered for 16 of them at a time: the C library of the program goes
- * by words, or by bytes. Pure.
+ * Searches text for bytes and literals, 16 bytes at a time; musl goes by words, or by bytes. Pure.
  *
- * Whatever is scanned must be followed by MEMSCAN_SLACK bytes that may be read; what they are
- * makes no difference.
+ * The text must be followed by MEMSCAN_SLACK readable bytes, whose values do not matter: a block of
+ * 16 bytes is loaded at the offset of any byte of a literal, which is below MEMSCAN_LITERAL_MAX.
  */
 #define MEMSCAN_SLACK 64
 
 enum byte_trait {
   BYTE_NUL = 1,
   BYTE_RETURN = 2, /* "\r" */
-  BYTE_HIGH = 4    /* no ASCII */
+  BYTE_HIGH = 4    /* not ASCII */
 };
 
-/* Which traits any of the bytes has: their sum. */
+/* The traits of all bytes, or-ed. */
 unsigned memscan_traits(const char *text, size_t length);
 
-/* Where this byte first is; `length` when it is nowhere. */
+/* Offset of the first such byte; `length` when there is none. */
 size_t memscan_first(const char *text, size_t length, char byte);
 
-/* How many of the bytes are this one. */
+/* Number of such bytes. */
 size_t memscan_count(const char *text, size_t length, char byte);
 
-/* A literal of which two bytes are looked at first. A byte fits when it is equal to that of the
-   literal after the fold was set in it: 0x20 for a letter in either case. */
+/* A literal of which two bytes are compared first. A byte of the text matches when, or-ed with the
+   fold (0x20 for a letter in either case, else 0), it equals the byte of the literal. */
 #define MEMSCAN_LITERAL_MAX 32
 #define MEMSCAN_LITERALS_MAX 16
 struct byte_literal {
   unsigned char bytes[MEMSCAN_LITERAL_MAX];
   unsigned char folds[MEMSCAN_LITERAL_MAX];
-  size_t length; /* from 2 on */
-  size_t first;  /* index of the one byte */
+  size_t length; /* at least 2 */
+  size_t first;  /* index of the byte that is compared first */
   size_t second; /* of the other */
 };
 
-/* Chooses the two that are rare in sources. */
+/* Sets first and second to the two bytes that are rarest in source files. */
 void byte_literal_choose(struct byte_literal *self);
 
-/* Where the first of any of the literals begins, from `from` on; `length` when there is none. There
-   are 1 to MEMSCAN_LITERALS_MAX of them. */
+/* Offset of the first occurrence of any literal, from `from` on; `length` when there is none.
+   `count` is 1 to MEMSCAN_LITERALS_MAX. */
 size_t memscan_find(const char *text, size_t length, size_t from,
                     const struct byte_literal *literals, size_t count);
 

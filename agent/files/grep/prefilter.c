@@ -2,11 +2,304 @@
 
 #include <string.h>
 
-#include "agent/files/grep/pattern_reader.h"
-
 #define DEPTH_MAX 50
 
-/* One of these is in every match; none: not known. */
+/*
+ * The pattern is read one atom after the other, as far as its syntax is surely understood. Anything
+ * else makes the reader give up: nothing is known of the pattern then.
+ */
+struct pattern_reader {
+  const char *at;
+  size_t depth;      /* of groups */
+  bool has_given_up; /* the pattern was not understood */
+  bool is_local;     /* so far */
+  bool folds;        /* (?i) */
+  bool dot_is_any;   /* (?s) */
+};
+
+enum atom_kind {
+  ATOM_CHARACTER,  /* a literal character */
+  ATOM_EMPTY,      /* matches no character: \b, (?i), … */
+  ATOM_GROUP,      /* what is in it follows */
+  ATOM_LOOKAROUND, /* likewise, but matches no character itself */
+  ATOM_OTHER
+};
+
+struct atom {
+  enum atom_kind kind;
+  const char *text; /* of a character */
+  size_t length;
+  bool spans;     /* may match the end of a line */
+  bool spans_far; /* repeated, may match any number of lines */
+};
+
+struct repetition {
+  bool is_present;
+  bool optional;
+  bool is_possessive;
+};
+
+/* --- syntax --- */
+
+static bool is_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
+
+static bool is_letter(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static void give_up(struct pattern_reader *self) {
+  self->has_given_up = true;
+  self->is_local = false;
+}
+
+/* Length of {n}, {n,}, {,m} or {n,m}, which may contain spaces; 0 when it is none of these.
+   `*optional`: n is 0 or missing. */
+static size_t braces(const char *text, bool *optional) {
+  size_t at = 1 + strspn(text + 1, " ");
+  size_t digits = strspn(text + at, "0123456789");
+  *optional = strspn(text + at, "0") == digits;
+  at += digits;
+  at += strspn(text + at, " ");
+  if (text[at] == ',') {
+    at += 1 + strspn(text + at + 1, " ");
+    size_t more = strspn(text + at, "0123456789");
+    digits += more;
+    at += more;
+    at += strspn(text + at, " ");
+  }
+  return digits > 0 && text[at] == '}' ? at + 1 : 0;
+}
+
+/* A brace that begins no repetition is a literal; one that nearly does is not understood. */
+static bool is_brace_literal(const char *text) {
+  return !is_digit(text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
+}
+
+static void read_property(struct pattern_reader *self, struct atom *atom, bool negated) {
+  atom->kind = ATOM_OTHER;
+  const char *name = self->at;
+  if (*name != '{') {
+    self->at += *name != '\0';
+    atom->spans = atom->spans_far = negated || strchr("LN", *name) == NULL;
+    return;
+  }
+  const char *end = strchr(name, '}');
+  if (end == NULL) {
+    give_up(self);
+    return;
+  }
+  atom->spans = atom->spans_far = negated || (name[1] != 'L' && name[1] != 'N') || end - name > 3;
+  self->at = end + 1;
+}
+
+static struct atom read_escape(struct pattern_reader *self) {
+  struct atom atom = {.kind = ATOM_OTHER};
+  char letter = self->at[1];
+  if (letter == '\0' || (unsigned char)letter >= 0x80) {
+    give_up(self);
+    return atom;
+  }
+  self->at += 2;
+  if (strchr("dwhSV", letter) != NULL) {
+    return atom;
+  } else if (strchr("sWv", letter) != NULL) {
+    atom.spans = true;
+  } else if (strchr("DH", letter) != NULL) {
+    atom.spans = atom.spans_far = true;
+  } else if (letter == 'b' || letter == 'B') {
+    atom.kind = ATOM_EMPTY;
+  } else if (strchr("AzZGK", letter) != NULL) {
+    atom.kind = ATOM_EMPTY;
+    self->is_local = false;
+  } else if (letter == 'R' || letter == 'X') {
+    self->is_local = false;
+  } else if (letter == 'p' || letter == 'P') {
+    read_property(self, &atom, letter == 'P');
+  } else if (letter == 't') {
+    atom = (struct atom){.kind = ATOM_CHARACTER, .text = "\t", .length = 1};
+  } else if (!is_letter(letter) && !is_digit(letter) && letter > ' ') {
+    atom = (struct atom){.kind = ATOM_CHARACTER, .text = self->at - 1, .length = 1};
+  } else {
+    give_up(self);
+  }
+  return atom;
+}
+
+/* The end of [:alpha:] within a class; NULL for what only looks like it. */
+static const char *skip_posix(const char *at) {
+  if (*at == '^')
+    at++;
+  while (is_letter(*at))
+    at++;
+  return at[0] == ':' && at[1] == ']' ? at + 2 : NULL;
+}
+
+static struct atom read_class(struct pattern_reader *self) {
+  struct atom atom = {.kind = ATOM_OTHER};
+  const char *at = self->at + 1;
+  bool negated = *at == '^';
+  at += negated;
+  bool has_newline = false; /* the class lists it */
+  for (const char *first = at; *at != ']' || at == first;) {
+    if (*at == '\0' || (at[0] == '[' && (at[1] == '.' || at[1] == '=')) ||
+        (at[0] == '\\' && (at[1] == '\0' || at[1] == 'Q' || at[1] == 'E'))) {
+      give_up(self);
+      return atom;
+    }
+    if (at[0] == '[' && at[1] == ':') {
+      at = skip_posix(at + 2);
+      has_newline |= !negated; /* it may, in either case the worse is assumed */
+      if (at == NULL) {
+        give_up(self);
+        return atom;
+      }
+    } else if (*at == '\\') {
+      has_newline |= negated ? at[1] == 'n' || at[1] == 's'
+                             : is_letter(at[1]) && strchr("dwhSrtb", at[1]) == NULL;
+      at += 2;
+    } else {
+      at++;
+    }
+  }
+  self->at = at + 1;
+  atom.spans = atom.spans_far = negated != has_newline;
+  return atom;
+}
+
+/* (?flags) or (?flags: up to and with the last character; false for anything else. */
+static bool read_flags(struct pattern_reader *self, const char *at) {
+  bool on = true;
+  for (; *at != ')' && *at != ':'; at++) {
+    switch (*at) {
+    case 'i':
+      self->folds = on;
+      break;
+    case 's':
+      self->dot_is_any = on;
+      break;
+    case 'm': /* PCRE2_MULTILINE is set anyway, and makes no difference within a line */
+      self->is_local &= on;
+      break;
+    case 'n':
+    case 'J':
+    case 'U':
+      break;
+    case '-':
+      if (!on)
+        return false;
+      on = false;
+      break;
+    default:
+      return false;
+    }
+  }
+  self->at = at + 1;
+  return true;
+}
+
+/* The end of the name of a group; NULL when it has none. */
+static const char *skip_name(const char *at) {
+  at += *at == 'P';
+  char end = *at == '<' ? '>' : *at;
+  if (*at != '<' && *at != '\'')
+    return NULL;
+  at++;
+  while (is_letter(*at) || is_digit(*at) || *at == '_')
+    at++;
+  return *at == end ? at + 1 : NULL;
+}
+
+/* Reads from "(" up to the content of the group; (?i) has none. */
+static enum atom_kind read_group_head(struct pattern_reader *self) {
+  const char *at = self->at + 1;
+  self->at = at;
+  if (*at == '*')
+    give_up(self);
+  if (*at != '?')
+    return ATOM_GROUP;
+  at++;
+  size_t behind = *at == '<';
+  if (at[behind] == '=' || at[behind] == '!') {
+    self->at = at + behind + 1;
+    return ATOM_LOOKAROUND;
+  }
+  const char *name_end = skip_name(at);
+  if (name_end != NULL) {
+    self->at = name_end;
+  } else if (*at == ':' || *at == '|' || *at == '>') {
+    self->at = at + 1;
+  } else if (!read_flags(self, at)) {
+    give_up(self);
+  } else if (self->at[-1] == ')') {
+    return ATOM_EMPTY;
+  }
+  return ATOM_GROUP;
+}
+
+static struct atom read_character(struct pattern_reader *self) {
+  unsigned char first = (unsigned char)*self->at;
+  struct atom atom = {.kind = ATOM_CHARACTER, .text = self->at, .length = 1};
+  if (first >= 0x80)
+    while (((unsigned char)self->at[atom.length] & 0xC0) == 0x80)
+      atom.length++;
+  if (atom.length > 4 || first == '\n')
+    give_up(self);
+  self->at += atom.length;
+  return atom;
+}
+
+static struct atom read_atom(struct pattern_reader *self) {
+  struct atom atom = {.kind = ATOM_EMPTY};
+  switch (*self->at) {
+  case '\\':
+    return read_escape(self);
+  case '[':
+    return read_class(self);
+  case '(':
+    atom.kind = read_group_head(self);
+    return atom;
+  case '^':
+  case '$':
+    self->at++;
+    return atom;
+  case '.':
+    self->at++;
+    atom.kind = ATOM_OTHER;
+    atom.spans = atom.spans_far = self->dot_is_any;
+    return atom;
+  case '*':
+  case '+':
+  case '?':
+    give_up(self);
+    return atom;
+  case '{':
+    if (!is_brace_literal(self->at))
+      give_up(self);
+    return read_character(self);
+  default:
+    return read_character(self);
+  }
+}
+
+static struct repetition read_repetition(struct pattern_reader *self) {
+  struct repetition repetition = {.optional = *self->at == '*' || *self->at == '?'};
+  size_t length = repetition.optional || *self->at == '+';
+  if (*self->at == '{')
+    length = braces(self->at, &repetition.optional);
+  if (length == 0)
+    return (struct repetition){0};
+  repetition.is_present = true;
+  self->at += length;
+  repetition.is_possessive = *self->at == '+';
+  self->at += *self->at == '+' || *self->at == '?';
+  return repetition;
+}
+
+/* --- literals --- */
+
+/* Every match contains one of these; none: not known. */
 struct literals {
   struct byte_literal items[MEMSCAN_LITERALS_MAX];
   size_t count;
@@ -22,7 +315,7 @@ static size_t shortest(const struct literals *self) {
   return length;
 }
 
-/* Both are in every match; the better one is kept. A single byte is in too many lines. */
+/* Every match contains one of either; keeps the better. A single byte is in too many lines. */
 static void keep_better(struct literals *best, const struct literals *other) {
   size_t length = shortest(other);
   size_t before = shortest(best);
@@ -45,8 +338,8 @@ static void end_run(struct literals *best, struct literals *run) {
   run->items[0].length = 0;
 }
 
-/* The letters that Unicode also folds to one outside of ASCII, the long s and the Kelvin sign, are
-   not known in either case, nor are those that are outside of it. */
+/* Whether only an ASCII letter in either case matches: not for k and s, which Unicode also folds to
+   the Kelvin sign and the long s, nor for letters outside of ASCII. */
 static bool can_fold(const struct atom *atom) {
   return atom->length == 1 && (unsigned char)atom->text[0] < 0x80 &&
          (atom->text[0] | 0x20) != 'k' && (atom->text[0] | 0x20) != 's';
@@ -66,59 +359,59 @@ static void add_to_run(const struct pattern_reader *self, struct literals *best,
 }
 
 static void add_atom(const struct pattern_reader *self, struct literals *best, struct literals *run,
-                     const struct atom *atom, const struct literals *within,
+                     const struct atom *atom, const struct literals *content,
                      struct repetition repetition) {
-  if (atom->kind == ATOM_NOTHING || atom->kind == ATOM_LOOKAROUND)
+  if (atom->kind == ATOM_EMPTY || atom->kind == ATOM_LOOKAROUND)
     return;
-  bool known =
+  bool is_known =
       atom->kind == ATOM_CHARACTER && !repetition.optional && (!self->folds || can_fold(atom));
-  if (known)
+  if (is_known)
     add_to_run(self, best, run, atom);
-  if (!known || repetition.is_any)
+  if (!is_known || repetition.is_present)
     end_run(best, run);
   if (atom->kind == ATOM_GROUP && !repetition.optional)
-    keep_better(best, within);
+    keep_better(best, content);
 }
 
-/* What is in a group, and its end. */
+/* Reads the content of a group and its ")". */
 static struct literals read_group(struct pattern_reader *self) {
-  struct literals within = {.count = 0};
-  if (self->is_lost || ++self->depth > DEPTH_MAX) {
-    pattern_reader_lose(self);
-    return within;
+  struct literals content = {.count = 0};
+  if (self->has_given_up || ++self->depth > DEPTH_MAX) {
+    give_up(self);
+    return content;
   }
-  within = read_alternatives(self);
+  content = read_alternatives(self);
   self->depth--;
-  if (self->is_lost || *self->at != ')')
-    pattern_reader_lose(self);
+  if (self->has_given_up || *self->at != ')')
+    give_up(self);
   else
     self->at++;
-  return within;
+  return content;
 }
 
-/* What cannot match a line's end finds at it just what it finds where a text ends. What can, in
-   front of it or behind it, is in the way within lookaround and where nothing is given back; within
-   groups it is not looked at so closely. */
+/* An atom that cannot match the end of a line stops there as it does at the end of a text. One that
+   can makes the pattern non-local within lookaround and where it gives nothing back (possessive);
+   within any group that is assumed. */
 static struct literals read_sequence(struct pattern_reader *self) {
   struct literals best = {.count = 0};
   struct literals run = {.count = 1};
-  while (!self->is_lost && *self->at != '\0' && *self->at != '|' && *self->at != ')') {
-    struct literals within = {.count = 0};
+  while (!self->has_given_up && *self->at != '\0' && *self->at != '|' && *self->at != ')') {
+    struct literals content = {.count = 0};
     bool folds = self->folds;
     bool dot_is_any = self->dot_is_any;
-    struct atom atom = pattern_reader_atom(self);
+    struct atom atom = read_atom(self);
     if (atom.kind == ATOM_GROUP || atom.kind == ATOM_LOOKAROUND) {
-      within = read_group(self);
+      content = read_group(self);
       self->folds = folds;
       self->dot_is_any = dot_is_any;
     }
-    if (self->is_lost)
+    if (self->has_given_up)
       break;
-    struct repetition repetition = pattern_reader_repetition(self);
+    struct repetition repetition = read_repetition(self);
     if ((atom.spans && (self->depth > 0 || repetition.is_possessive)) ||
-        (atom.spans_far && repetition.is_any))
+        (atom.spans_far && repetition.is_present))
       self->is_local = false;
-    add_atom(self, &best, &run, &atom, &within, repetition);
+    add_atom(self, &best, &run, &atom, &content, repetition);
   }
   end_run(&best, &run);
   return best;
@@ -126,7 +419,7 @@ static struct literals read_sequence(struct pattern_reader *self) {
 
 static struct literals read_alternatives(struct pattern_reader *self) {
   struct literals all = read_sequence(self);
-  while (!self->is_lost && *self->at == '|') {
+  while (!self->has_given_up && *self->at == '|') {
     self->at++;
     struct literals one = read_sequence(self);
     unite(&all, &one);
@@ -138,9 +431,9 @@ void prefilter_read(struct prefilter *self, const char *pattern) {
   struct pattern_reader reader = {.at = pattern, .is_local = true};
   struct literals literals = read_alternatives(&reader);
   if (*reader.at != '\0')
-    pattern_reader_lose(&reader);
+    give_up(&reader);
   self->is_local = reader.is_local;
-  self->literal_count = reader.is_lost ? 0 : literals.count;
+  self->literal_count = reader.has_given_up ? 0 : literals.count;
   memcpy(self->literals, literals.items, self->literal_count * sizeof *literals.items);
   for (size_t i = 0; i < self->literal_count; i++)
     byte_literal_choose(&self->literals[i]);

@@ -7,16 +7,19 @@
 #include "agent/files/grep/memscan.h"
 
 /*
- * What can be said of a regular expression without running it. Pure. It is read as PCRE2 would read
- * it, without options but those that it sets itself; whatever is not surely understood (recursion,
- * verbs, conditions, back references, comments, …) ends the reading, and nothing is said.
+ * Reads a regular expression for what makes the search of many lines faster. Pure. The syntax is
+ * that of PCRE2 without options but those that the pattern sets itself. Whatever is not surely
+ * understood (recursion, verbs, conditions, back references, comments, …) ends the reading: then
+ * there are no literals, and is_local is false.
  *
- * `literals`: a line that the pattern matches has one of these in it. None: nothing is known.
+ * `literals`: every line that the pattern matches contains at least one of them. None: not known.
  *
- * `is_local`: nothing that stands around a line, be it other lines, hinders a match within it. When
- * it matches the line by itself, then it also matches somewhere in a text that the line is part of,
- * there or before; not the other way around. Nor is it slow there: no part of it would run over any
- * number of lines.
+ * `is_local`: a pattern that matches a line by itself also matches in any text that contains the
+ * line, there or before; the converse does not hold. Nor is it slow there: no part of it matches an
+ * unbounded number of lines.
+ *
+ * Without the literals, grep is 2.2 times as slow as `rg -j1` for \b\w+Exception\b (with them
+ * 1.0), and line by line 1.4 to 1.8 times as slow for each pattern of the bench.
  */
 struct prefilter {
   struct byte_literal literals[MEMSCAN_LITERALS_MAX];

@@ -12,13 +12,13 @@
 
 #define STACK_FIRST ((size_t)32 * 1024)
 
-/* A shorter text is matched without a look at the clock: by so many tries in all, that most never
-   need. */
+/* A text of at most this length is first matched without checks of the clock: with a limit on the
+   backtracks of all start offsets together that few texts need. */
 #define SHORT ((size_t)4096)
 #define SHORT_TRIES 2000000
 
-/* What happens between two looks at the clock. */
-#define CALLS 64
+/* Callouts between two checks of the clock. */
+#define CALLOUTS 64
 
 static const uint32_t options[] = {
     [REGEX_ASCII] = 0,
@@ -28,27 +28,27 @@ static const uint32_t options[] = {
 
 struct code {
   pcre2_code *code;
-  bool is_ready;   /* machine code was asked for */
-  bool is_machine; /* and is there */
+  bool is_ready;   /* machine code was requested */
+  bool is_machine; /* and exists */
 };
 
 struct regex {
   char *source;
   struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
-  /* The same with a call before each step, to look at the clock; made when first needed. PCRE2
-     counts tries for each place where a match may start, and not the bytes that one runs over: in
-     a long text they are no measure of time. */
+  /* The same with a callout before each item, which checks the clock; compiled when first needed.
+     PCRE2's match limit counts backtracks from each start offset, not the bytes that an item runs
+     over: in a long text that is no measure of time. */
   struct code timed[REGEX_TEXTS];
   pcre2_match_data *found;
   pcre2_match_context *context;
   pcre2_jit_stack *stack;
   size_t calls;
-  int64_t end; /* of the time for this text */
-  int refusal;
+  int64_t end; /* of the time for this text, as of now() */
+  int error;   /* of PCRE2, the last one */
 };
 
-/* What may be left out is a choice: x?, x*, and x{0,1} or x{,1}. Braces may be of something else:
-   \p{L}. */
+/* Whether the pattern has a count in braces and an alternative; x?, x*, x{0,1} and x{,1} are
+   alternatives too. Braces may belong to something else, as in \p{L}. */
 static bool counts_and_chooses(const char *source) {
   const char *brace = strchr(source, '{');
   bool counts = brace != NULL;
@@ -58,13 +58,13 @@ static bool counts_and_chooses(const char *source) {
   return counts && chooses;
 }
 
-/* What PCRE2 (10.46) makes wrong is not asked of it where it may matter:
+/* Options that avoid optimizations which are wrong in PCRE2 10.46:
 
-   - It takes some neighbours to have no character in common that have many: \P{Nd}*\P{Lu} does not
-     match "a", nor \R*\s "\r" without Unicode. It then gives nothing back between them.
-   - Its machine code looks for how a match may begin, and there takes a count for one of the next
-     choice, too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar. */
-static uint32_t without_mistakes(const char *source) {
+   - Auto-possessification takes some neighbours for disjoint that are not: \P{Nd}*\P{Lu} does not
+     match "a", nor \R*\s "\r" without Unicode.
+   - The search of the machine code for the start of a match applies a count to the next alternative
+     too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar. */
+static uint32_t workarounds(const char *source) {
   bool has_such_neighbours = strstr(source, "\\P") != NULL || strstr(source, "\\p{^") != NULL ||
                              strstr(source, "\\p{ ^") != NULL || strstr(source, "\\R") != NULL;
   return (has_such_neighbours ? PCRE2_NO_AUTO_POSSESS : 0) |
@@ -77,23 +77,24 @@ static pcre2_code *compile(const char *source, uint32_t more, int *code, size_t 
     memory_exhausted("a pattern");
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   pcre2_code *made = pcre2_compile((PCRE2_SPTR)source, PCRE2_ZERO_TERMINATED,
-                                   more | without_mistakes(source) | PCRE2_MULTILINE |
-                                       PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C,
+                                   more | workarounds(source) | PCRE2_MULTILINE | PCRE2_DUPNAMES |
+                                       PCRE2_NEVER_BACKSLASH_C,
                                    code, offset, context);
   pcre2_compile_context_free(context);
   return made;
 }
 
-/* An expression that is ASCII itself says the same of ASCII with and without Unicode, unless verbs
-   in front of it ask for one. What names a character above U+00FF is not even compiled without. */
-static bool says_the_same(const char *source) {
+/* Whether the expression means the same for ASCII text with and without Unicode: it does when it is
+   ASCII itself and has no verb in front that sets a mode. One that names a character above U+00FF
+   is not even compiled without Unicode. */
+static bool is_same_in_ascii(const char *source) {
   for (const char *at = source; *at != '\0'; at++)
     if ((unsigned char)*at >= 0x80)
       return false;
   return strstr(source, "(*") == NULL;
 }
 
-/* The processor's time: that of a process which is stopped or has to wait does not run on. */
+/* Processor time in milliseconds: it does not advance while the process is stopped or waits. */
 static int64_t now(void) {
   struct timespec time;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0)
@@ -101,10 +102,10 @@ static int64_t now(void) {
   return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-static int look_at_clock(pcre2_callout_block *block, void *owner) {
+static int check_clock(pcre2_callout_block *block, void *owner) {
   struct regex *self = owner;
   (void)block;
-  return ++self->calls % CALLS == 0 && now() >= self->end ? PCRE2_ERROR_MATCHLIMIT : 0;
+  return ++self->calls % CALLOUTS == 0 && now() >= self->end ? PCRE2_ERROR_MATCHLIMIT : 0;
 }
 
 struct regex *regex_new(const char *source, struct error *error) {
@@ -114,11 +115,11 @@ struct regex *regex_new(const char *source, struct error *error) {
                          .context = pcre2_match_context_create(NULL)};
   if (self->found == NULL || self->context == NULL)
     memory_exhausted("a pattern");
-  pcre2_set_callout(self->context, look_at_clock, self);
+  pcre2_set_callout(self->context, check_clock, self);
   pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
   pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
   for (int kind = REGEX_TEXTS - 1; kind >= 0; kind--) {
-    if (kind == REGEX_ASCII && !says_the_same(source))
+    if (kind == REGEX_ASCII && !is_same_in_ascii(source))
       continue;
     int code = 0;
     size_t offset = 0;
@@ -148,14 +149,14 @@ void regex_free(struct regex *self) {
   free(self);
 }
 
-size_t regex_shortest(const struct regex *self) {
+size_t regex_min_length(const struct regex *self) {
   uint32_t length = 0;
   (void)pcre2_pattern_info(self->codes[REGEX_UTF8].code, PCRE2_INFO_MINLENGTH, &length);
   return length;
 }
 
-/* Machine code takes longer to be made than to be used once: it is made when first needed. Without
-   it, everything is as it was. */
+/* Compiles to machine code, which takes longer than one use of it: called when it is first needed.
+   Where that fails, the code is interpreted. */
 static void make_ready(struct regex *self, struct code *code) {
   code->is_ready = true;
   code->is_machine = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
@@ -166,7 +167,8 @@ static void make_ready(struct regex *self, struct code *code) {
     pcre2_jit_stack_assign(self->context, NULL, self->stack);
 }
 
-/* The code that looks at the clock is longer: where it is too long, there is the other. */
+/* The code that checks the clock is longer: where it is too long for PCRE2, the other one is used.
+ */
 static struct code *timed_code(struct regex *self, enum regex_text kind) {
   struct code *timed = &self->timed[kind];
   int reason;
@@ -187,8 +189,7 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
   int result = PCRE2_ERROR_JIT_BADOPTION;
   if (code->is_machine)
     result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
-  /* The interpreter has more room than machine code, which there is none of for (*NO_JIT). It is
-     told what is known of the text. */
+  /* The interpreter has more room to backtrack than machine code, and (*NO_JIT) asks for it. */
   if (result == PCRE2_ERROR_JIT_STACKLIMIT || result == PCRE2_ERROR_JIT_BADOPTION)
     result = pcre2_match(code->code, target, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
@@ -196,27 +197,28 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
   return result;
 }
 
-static int answer(struct regex *self, int result, size_t *start) {
+static int to_result(struct regex *self, int result, size_t *start) {
   if (result == PCRE2_ERROR_NOMATCH)
     return 0;
   if (result < 0) {
-    self->refusal = result;
+    self->error = result;
     return -1;
   }
   *start = pcre2_get_ovector_pointer(self->found)[0];
   return 1;
 }
 
-static enum regex_text there_is(const struct regex *self, enum regex_text kind) {
+/* The text kind whose code is used. */
+static enum regex_text code_kind(const struct regex *self, enum regex_text kind) {
   return self->codes[kind].code == NULL ? REGEX_UTF8 : kind;
 }
 
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
               size_t *start) {
-  kind = there_is(self, kind);
-  self->end = INT64_MAX; /* for calls that the expression asks for */
+  kind = code_kind(self, kind);
+  self->end = INT64_MAX; /* none: for callouts in the expression itself */
   pcre2_set_match_limit(self->context, (uint32_t)(SHORT_TRIES / (length + 1) + 1));
-  return answer(self, match_by(self, &self->codes[kind], kind, text, length), start);
+  return to_result(self, match_by(self, &self->codes[kind], kind, text, length), start);
 }
 
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
@@ -224,14 +226,14 @@ int regex_match(struct regex *self, enum regex_text kind, const char *text, size
   int found = length <= SHORT ? regex_try(self, kind, text, length, start) : -1;
   if (found >= 0)
     return found;
-  kind = there_is(self, kind);
+  kind = code_kind(self, kind);
   self->end = now() + REGEX_MILLISECONDS;
   pcre2_set_match_limit(self->context, REGEX_TRIES_MAX);
-  return answer(self, match_by(self, timed_code(self, kind), kind, text, length), start);
+  return to_result(self, match_by(self, timed_code(self, kind), kind, text, length), start);
 }
 
-int regex_refusal(const struct regex *self, struct error *error) {
+int regex_error(const struct regex *self, struct error *error) {
   unsigned char message[128];
-  (void)pcre2_get_error_message(self->refusal, message, sizeof message);
+  (void)pcre2_get_error_message(self->error, message, sizeof message);
   return error_set(error, "pattern too expensive: %s", (const char *)message);
 }

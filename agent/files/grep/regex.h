@@ -6,22 +6,21 @@
 #include "base/error.h"
 
 /*
- * A regular expression of PCRE2, compiled to machine code where the kernel allows it and
- * interpreted elsewhere, with the same answers. Knows no files.
+ * Matches a regular expression of PCRE2, compiled to machine code where the kernel allows it and
+ * interpreted elsewhere, with the same results. Pure.
  *
- * Characters are those of Unicode, in \w, \d, \s, \b and without regard to case too; ^ and $ are
- * the ends of lines, which are parted by "\n"; \C is refused; groups may have the same name.
+ * Characters are those of Unicode, in \w, \d, \s, \b and caseless matching too; ^ and $ match at
+ * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat.
  *
- * Text that is known to be ASCII is matched by code that knows nothing else, which is faster and
- * gives the same answers. In text that is no UTF-8, the broken bytes match nothing, and what stands
- * between them is matched as always.
+ * Text that is known to be ASCII is matched by code for ASCII only, which is faster and gives the
+ * same results. In text that is not UTF-8, invalid bytes match nothing, and the text between them
+ * is matched as usual.
  *
- * Memory: the compiled expression, REGEX_STACK bytes for machine code, and REGEX_HEAP_KIB for
- * backtracking at most.
+ * Memory: the compiled expression, REGEX_STACK bytes of stack for machine code, and at most
+ * REGEX_HEAP_KIB KiB for backtracking.
  *
- * Time: PCRE2 gives a text up when it has taken REGEX_MILLISECONDS of the processor's time, a few
- * hundred more where it runs over a megabyte again and again, or goes back REGEX_TRIES_MAX times
- * from one place.
+ * Time: PCRE2 gives up on a text after REGEX_MILLISECONDS of processor time (a few hundred more
+ * where one step runs over a megabyte), or after REGEX_TRIES_MAX backtracks from one start offset.
  */
 #define REGEX_STACK ((size_t)1024 * 1024)
 #define REGEX_HEAP_KIB (64 * 1024)
@@ -35,19 +34,20 @@ struct regex;
 /* NULL, with the compiler's message and the offset in the error. */
 struct regex *regex_new(const char *source, struct error *error);
 
-/* No match is shorter than so many characters. */
-size_t regex_shortest(const struct regex *self);
+/* A lower bound for the length of a match, in characters. */
+size_t regex_min_length(const struct regex *self);
 
-/* 1 when it matches anywhere, with `*start` where; 0 when it does not; -1 when it gave up. */
+/* Searches the text. 1 when it matches, `*start` is the offset; 0 when it does not; -1 when PCRE2
+   gave up. */
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
                 size_t *start);
 
-/* The same, and gives up much earlier. */
+/* Likewise, but gives up much earlier. */
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
               size_t *start);
 
-/* Says why it gave up last. Returns -1. */
-int regex_refusal(const struct regex *self, struct error *error);
+/* Sets the error to the reason why PCRE2 gave up last. Returns -1. */
+int regex_error(const struct regex *self, struct error *error);
 
 /* May be NULL. */
 void regex_free(struct regex *self);

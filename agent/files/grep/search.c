@@ -11,16 +11,15 @@
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/grep/file_search.h"
-#include "agent/files/tree/default_excludes.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 
-static const int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
-/* One byte more tells a file that is too large from one that is not. */
-static const size_t room = SEARCH_FILE_MAX + 1;
+/* One byte more than the limit, which tells a file that is too large. */
+static const size_t buffer_size = SEARCH_FILE_MAX + 1;
 
-/* How many bytes there are; 0 too for what is not to be searched, -1 with errno where reading
+/* Reads a file. Returns its length; 0 too for what is not searched; -1 with errno where reading
    fails. A file whose size is known needs no second read to find its end. */
 static ssize_t fill(int fd, char *buffer) {
   struct stat file;
@@ -30,14 +29,14 @@ static ssize_t fill(int fd, char *buffer) {
     return 0;
   size_t filled = 0;
   ssize_t n = 1;
-  while (n != 0 && filled < room && (filled == 0 || filled != (size_t)file.st_size)) {
-    n = read(fd, buffer + filled, room - filled);
+  while (n != 0 && filled < buffer_size && (filled == 0 || filled != (size_t)file.st_size)) {
+    n = read(fd, buffer + filled, buffer_size - filled);
     if (n > 0)
       filled += (size_t)n;
     else if (n < 0 && errno != EINTR)
       return -1;
   }
-  return filled < room ? (ssize_t)filled : 0;
+  return filled < buffer_size ? (ssize_t)filled : 0;
 }
 
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
@@ -47,7 +46,7 @@ static int search_below(struct file_search *self, struct walk *walk, const struc
     if (entry.kind != WALK_FILE ||
         (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
       continue;
-    int fd = openat(entry.parent, entry.name, reading);
+    int fd = openat(entry.parent, entry.name, open_flags);
     if (fd < 0)
       continue;
     ssize_t filled = fill(fd, buffer);
@@ -65,19 +64,19 @@ static int search_directory(struct file_search *self, const char *path, const st
   if (fd < 0)
     return -1;
   int result;
-  struct walk *walk = walk_new(fd, left_out_directories, true);
+  struct walk *walk = walk_new(fd, walk_default_excludes, true);
   if (walk == NULL) {
     result = error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
   } else {
     result = search_below(self, walk, glob, buffer, error);
-    self->result.missed = walk_missed(walk);
+    self->result.unread = walk_unread(walk);
   }
   walk_free(walk);
   (void)close(fd);
   return result;
 }
 
-/* Who names a file is told why it is not searched. */
+/* A file that the step names gets a reason when it is not searched. */
 static int search_file(struct file_search *self, int fd, char *buffer, const char *path,
                        struct error *error) {
   const char *slash = strrchr(path, '/');
@@ -87,9 +86,9 @@ static int search_file(struct file_search *self, int fd, char *buffer, const cha
     (void)error_set(error, "cannot read file (%s): %s", strerror(errno), path);
   struct stat file;
   if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
-    self->result.unsearched = "a file of more than 1,000,000 bytes";
+    self->result.skipped_root = "a file of more than 1,000,000 bytes";
   else if (filled > 0 && memchr(buffer, '\0', (size_t)filled) != NULL)
-    self->result.unsearched = "a binary file";
+    self->result.skipped_root = "a binary file";
   (void)close(fd);
   return filled < 0 ? -1 : file_search_run(self, name, strlen(name), buffer, (size_t)filled, error);
 }
@@ -119,7 +118,7 @@ int search_run(const struct search *self, struct buffer *content, struct search_
   }
   struct file_search search;
   file_search_init(&search, self, pattern, content);
-  char *buffer = memory_allocate(room + MEMSCAN_SLACK);
+  char *buffer = memory_allocate(buffer_size + MEMSCAN_SLACK);
   int found = search_root(&search, self->path, glob, buffer, error);
   file_search_finish(&search, result);
   free(buffer);

@@ -29,7 +29,7 @@ void heap_add(struct heap *self, void *item) {
 
 void *heap_take_last(struct heap *self) {
   void *last = self->items[0];
-  void *item = self->items[--self->count]; /* to a place where it comes after all below it */
+  void *item = self->items[--self->count]; /* moves to where it comes after all below it */
   size_t at = 0;
   for (size_t child = 1; child < self->count; child = 2 * at + 1) {
     if (child + 1 < self->count && self->compare(self->items[child + 1], self->items[child]) > 0)

@@ -4,21 +4,21 @@
 #include <stddef.h>
 
 /*
- * The first few of many things that come in any order: whoever adds takes the last ones out again
- * as soon as there are too many.
+ * A binary heap that keeps the first few of many items in order: the caller adds each item and
+ * takes the last one out again when there are too many.
  *
  *   struct heap heap = {.compare = by_name};
  *   heap_add(&heap, item)
  *   if (… too many …) free(heap_take_last(&heap))
- *   heap_sort(&heap)      -- from here on heap.items is a sorted array, and no heap any more
+ *   heap_sort(&heap)      -- heap.items is then a sorted array, and no heap any more
  *   heap_release(&heap)
  *
- * Adding and taking cost time in proportion to the logarithm of the count. Items come from malloc;
- * they are the heap's until they are taken.
+ * Adding and taking take logarithmic time. Items come from malloc; the heap owns them until they
+ * are taken.
  */
 struct heap {
-  int (*compare)(const void *one, const void *other); /* above 0 when `one` comes later */
-  void **items;                                       /* the first is the last in order */
+  int (*compare)(const void *one, const void *other); /* > 0 when `one` comes later */
+  void **items;                                       /* items[0] is the last in order */
   size_t count;
   size_t capacity;
 };
@@ -28,7 +28,7 @@ void heap_release(struct heap *self);
 
 void heap_add(struct heap *self, void *item);
 
-/* What comes last, out of at least one; the caller's to free. */
+/* Takes out the last item; there is at least one. The caller frees it. */
 void *heap_take_last(struct heap *self);
 
 void heap_sort(struct heap *self);

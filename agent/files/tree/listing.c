@@ -16,31 +16,31 @@
 #include "base/memory.h"
 #include "wire/step_event.h"
 
-struct item {
-  const char *path; /* below the root */
+struct listing_item {
+  const char *path; /* from the root */
   bool is_directory;
-  bool is_known; /* size and mtime are */
+  bool has_stat; /* size and mtime are known */
   int64_t size;
   struct timespec mtime;
 };
 
 static int by_name(const void *one, const void *other) {
-  const struct item *a = one;
-  const struct item *b = other;
+  const struct listing_item *a = one;
+  const struct listing_item *b = other;
   return strcmp(a->path, b->path);
 }
 
 static int by_size(const void *one, const void *other) {
-  const struct item *a = one;
-  const struct item *b = other;
+  const struct listing_item *a = one;
+  const struct listing_item *b = other;
   if (a->size != b->size)
     return a->size < b->size ? 1 : -1;
   return by_name(a, b);
 }
 
 static int by_mtime(const void *one, const void *other) {
-  const struct item *a = one;
-  const struct item *b = other;
+  const struct listing_item *a = one;
+  const struct listing_item *b = other;
   if (a->mtime.tv_sec != b->mtime.tv_sec)
     return a->mtime.tv_sec < b->mtime.tv_sec ? 1 : -1;
   if (a->mtime.tv_nsec != b->mtime.tv_nsec)
@@ -51,12 +51,12 @@ static int by_mtime(const void *one, const void *other) {
 static int (*const comparisons[])(const void *one, const void *other) = {
     [LISTING_BY_NAME] = by_name, [LISTING_BY_SIZE] = by_size, [LISTING_BY_MTIME] = by_mtime};
 
-/* False when it has vanished. */
-static bool look_at(struct item *item, const struct walk_entry *entry) {
+/* Returns false when it has vanished. */
+static bool read_stat(struct listing_item *item, const struct walk_entry *entry) {
   struct stat file;
-  item->is_known = fstatat(entry->parent, entry->name, &file, 0) == 0 ||
+  item->has_stat = fstatat(entry->parent, entry->name, &file, 0) == 0 ||
                    fstatat(entry->parent, entry->name, &file, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!item->is_known) {
+  if (!item->has_stat) {
     item->is_directory = entry->kind == WALK_DIRECTORY;
     return errno != ENOENT;
   }
@@ -66,9 +66,9 @@ static bool look_at(struct item *item, const struct walk_entry *entry) {
   return true;
 }
 
-/* With the path in the same block. */
-static struct item *copy_item(const struct item *item, size_t length) {
-  struct item *copy = memory_allocate(sizeof *copy + length + 1);
+/* A copy with the path in the same allocation. */
+static struct listing_item *copy_item(const struct listing_item *item, size_t length) {
+  struct listing_item *copy = memory_allocate(sizeof *copy + length + 1);
   char *path = (char *)(copy + 1);
   memcpy(path, item->path, length + 1);
   *copy = *item;
@@ -76,20 +76,20 @@ static struct item *copy_item(const struct item *item, size_t length) {
   return copy;
 }
 
-/* The first ones of all that is below the root. Returns whether there are more. */
+/* Collects the first entries of all that is below the root. Returns whether there are more. */
 static bool gather(struct walk *walk, unsigned max_depth, enum listing_order order,
                    struct heap *heap) {
   bool more = false;
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
     if ((unsigned)entry.depth + 1 >= max_depth || entry.length >= PATH_MAX)
-      walk_stay_out(walk);
+      walk_skip(walk);
     if (entry.length >= PATH_MAX)
       continue;
-    struct item item = {.path = entry.path};
+    struct listing_item item = {.path = entry.path};
     bool is_full = heap->count == LISTING_MAX;
     if (order != LISTING_BY_NAME || !is_full || by_name(&item, heap->items[0]) < 0) {
-      if (!look_at(&item, &entry))
+      if (!read_stat(&item, &entry))
         continue;
       if (!is_full || heap->compare(&item, heap->items[0]) < 0)
         heap_add(heap, copy_item(&item, entry.length));
@@ -101,7 +101,7 @@ static bool gather(struct walk *walk, unsigned max_depth, enum listing_order ord
   return more;
 }
 
-/* Times before 1970 and after 9999 are shown as these. */
+/* Since 1970; times before it and after the year 9999 are clamped. */
 static int64_t milliseconds(struct timespec time) {
   const int64_t last_year = INT64_C(10000) * 366 * 86400;
   if (time.tv_sec < 0)
@@ -109,15 +109,15 @@ static int64_t milliseconds(struct timespec time) {
   return (time.tv_sec < last_year ? time.tv_sec : last_year) * 1000 + time.tv_nsec / 1000000;
 }
 
-static void add_item(struct buffer *content, const struct item *item, const char *path,
+static void add_item(struct buffer *content, const struct listing_item *item, const char *path,
                      bool with_sizes) {
   buffer_add_string(content, "{\"path\":");
   buffer_add_json(content, path, strlen(path));
-  if (item->is_known && with_sizes && !item->is_directory) {
+  if (item->has_stat && with_sizes && !item->is_directory) {
     buffer_add_string(content, ",\"size_bytes\":");
     buffer_add_number(content, (unsigned long long)item->size);
   }
-  if (item->is_known) {
+  if (item->has_stat) {
     char mtime[STEP_EVENT_TIMESTAMP_SIZE];
     step_event_timestamp(mtime, milliseconds(item->mtime));
     buffer_add_string(content, ",\"mtime\":\"");
@@ -128,7 +128,7 @@ static void add_item(struct buffer *content, const struct item *item, const char
   buffer_add_string(content, item->is_directory ? "true}" : "false}");
 }
 
-/* Returns how many there is room for. */
+/* Returns how many items there was room for. */
 static size_t add_items(struct buffer *content, const struct heap *items, const char *root,
                         bool with_sizes) {
   size_t length = strlen(root);
@@ -139,7 +139,7 @@ static size_t add_items(struct buffer *content, const struct heap *items, const 
   buffer_add_string(content, "[");
   size_t i = 0;
   for (; i < items->count && content->length < LISTING_BYTES_MAX; i++) {
-    const struct item *item = items->items[i];
+    const struct listing_item *item = items->items[i];
     memcpy(path + length, item->path, strlen(item->path) + 1);
     if (i > 0)
       buffer_add_string(content, ",");
@@ -167,7 +167,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
       heap_sort(&items);
       found->entries = add_items(content, &items, root, with_sizes);
       found->is_cut = more || found->entries < items.count;
-      found->missed = walk_missed(walk);
+      found->unread = walk_unread(walk);
       walk_free(walk);
       result = 0;
     }

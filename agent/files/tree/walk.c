@@ -8,61 +8,72 @@
 #include "agent/files/access/directory.h"
 #include "base/memory.h"
 
-/* Without sorting, names are taken in portions of so many bytes. */
+/* Without sorting, names are read in portions of this many bytes. */
 #define PORTION ((size_t)4096)
 
-/* A directory that is being walked. Its names come in portions; each is its kind, as one byte, the
-   name and a NUL. */
-struct level {
+/* A directory on the way to the current entry. Its names are read in portions; each is stored as
+   its kind, in one byte, the name and a NUL. */
+struct walk_level {
   DIR *directory;
-  size_t path; /* how long its path is, with the slash */
+  size_t path; /* length of its path, with the slash */
   char *names;
-  size_t size;     /* of the names */
-  size_t capacity; /* for them */
+  size_t size; /* bytes of names */
+  size_t capacity;
   const char **order;
   size_t count;
   size_t next;
-  bool is_read; /* to its end */
+  bool is_read; /* to the end */
 };
 
 struct walk {
-  const char *const *default_excludes;
+  const char *const *excludes;
   bool sorted;
-  bool enter;   /* the last entry */
-  int depth;    /* levels that are open */
-  size_t names; /* bytes in all levels, for their order too */
-  size_t missed;
-  struct level levels[WALK_DEPTH_MAX];
+  bool enter;   /* the last entry, next */
+  int depth;    /* open levels */
+  size_t names; /* bytes of names and their order in all levels */
+  size_t unread;
+  struct walk_level levels[WALK_DEPTH_MAX];
   char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
 };
 
 static void push(struct walk *self, DIR *directory, size_t path) {
-  self->levels[self->depth++] = (struct level){.directory = directory, .path = path};
+  self->levels[self->depth++] = (struct walk_level){.directory = directory, .path = path};
 }
 
-static size_t cost(const struct level *level) {
+static size_t cost(const struct walk_level *level) {
   return level->size + level->count * sizeof *level->order;
 }
 
 static void pop(struct walk *self) {
-  struct level *level = &self->levels[--self->depth];
+  struct walk_level *level = &self->levels[--self->depth];
   self->names -= cost(level);
   closedir(level->directory);
   free(level->names);
   free(level->order);
 }
 
-struct walk *walk_new(int root, const char *const *default_excludes, bool sorted) {
+const char *const walk_default_excludes[] = {
+    ".git",  "node_modules", "bin",      "obj",        ".vs",    ".idea",       "dist", "build",
+    ".next", ".nuxt",        "coverage", ".terraform", "vendor", "__pycache__", NULL};
+
+bool walk_is_excluded(const char *const *excludes, const char *name) {
+  for (; excludes != NULL && *excludes != NULL; excludes++)
+    if (strcmp(*excludes, name) == 0)
+      return true;
+  return false;
+}
+
+struct walk *walk_new(int root, const char *const *excludes, bool sorted) {
   DIR *directory = directory_open_below(root, ".");
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
-  self->default_excludes = default_excludes;
+  self->excludes = excludes;
   self->sorted = sorted;
   self->enter = false;
   self->depth = 0;
   self->names = 0;
-  self->missed = 0;
+  self->unread = 0;
   push(self, directory, 0);
   return self;
 }
@@ -75,11 +86,11 @@ void walk_free(struct walk *self) {
   free(self);
 }
 
-size_t walk_missed(const struct walk *self) {
-  return self->missed;
+size_t walk_unread(const struct walk *self) {
+  return self->unread;
 }
 
-void walk_stay_out(struct walk *self) {
+void walk_skip(struct walk *self) {
   self->enter = false;
 }
 
@@ -96,14 +107,7 @@ static enum walk_kind kind_of(unsigned char type) {
   }
 }
 
-static bool is_left_out(const struct walk *self, const char *name) {
-  for (size_t i = 0; self->default_excludes != NULL && self->default_excludes[i] != NULL; i++)
-    if (strcmp(self->default_excludes[i], name) == 0)
-      return true;
-  return false;
-}
-
-static void keep_name(struct walk *self, struct level *level, enum walk_kind kind,
+static void keep_name(struct walk *self, struct walk_level *level, enum walk_kind kind,
                       const char *name) {
   size_t length = strlen(name) + 1;
   if (level->capacity - level->size < length + 1) {
@@ -121,8 +125,8 @@ static int by_name(const void *one, const void *other) {
   return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-/* They do not move any more. */
-static void put_in_order(const struct walk *self, struct level *level) {
+/* Called when all names of the portion are stored, which then do not move any more. */
+static void put_in_order(const struct walk *self, struct walk_level *level) {
   level->order = memory_resize(level->order, level->count * sizeof *level->order);
   const char *name = level->names + 1;
   for (size_t i = 0; i < level->count; i++, name += strlen(name) + 2)
@@ -131,23 +135,23 @@ static void put_in_order(const struct walk *self, struct level *level) {
     qsort(level->order, level->count, sizeof *level->order, by_name);
 }
 
-/* Whether there is another portion. */
-static bool read_names(struct walk *self, struct level *level) {
+/* Reads the next portion. Returns false at the end of the directory. */
+static bool read_names(struct walk *self, struct walk_level *level) {
   self->names -= cost(level);
   level->size = 0;
   level->count = 0;
   level->next = 0;
-  size_t most = self->sorted ? WALK_NAMES_MAX : 0;
-  while (!level->is_read && (level->count == 0 || self->names < most ||
+  size_t max = self->sorted ? WALK_NAMES_MAX : 0;
+  while (!level->is_read && (level->count == 0 || self->names < max ||
                              (!self->sorted && level->size < PORTION - NAME_MAX))) {
     struct directory_entry found;
     if (!directory_next(level->directory, &found)) {
-      self->missed += errno != 0 && errno != ENOENT; /* half a listing */
+      self->unread += errno != 0 && errno != ENOENT; /* read in part */
       level->is_read = true;
       break;
     }
     enum walk_kind kind = kind_of(found.type);
-    if (kind != WALK_DIRECTORY || !is_left_out(self, found.name))
+    if (kind != WALK_DIRECTORY || !walk_is_excluded(self->excludes, found.name))
       keep_name(self, level, kind, found.name);
   }
   if (level->count > 0)
@@ -155,13 +159,13 @@ static bool read_names(struct walk *self, struct level *level) {
   return level->count > 0;
 }
 
-/* Into the directory that was the last entry, whose path is there still. */
+/* Opens the directory that was the last entry, whose path is still in self->path. */
 static void enter(struct walk *self) {
-  const struct level *level = &self->levels[self->depth - 1];
+  const struct walk_level *level = &self->levels[self->depth - 1];
   const char *name = self->path + level->path;
   size_t length = level->path + strlen(name);
   if (self->depth == WALK_DEPTH_MAX || length + 2 + DIRECTORY_NAME_MAX > sizeof self->path) {
-    self->missed++;
+    self->unread++;
     return;
   }
   DIR *directory = directory_open_below(dirfd(level->directory), name);
@@ -169,7 +173,7 @@ static void enter(struct walk *self) {
     self->path[length] = '/';
     push(self, directory, length + 1);
   } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    self->missed++; /* the others: it has vanished, or is something else by now */
+    self->unread++; /* otherwise it has vanished, or is something else by now */
   }
 }
 
@@ -177,7 +181,7 @@ bool walk_next(struct walk *self, struct walk_entry *entry) {
   if (self->enter)
     enter(self);
   self->enter = false;
-  struct level *level = NULL;
+  struct walk_level *level = NULL;
   while (level == NULL && self->depth > 0) {
     level = &self->levels[self->depth - 1];
     if (level->next == level->count && !read_names(self, level)) {

@@ -5,17 +5,17 @@
 #include <stddef.h>
 
 /*
- * What is below a directory, depth first: a directory comes before what is in it.
+ * Visits what is below a directory, depth first: a directory comes before what is in it.
  *
- *   struct walk *walk = walk_new(fd, names_to_leave_out, true);   -- NULL: errno says why
+ *   struct walk *walk = walk_new(fd, walk_default_excludes, true);   -- NULL: errno says why
  *   while (walk_next(walk, &entry))
  *     … entry.path; to open it: openat(entry.parent, entry.name, O_NOFOLLOW | …)
- *     … walk_stay_out(walk), when it is a directory of no interest
+ *     … walk_skip(walk), when it is a directory of no interest
  *   walk_free(walk);
  *
- * Each directory is opened below its parent's descriptor by its mere name, and no symlink is
- * followed: whatever is renamed or replaced meanwhile, the walk does not leave the root by a link
- * and does not go in a circle. What vanishes meanwhile is no error.
+ * Each directory is opened below its parent's descriptor by its mere name, and no symbolic link is
+ * followed: whatever is renamed or replaced meanwhile, the walk neither leaves the root nor goes in
+ * a circle. What vanishes meanwhile is no error.
  *
  * Memory is bounded: one descriptor and a buffer of the C library for each of WALK_DEPTH_MAX
  * levels at most, one path, and for names to be sorted WALK_NAMES_MAX bytes on all levels together
@@ -28,8 +28,8 @@ enum walk_kind { WALK_FILE, WALK_DIRECTORY, WALK_SYMLINK, WALK_OTHER };
 
 struct walk_entry {
   const char *path; /* from the root, without "./" in front; with a NUL */
-  size_t length;    /* of it */
-  const char *name; /* its end */
+  size_t length;    /* of the path */
+  const char *name; /* its last component */
   int parent;       /* the descriptor of the directory that it is in; not to be closed */
   int depth;        /* 0: directly in the root */
   enum walk_kind kind;
@@ -37,21 +37,26 @@ struct walk_entry {
 
 struct walk;
 
-/* `default_excludes` are names of directories that are not even entries, ended by NULL; it may be
-   NULL, and is used until the end. `sorted` is by name, in the order of bytes, each directory by
-   itself; one whose names do not fit WALK_NAMES_MAX is sorted in portions. `root` stays the
-   caller's. */
-struct walk *walk_new(int root, const char *const *default_excludes, bool sorted);
+/* Names of directories that hold what tools made or fetched; ended by NULL. */
+extern const char *const walk_default_excludes[];
 
-/* False at the end. The entry is valid until the next call. */
+/* Whether the name is in the list, which ends with NULL or is NULL. */
+bool walk_is_excluded(const char *const *excludes, const char *name);
+
+/* `excludes` lists names of directories that are not even entries; it is read until walk_free.
+   `sorted` is by name, in the order of bytes, each directory by itself; one whose names do not fit
+   WALK_NAMES_MAX is sorted in portions. `root` stays the caller's. */
+struct walk *walk_new(int root, const char *const *excludes, bool sorted);
+
+/* Returns false at the end. The entry is valid until the next call. */
 bool walk_next(struct walk *self, struct walk_entry *entry);
 
-/* What is in the entry that came last is passed over. */
-void walk_stay_out(struct walk *self);
+/* Skips what is in the directory that was the last entry. */
+void walk_skip(struct walk *self);
 
-/* How many directories could not be looked into (or not to their end), so that what is in them is
-   missing: no permission, too deep, no descriptor left. Those that vanished are not among them. */
-size_t walk_missed(const struct walk *self);
+/* Number of directories that could not be read, or not to their end: no permission, too deep, no
+   descriptor left. Those that vanished are not counted. */
+size_t walk_unread(const struct walk *self);
 
 /* May be NULL. */
 void walk_free(struct walk *self);

@@ -19,13 +19,14 @@
  */
 #define HANDSHAKE_COMMANDS_MAX 4
 
-/* Commands that must succeed before a connection counts as ready. Borrowed. */
+/* Commands that must succeed before a connection counts as ready. Borrowed. The first `joint` ones
+   name several keys, and later ones name each key alone: NOPERM for the first ones is ignored, as
+   it does not say which key is meant. */
 struct handshake_probe {
   const char *text; /* encoded commands */
   size_t length;
   int count; /* of commands */
-  int joint; /* the first commands that name several keys; later ones name each key alone. NOPERM
-                for the first ones is ignored: it does not say which key, the later ones do */
+  int joint;
 };
 
 struct handshake {

@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "wire/step.h"
 
-/* How much longer than Redis holds a question an answer may take: together they bound the time in
-   which a dead connection is noticed, and a question that was given up has ended by then. */
+/* The longest that an answer may take: Redis answers after CONSUMER_BLOCK_SECONDS at the latest,
+   and 3 s are left for the network. */
 #define ANSWER_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
 
 struct consumer {
@@ -19,12 +19,12 @@ struct consumer {
   void *owner;
   struct client *client;
   const char *key;
-  char *move;     /* BLMOVE, or what there was before Redis 6.2 */
+  char *move;     /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
   char *old_move; /* BRPOPLPUSH; NULL once it is in use */
   bool started;
-  bool wanted;       /* a step is to be taken */
-  bool asked;        /* it was asked for, on this connection */
-  bool needs_resync; /* a connection was lost, and there was none since */
+  bool wanted;       /* consumer_take was called, and no callback has come since */
+  bool asked;        /* the command was sent, on this connection */
+  bool needs_resync; /* a connection was lost, and none was ready since */
 };
 
 static void ask(struct consumer *self) {
@@ -62,7 +62,7 @@ static void on_error(struct consumer *self, const char *text) {
     ask(self);
     return;
   }
-  /* It was not done; but a Redis that changes its role may have gone back too. */
+  /* The command was not executed; but a Redis that changes its role may have lost data too. */
   if (client_overcomes(self->client, text))
     return;
   struct error error;
@@ -86,10 +86,11 @@ static void on_reply(void *owner, const redisReply *reply) {
   self->wanted = self->asked = false;
   client_works(self->client);
   client_expect(self->client, 0);
-  struct taken taken = {
-      .payload = reply->str, .length = reply->len, .whole = !client_reply_too_large(self->client)};
+  struct claimed claimed = {.payload = reply->str,
+                            .length = reply->len,
+                            .truncated = client_reply_too_large(self->client)};
   if (reply->type == REDIS_REPLY_STRING)
-    self->handler->step(self->owner, &taken);
+    self->handler->step(self->owner, &claimed);
   else
     self->handler->nothing(self->owner);
 }
@@ -142,6 +143,10 @@ void consumer_take(struct consumer *self) {
   } else if (client_is_ready(self->client)) {
     ask(self);
   }
+}
+
+bool consumer_is_waiting(const struct consumer *self) {
+  return self->wanted;
 }
 
 void consumer_stop(struct consumer *self) {

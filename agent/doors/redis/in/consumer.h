@@ -11,44 +11,47 @@
 #include "base/log.h"
 
 /*
- * The one way in: moves Steps from the tail of the list `in` to the head of `inflight`, one for
- * each consumer_take, over a connection of its own, since waiting for a step blocks it.
+ * Takes steps: moves them from the tail of the list `in` to the head of `inflight`, one for each
+ * consumer_take, over a connection of its own, since the command that waits for a step blocks it.
  *
  *   consumer_prepare   connects ahead of time, if it can
  *   consumer_take
- *     step()       it was moved, and is here
- *     nothing()    none came within CONSUMER_BLOCK_SECONDS
- *     doubtful()   the connection was lost, and is there again: one may have been moved without
- *                  its having arrived, or Redis may no longer know of one that has
+ *     step()           one was moved, and is here
+ *     nothing()        none came within CONSUMER_BLOCK_SECONDS
+ *     needs_resync()   the connection was lost, and is there again: a step may have been moved
+ *                      without having arrived here, or Redis may have lost one that has
  *   consumer_take …
  */
+/* How long Redis waits for a step: it bounds the time in which a lost connection is noticed. */
 #define CONSUMER_BLOCK_SECONDS 10
 
 struct consumer;
 
 struct consumer_handler {
-  /* Valid during the call. One longer than STEP_PAYLOAD_MAX was thrown away but for its beginning:
-     then it is not whole. */
-  void (*step)(void *owner, const struct taken *taken);
+  /* `claimed` is valid during the call. It is truncated when it is longer than STEP_PAYLOAD_MAX. */
+  void (*step)(void *owner, const struct claimed *claimed);
   void (*nothing)(void *owner);
   void (*needs_resync)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Everything must outlive the intake. `name` is for CLIENT LIST. */
+/* Everything but `name`, which is for CLIENT LIST, must outlive the consumer. */
 struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct redis_url *url, const struct keys *keys,
                               const char *name, const struct consumer_handler *handler,
                               void *owner);
 void consumer_free(struct consumer *self);
 
-/* What goes wrong with it is not told: the first consumer_take begins anew. */
+/* Connects without asking for a step. A failure is not reported: consumer_take connects anew. */
 void consumer_prepare(struct consumer *self);
 
-/* Connects if need be, and waits for one step. Again is the same. */
+/* Connects if need be, and waits for one step. Idempotent until one of the callbacks. */
 void consumer_take(struct consumer *self);
 
-/* Takes no more. */
+/* None of the callbacks has come since consumer_take: a step may be on its way. */
+bool consumer_is_waiting(const struct consumer *self);
+
+/* Closes the connection. */
 void consumer_stop(struct consumer *self);
 
 #endif

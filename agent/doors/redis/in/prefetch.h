@@ -1,95 +1,154 @@
 #ifndef AGENT_DOORS_REDIS_IN_PREFETCH_H
 #define AGENT_DOORS_REDIS_IN_PREFETCH_H
 
+#include <event2/event.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "agent/doors/redis/in/step_queue.h"
+#include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/net/url.h"
 #include "agent/doors/redis/out/outbox.h"
 #include "base/error.h"
 #include "base/log.h"
-#include <event2/event.h>
 
 /*
- * Where steps come from: takes them ahead, finds those that were taken and are not answered, and
- * keeps what waits, in order.
+ * Where steps come from. Takes them from `in` to `inflight` ahead of time, finds those in
+ * `inflight` that are not answered, and gives them out one at a time, oldest first. Answers by
+ * itself what never reaches a run: a step that was cancelled while it waited, one that an earlier
+ * agent had started, one whose result Redis has lost, one that Redis hands out a second time.
  *
- *   prefetch_begin             before the outbox starts
- *     interrupted()          at most once, first
- *     arrived()              each step
- *     missing()              inside of it: prefetch_is_missing
- *     changed()              there may be a next one
- *   prefetch_next, prefetch_settled     one at a time
+ *   prefetch_new, prefetch_begin      before the outbox starts: the first questions go with the
+ *                                     claim of the job
+ *     arrived()                     a step came; the job is not idle
+ *     cancel()                      ends the running step, if it is the one that is meant
+ *     changed()                     prefetch_take may return a step now
+ *   prefetch_take                     one step; then, for a step that is run:
+ *   prefetch_started                  before outbox_flush; the run waits until that is acknowledged
+ *   prefetch_release                  the step is answered (outbox_result with &step->claimed)
+ *   prefetch_more                     after each delivery, and when the outbox has room again
+ *   prefetch_forgotten                Redis came back without what it had acknowledged
  *   prefetch_stop
+ *
+ * No callback comes from inside prefetch_new, _begin, _prepare, _oldest, _take, _started, _release
+ * and _stop.
  */
 struct prefetch;
 
-struct prefetch_handler {
-  /* A step that an agent before this one had started; `taken` is NULL when it is not in the list
-     any more; `events` is -1 when their number is not known. */
-  void (*interrupted)(void *owner, const char *step_id, int64_t events, const struct taken *taken);
-  /* True: it is the owner's, and does not wait. */
-  bool (*arrived)(void *owner, struct queued *queued);
-  /* Steps that were taken are no longer in the list: Redis has gone back to a time before, without
-     anything else telling of it. */
-  void (*missing)(void *owner);
-  /* For a while nothing more was there to be taken. */
-  void (*drained)(void *owner);
-  void (*changed)(void *owner);
-  void (*failed)(void *owner, const struct error *error);
+/*
+ * NEW ── prefetch_begin ──► BOOTING ── all of `inflight` is read ──► CERTAIN
+ *
+ * READY      takes ahead; the oldest step may be given out, unless others may take steps
+ *   ──► SCANNING    a step may lie in `inflight` that is not known: reads all of it
+ *   ──► PEEKING     prefetch_take, while others may take steps: reads up to the oldest known one
+ *   ──► FETCHING    a step was cancelled that is not in memory: reads it, answers it
+ *   ──► LOADING     the memory is half empty: reads the steps that were dropped, in their order
+ * FETCHING, LOADING ──► READY
+ * PEEKING, SCANNING, BOOTING ──► CERTAIN     until changed() returns; then READY
+ * SCANNING, BOOTING ──► RETURNING            known steps are not in the list
+ * each ── prefetch_forgotten ──► RETURNING   known steps are put back into the list
+ * RETURNING ── they are there ──► READY, and a scan is due
+ * each ── prefetch_stop ──► STOPPED
+ *
+ * Steps are taken from READY to LOADING (a scan would see a step that is on its way here twice) and
+ * given out from READY, CERTAIN, FETCHING and LOADING. One read at a time; what is read for a state
+ * that was left is ignored.
+ */
+enum prefetch_state {
+  PREFETCH_NEW,
+  PREFETCH_BOOTING,
+  PREFETCH_READY,
+  PREFETCH_CERTAIN,
+  PREFETCH_PEEKING,
+  PREFETCH_FETCHING,
+  PREFETCH_LOADING,
+  PREFETCH_SCANNING,
+  PREFETCH_RETURNING,
+  PREFETCH_STOPPED
 };
+
+/*
+ * What overtakes never waits for room: steps are taken also when the memory is full (they are
+ * dropped to a record, see step_queue.h) and when the outbox is full. Taking pauses
+ *  - at STEP_QUEUE_RECORDS_MAX steps that are not in memory;
+ *  - at so many cancels that wait until the payload of their step is read again;
+ *  - at so many bytes of payloads that were removed while the outbox was full, or of such cancels.
+ */
+#define PREFETCH_CANCELS_MAX 64
+#define PREFETCH_OVERTAKEN_BYTES ((size_t)1024 * 1024)
 
 struct prefetch_options {
   struct event_base *base;
   const struct log *log;
   const struct redis_url *url;
   const struct keys *keys;
-  const char *name; /* for CLIENT LIST */
   struct outbox *outbox;
+  const char *job_id; /* for CLIENT LIST */
 };
 
+struct prefetch_handler {
+  /* A step arrived, whatever becomes of it. */
+  void (*arrived)(void *owner);
+  /* A cancel, which overtakes all that waits. Ends the step that was taken and is not released when
+     it has this id, and returns true; else false, and it is looked for among those that wait. The
+     cancel itself is removed either way. */
+  bool (*cancel)(void *owner, const char *step_id);
+  /* Something changed for prefetch_oldest and prefetch_take. */
+  void (*changed)(void *owner);
+  /* Nothing more can be claimed. */
+  void (*failed)(void *owner, const struct error *error);
+};
+
+/* What a step is answered with that has run, and whose result Redis has lost. */
+extern const char prefetch_lost_result[];
+
+/* Everything in the options but job_id must outlive it. */
 struct prefetch *prefetch_new(const struct prefetch_options *options,
                               const struct prefetch_handler *handler, void *owner);
-
-/* Logs its state. */
-void prefetch_dump(const struct prefetch *self, const struct log *log);
 void prefetch_free(struct prefetch *self);
 
 void prefetch_begin(struct prefetch *self);
 
-/* See consumer_prepare. */
+/* Connects ahead of time, see consumer_prepare. */
 void prefetch_prepare(struct prefetch *self);
 
-/* Takes more, as far as there is room for them to wait. */
+/* Goes on with what waits for the outbox: takes, reads, and ends the pause after a loss of data. To
+   be called after each delivery, when the outbox has room again, and after prefetch_take; always
+   last, since what it reads delays the batch that is written next. */
 void prefetch_more(struct prefetch *self);
 
-/* The oldest that waits, as far as is known; or NULL. */
-const struct queued *prefetch_oldest(const struct prefetch *self);
+/* The oldest step that waits, as far as is known; NULL when there is none in memory. */
+const struct claimed_step *prefetch_oldest(const struct prefetch *self);
 
-/* Takes it out, when it is certain that it is the oldest; or NULL. It counts as taken until it is
- * settled, which frees it. */
-struct queued *prefetch_next(struct prefetch *self);
-void prefetch_settled(struct prefetch *self);
+/*
+ * Takes out the oldest step that waits; the prefetch still owns it. NULL when there is none, when
+ * it is not certain yet that it is the oldest (changed() follows), when the outbox is full, or when
+ * its stepId was used before and not everything is delivered: then it is known only later whether
+ * it is the same step. At most one step is taken and not released.
+ */
+struct claimed_step *prefetch_take(struct prefetch *self);
 
-/* See step_queue_take_run. */
-struct queued *prefetch_take_run(struct prefetch *self, const char *step_id);
+/* The step that was taken is to run, and is remembered. With `announced` the outbox gets that it
+   was started (outbox_started); without, an agent after this one runs it again when it is not
+   answered, unless prefetch_announce follows. */
+void prefetch_started(struct prefetch *self, bool announced);
+void prefetch_announce(struct prefetch *self);
 
-/* Frees those that wait of which `drop` says so, the oldest first. */
-void prefetch_drop(struct prefetch *self, bool (*drop)(void *owner, const struct queued *queued),
-                   void *owner);
+/* The step that was taken is answered, or removed: frees it. */
+void prefetch_release(struct prefetch *self);
 
-/* Calls `known` for each step that waits, the newest first, and then for the one that prefetch_next
-   gave last, unless it is settled. */
-void prefetch_each(const struct prefetch *self, void (*known)(void *owner, struct queued *queued),
-                   void *owner);
+/*
+ * Redis lost data that it had acknowledged: it was restored from an older snapshot, or is empty.
+ * Puts back the steps that are in memory, sees to it that a step that is handed out a second time
+ * neither runs nor is answered twice, and says once more that the taken step was started. True when
+ * the taken step has the id of one that was started before: if its command does not run yet it must
+ * not run, and is answered with prefetch_lost_result.
+ */
+bool prefetch_forgotten(struct prefetch *self);
 
-/* Whether the list does not have this known step, and will not get it back either. */
-bool prefetch_is_missing(const struct prefetch *self, const struct queued *queued);
+/* Logs its state, and how many steps wait. */
+void prefetch_dump(const struct prefetch *self);
 
-/* Steps are on their way back into the list: takes no more until they are there. */
-void prefetch_wait_for_returns(struct prefetch *self);
-
-/* Takes no more. What waits stays where it is in Redis. */
+/* Takes no more, gives out no more. What waits stays where it is in Redis. */
 void prefetch_stop(struct prefetch *self);
 
 #endif

@@ -5,15 +5,16 @@
 #include <stdint.h>
 
 /*
- * The steps that were started last, for the case that Redis goes back to a time before they were
- * answered, or even taken, and hands them out once more. Ids may be used twice otherwise: they
- * count from when Redis has gone back until all that it had was handed out, each once. Pure.
+ * The steps that were started last, for the case that Redis is restored to a state before they were
+ * answered, or even taken, and hands them out a second time. A server may use an id twice
+ * otherwise: ids are compared from the rollback on until all that Redis had is handed out, each
+ * start once. Pure.
  *
- *   recent_steps_add(&history, id)       with each step that is started
- *   recent_steps_roll_back(&history)     Redis has gone back
- *   recent_steps_hold(&history, id)      for each step whose answer is still to come or to be
- * delivered recent_steps_judge(&history, id)     of each step that is taken
- *   recent_steps_settle(&history)        nothing is left that could come once more
+ *   recent_steps_add           each step that is started
+ *   recent_steps_roll_back     Redis lost data
+ *   recent_steps_hold          then, each step whose answer is still to come or to be delivered
+ *   recent_steps_judge         each step that arrives
+ *   recent_steps_settle        nothing is left that could be handed out a second time
  */
 #define RECENT_STEPS_MAX 1024
 
@@ -24,7 +25,7 @@ struct recent_steps {
 
 enum recent_steps_verdict {
   RECENT_STEPS_NEW,
-  RECENT_STEPS_HELD,    /* it is known: its answer comes, or has come since */
+  RECENT_STEPS_HELD,    /* a copy: the answer comes, or has come since */
   RECENT_STEPS_ANSWERED /* it was started, and its answer is gone */
 };
 

@@ -4,74 +4,75 @@
 
 #include "wire/step_result.h"
 
-static void note_shutdown(void *context, struct queued *queued) {
-  bool *there = context;
-  *there |= !queued->refused && queued->step.kind == &step_shutdown;
+static bool shutdown_waits(const struct step_queue *queue) {
+  for (size_t i = 0; i < queue->count; i++)
+    if (!queue->items[i]->refused && queue->items[i]->step.kind == &step_shutdown)
+      return true;
+  return false;
 }
 
-/* A cancel may come twice. A shutdown comes once more only where one waits already: ids are not
-   told apart by kind, and it must not be lost. */
-static bool may_come_once_more(struct reconcile *self, const struct queued *queued) {
-  bool waits = false;
-  if (queued->refused || queued->step.kind == &step_cancel)
-    return false;
-  if (queued->step.kind == &step_shutdown)
-    prefetch_each(self->prefetch, note_shutdown, &waits);
-  return step_is_work(&queued->step) || waits;
+/* Ids are not told apart by kind. A cancel may come twice; a shutdown counts as a copy only where
+   one waits already, since it must not be lost. */
+enum recent_steps_verdict reconcile_judge(const struct reconcile *self,
+                                          const struct claimed_step *step) {
+  if (step->refused || step->step.kind == &step_cancel)
+    return RECENT_STEPS_NEW;
+  if (!step_is_work(&step->step) && !shutdown_waits(self->queue))
+    return RECENT_STEPS_NEW;
+  return recent_steps_judge(self->recent_steps, step->step.step_id);
 }
 
-bool reconcile_settles(struct reconcile *self, const struct queued *queued) {
-  const char *step_id = queued->step.step_id;
-  if (!may_come_once_more(self, queued))
-    return false;
-  switch (recent_steps_judge(self->recent_steps, step_id)) {
-  case RECENT_STEPS_NEW:
-    return false;
-  case RECENT_STEPS_HELD:
-    log_line(self->log, LOG_WARN, step_id,
-             "redis hands out this step once more; it is answered once");
-    outbox_removal_of_copy(self->outbox, &queued->taken);
-    outbox_flush(self->outbox);
-    break;
-  case RECENT_STEPS_ANSWERED:
-    log_line(self->log, LOG_WARN, step_id,
-             "redis has lost the result of this step, which is not run again");
-    self->lost(self->owner, queued);
-  }
-  return true;
+static bool is_returning(const struct reconcile *self, const struct claimed_step *step) {
+  return outbox_returns(self->outbox, &step->claimed);
 }
 
-/* The one that is running has given its id away. */
-static void hold(void *context, struct queued *queued) {
-  struct reconcile *self = context;
-  const char *step_id = queued->step.step_id;
-  recent_steps_hold(self->recent_steps, step_id != NULL ? step_id : self->running);
+static bool is_missing(const struct reconcile *self, const struct claimed_step *step) {
+  return !step->seen && !step->gone && !is_returning(self, step);
 }
 
-static void hold_missing(void *context, struct queued *queued) {
-  const struct reconcile *self = context;
-  if (prefetch_is_missing(self->prefetch, queued))
-    hold(context, queued);
+static bool any(const struct reconcile *self,
+                bool (*is)(const struct reconcile *self, const struct claimed_step *step)) {
+  for (size_t i = 0; i < self->queue->count; i++)
+    if (is(self, self->queue->items[i]))
+      return true;
+  return self->taken != NULL && is(self, self->taken);
 }
 
-static void put_back(void *context, struct queued *queued) {
-  const struct reconcile *self = context;
-  queued->gone = !queued->taken.whole; /* only its beginning could be returned */
-  if (queued->taken.whole)
-    outbox_return(self->outbox, &queued->taken);
+bool reconcile_is_any_missing(const struct reconcile *self) {
+  return any(self, is_missing);
 }
 
-/* All are returned, so that their order stays. */
-static void put_all_back(struct reconcile *self) {
-  prefetch_each(self->prefetch, put_back, self);
-  prefetch_wait_for_returns(self->prefetch);
+bool reconcile_is_any_returning(const struct reconcile *self) {
+  return any(self, is_returning);
 }
 
-/* Nothing that was delivered is lost, only that steps were taken: they may come again. */
-void reconcile_missing(struct reconcile *self, const char *running) {
-  self->running = running;
-  log_line(self->log, LOG_WARN, NULL, "redis has lost that steps were taken");
-  prefetch_each(self->prefetch, hold_missing, self);
+static void hold(const struct reconcile *self, const struct claimed_step *step) {
+  const char *step_id = step->step.step_id != NULL ? step->step.step_id : self->taken_id;
+  if (step_id != NULL)
+    recent_steps_hold(self->recent_steps, step_id);
+}
+
+/* Only the beginning of a truncated one is known. */
+static void put_back(const struct reconcile *self, struct claimed_step *step) {
+  step->gone = step->claimed.truncated;
+  if (!step->gone)
+    outbox_return(self->outbox, &step->claimed);
+}
+
+/* All of them, the newest first: each becomes the oldest of the list, so that their order stays. */
+static void put_all_back(const struct reconcile *self) {
+  for (size_t i = self->queue->count; i-- > 0;)
+    put_back(self, self->queue->items[i]);
+  if (self->taken != NULL)
+    put_back(self, self->taken);
+}
+
+void reconcile_missing(const struct reconcile *self) {
+  for (size_t i = 0; i < self->queue->count; i++)
+    if (is_missing(self, self->queue->items[i]))
+      hold(self, self->queue->items[i]);
+  if (self->taken != NULL && is_missing(self, self->taken))
+    hold(self, self->taken);
   put_all_back(self);
   outbox_flush(self->outbox);
 }
@@ -84,21 +85,18 @@ static void hold_result(void *context, const char *json, size_t length) {
   free(step_id);
 }
 
-static bool is_twin(void *context, const struct queued *queued) {
-  return reconcile_settles(context, queued);
-}
-
-void reconcile_forgotten(struct reconcile *self, const char *running, const char *started) {
-  self->running = running;
-  log_line(self->log, LOG_WARN, NULL,
-           "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
+void reconcile_forgotten(const struct reconcile *self,
+                         bool (*is_known)(void *owner, const struct claimed_step *step),
+                         void *owner) {
   recent_steps_roll_back(self->recent_steps);
-  outbox_each_result(self->outbox, hold_result, self);
-  if (running != NULL)
-    recent_steps_hold(self->recent_steps, running);
-  prefetch_drop(self->prefetch, is_twin, self);
-  prefetch_each(self->prefetch, hold, self);
+  outbox_each_result(self->outbox, hold_result, (void *)(uintptr_t)self);
+  if (self->taken != NULL)
+    hold(self, self->taken);
+  step_queue_drop_records(self->queue);
+  step_queue_drop(self->queue, is_known, owner);
+  for (size_t i = 0; i < self->queue->count; i++)
+    hold(self, self->queue->items[i]);
   put_all_back(self);
-  outbox_started(self->outbox, started);
+  outbox_started(self->outbox, self->announced ? self->taken_id : NULL);
   outbox_flush(self->outbox);
 }

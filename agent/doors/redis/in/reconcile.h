@@ -3,36 +3,48 @@
 
 #include <stdbool.h>
 
-#include "agent/doors/redis/in/prefetch.h"
 #include "agent/doors/redis/in/recent_steps.h"
+#include "agent/doors/redis/in/step_queue.h"
 #include "agent/doors/redis/out/outbox.h"
-#include "base/log.h"
 
 /*
- * Redis has gone back to a time before, or is empty: what is known here it knows again, and a step
- * that it hands out once more runs at most once and is answered once.
+ * Redis lost data (restored from an older snapshot, or empty). Puts back what this agent still
+ * knows, and makes sure that a step handed out a second time neither runs nor is answered twice.
  *
- *   reconcile_forgotten     what it had acknowledged is lost
- *   reconcile_missing       nothing but that steps were taken is lost
- *   reconcile_settles       of each step that is taken
- *     lost()               it has run, and its result is nowhere: the owner answers it
+ * What is in memory is put back as the oldest of `inflight`, in order; when Redis hands out a copy
+ * of it, the copy is removed. What was dropped to a record cannot be put back. The records are
+ * forgotten: such a step is in the restored lists, and is found there as if it were new, or it is
+ * lost with Redis, like a step that still lay in `in`.
  */
+
+/* What is known here, for the length of a call. */
 struct reconcile {
-  const struct log *log;
   struct outbox *outbox;
-  struct prefetch *prefetch;
-  struct recent_steps *recent_steps; /* has every step that was begun */
-  void (*lost)(void *owner, const struct queued *queued);
-  void *owner;
-  const char *running; /* inside the first two */
+  struct recent_steps *recent_steps; /* every step that was started */
+  struct step_queue *queue;
+  struct claimed_step *taken; /* given out and not released; NULL: none is */
+  const char *taken_id;       /* its stepId: a run may have taken over that of the step */
+  bool announced;             /* Redis has that the taken step was started, or gets it */
 };
 
-/* `running` is the id of the step that prefetch_next gave last and that was begun; NULL: there is
-   none. */
-void reconcile_forgotten(struct reconcile *self, const char *running, const char *started);
-void reconcile_missing(struct reconcile *self, const char *running);
+/* What is to be done with a step that arrives, by its id and kind. */
+enum recent_steps_verdict reconcile_judge(const struct reconcile *self,
+                                          const struct claimed_step *step);
 
-/* True when the step came once more; then there is nothing left to be done for it. */
-bool reconcile_settles(struct reconcile *self, const struct queued *queued);
+/* Redis lost what it had acknowledged. `is_known` disposes of a waiting step that reconcile_judge
+   knows, and returns true for it. */
+void reconcile_forgotten(const struct reconcile *self,
+                         bool (*is_known)(void *owner, const struct claimed_step *step),
+                         void *owner);
+
+/* Nothing that was delivered is lost, only that steps were taken, as a scan has found. */
+void reconcile_missing(const struct reconcile *self);
+
+/* A step in memory was not seen by a scan of the whole list, and will not be put back either. */
+bool reconcile_is_any_missing(const struct reconcile *self);
+
+/* Steps are on their way back into the list. Until they are there no copy of them may be taken,
+   which would be removed in their place. */
+bool reconcile_is_any_returning(const struct reconcile *self);
 
 #endif

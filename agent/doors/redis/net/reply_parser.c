@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/swar.h"
 
-/* The largest number that surely fits has so many digits. */
-#define DIGITS_MAX 19
+/* Of an item whose number is none: "$-1", or nothing that hiredis accepts. */
+#define NO_NUMBER UINT64_MAX
 
 /* --- the scanner --- */
 
@@ -28,13 +29,12 @@ static void begin_item(struct reply_scanner *self, char type) {
     self->items = 1;
   self->type = type;
   self->number = 0;
-  self->digits = 0;
   self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
 }
 
 static void end_number(struct reply_scanner *self) {
-  if (self->digits <= 0) {
-    end_item(self); /* "$-1", or nothing that hiredis accepts */
+  if (self->number == NO_NUMBER) {
+    end_item(self);
   } else if (self->type == '$') {
     self->number += 2;
     self->state = SCAN_STRING;
@@ -46,26 +46,34 @@ static void end_number(struct reply_scanner *self) {
 
 /* Moves to the end of the number's line, or of the bytes. */
 static const char *scan_number(struct reply_scanner *self, const char *at, const char *end) {
-  for (; at < end; at++) {
-    if (*at >= '0' && *at <= '9' && self->digits >= 0 && self->digits < DIGITS_MAX) {
-      self->number = self->number * 10 + (unsigned long long)(*at - '0');
-      self->digits++;
-    } else if (*at == '\n') {
-      end_number(self);
-      return at + 1;
-    } else if (*at != '\r') {
-      self->digits = -1;
-    }
+  uint64_t number = self->number;
+  for (; at < end && *at != '\n'; at++) {
+    unsigned char digit = (unsigned char)(*at - '0');
+    if (digit <= 9 && number < NO_NUMBER / 10)
+      number = number * 10 + digit;
+    else if (*at != '\r')
+      number = NO_NUMBER;
   }
-  return at;
+  self->number = number;
+  if (at == end)
+    return at;
+  end_number(self);
+  return at + 1;
 }
 
+/* A call of memchr(3) costs more: lines are short. */
 static const char *scan_line(struct reply_scanner *self, const char *at, const char *end) {
-  const char *newline = memchr(at, '\n', (size_t)(end - at));
-  if (newline == NULL)
-    return end;
+  uint64_t hits = 0;
+  while ((size_t)(end - at) >= SWAR_SIZE && (hits = swar_equal(swar_load(at), '\n')) == 0)
+    at += SWAR_SIZE;
+  if (hits != 0)
+    at += swar_first(hits);
+  while (at < end && *at != '\n')
+    at++;
+  if (at == end)
+    return at;
   end_item(self);
-  return newline + 1;
+  return at + 1;
 }
 
 static const char *scan_string(struct reply_scanner *self, const char *at, const char *end) {

@@ -4,6 +4,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing; a scanner in
@@ -27,9 +28,8 @@
 struct reply_scanner {
   enum { SCAN_TYPE, SCAN_NUMBER, SCAN_LINE, SCAN_STRING } state; /* of the byte that comes next */
   char type;                                                     /* of the item: its first byte */
-  int digits;                /* of the number so far; -1 when it is not one */
-  unsigned long long number; /* SCAN_STRING: bytes left, its line end included */
-  unsigned long long items;  /* of the reply, still to come; 0 between replies */
+  uint64_t number; /* of a string or an array; in SCAN_STRING the bytes left, with the line end */
+  uint64_t items;  /* of the reply, still to come; 0 between replies */
 };
 
 /* COLLECTS -> AT_LARGE_STRING at its length -> DISCARDS when hiredis has read up to there

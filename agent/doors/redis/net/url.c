@@ -34,6 +34,13 @@ static int hex_digit(char c) {
   return at == NULL ? -1 : (int)(at - digits);
 }
 
+/* Frees a text that may be a password. */
+static void wipe(char *text) {
+  if (text != NULL)
+    explicit_bzero(text, strlen(text));
+  free(text);
+}
+
 /* A copy with %XX decoded; NULL when one is malformed or a NUL. */
 static char *decode(const char *text, size_t length) {
   char *out = memory_copy(text, length);
@@ -46,7 +53,7 @@ static char *decode(const char *text, size_t length) {
     int high = i + 2 < length ? hex_digit(text[i + 1]) : -1;
     int low = i + 2 < length ? hex_digit(text[i + 2]) : -1;
     if (high < 0 || low < 0 || high + low == 0) {
-      free(out);
+      wipe(out);
       return NULL;
     }
     out[n++] = (char)(high * 16 + low);
@@ -255,7 +262,7 @@ static int parse_unix(struct redis_url *self, const char *text, struct error *er
 }
 
 static void replace(char **text, const char *value, size_t length) {
-  free(*text);
+  wipe(*text);
   *text = memory_copy(value, length);
 }
 
@@ -347,9 +354,7 @@ void redis_url_release(struct redis_url *self) {
     redis_address_release(&self->sentinels[i]);
   free(self->sentinels);
   free(self->user);
-  if (self->password != NULL)
-    explicit_bzero(self->password, strlen(self->password));
-  free(self->password);
+  wipe(self->password);
   *self = (struct redis_url){0};
 }
 

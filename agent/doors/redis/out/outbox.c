@@ -44,20 +44,20 @@ void outbox_started(struct outbox *self, const char *step_id) {
 }
 
 void outbox_result(struct outbox *self, const struct step_event *completed,
-                   const struct step_result *result, const struct taken *taken, bool started) {
-  records_result(&self->records, completed, result, taken, started);
+                   const struct step_result *result, const struct claimed *claimed, bool started) {
+  records_result(&self->records, completed, result, claimed, started);
 }
 
-void outbox_removal(struct outbox *self, const struct taken *taken) {
-  records_removal(&self->records, taken);
+void outbox_removal(struct outbox *self, const struct claimed *claimed) {
+  records_removal(&self->records, claimed);
 }
 
-void outbox_removal_of_copy(struct outbox *self, const struct taken *taken) {
-  records_removal_of_copy(&self->records, taken);
+void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed) {
+  records_removal_of_copy(&self->records, claimed);
 }
 
-void outbox_return(struct outbox *self, const struct taken *taken) {
-  records_return(&self->records, taken);
+void outbox_return(struct outbox *self, const struct claimed *claimed) {
+  records_return(&self->records, claimed);
 }
 
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
@@ -116,12 +116,12 @@ bool outbox_is_gone(const struct outbox *self) {
   return delivery_is_unreachable(self->delivery);
 }
 
-bool outbox_returns(const struct outbox *self, const struct taken *taken) {
-  return records_returns(&self->records, taken);
+bool outbox_returns(const struct outbox *self, const struct claimed *claimed) {
+  return records_returns(&self->records, claimed);
 }
 
-size_t outbox_removals(const struct outbox *self, const struct taken *taken) {
-  return records_removals(&self->records, taken);
+size_t outbox_removals(const struct outbox *self, const struct claimed *claimed) {
+  return records_removals(&self->records, claimed);
 }
 
 void outbox_each_result(const struct outbox *self,

@@ -58,10 +58,10 @@ void outbox_put_deferred(struct outbox *self);
 
 void outbox_started(struct outbox *self, const char *step_id);
 void outbox_result(struct outbox *self, const struct step_event *completed,
-                   const struct step_result *result, const struct taken *taken, bool started);
-void outbox_removal(struct outbox *self, const struct taken *taken);
-void outbox_removal_of_copy(struct outbox *self, const struct taken *taken);
-void outbox_return(struct outbox *self, const struct taken *taken);
+                   const struct step_result *result, const struct claimed *claimed, bool started);
+void outbox_removal(struct outbox *self, const struct claimed *claimed);
+void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
+void outbox_return(struct outbox *self, const struct claimed *claimed);
 void outbox_remove_heartbeat(struct outbox *self);
 
 /* Sets the heartbeat's key. At most one such record is held: false, and nothing is done, as long as
@@ -96,8 +96,8 @@ bool outbox_is_ours(struct outbox *self, const char *committed, size_t length);
 bool outbox_is_gone(const struct outbox *self);
 
 /* See records.h; the results are those that are not delivered. */
-size_t outbox_removals(const struct outbox *self, const struct taken *taken);
-bool outbox_returns(const struct outbox *self, const struct taken *taken);
+size_t outbox_removals(const struct outbox *self, const struct claimed *claimed);
+bool outbox_returns(const struct outbox *self, const struct claimed *claimed);
 void outbox_each_result(const struct outbox *self,
                         void (*result)(void *owner, const char *json, size_t length), void *owner);
 

@@ -30,9 +30,9 @@ static void add_expire(const struct records *self, struct piece *piece, const ch
 }
 
 static void add_removal(const struct records *self, struct piece *piece,
-                        const struct taken *taken) {
-  struct command_word payload = {.text = taken->payload, .length = taken->length};
-  if (taken->whole)
+                        const struct claimed *claimed) {
+  struct command_word payload = {.text = claimed->payload, .length = claimed->length};
+  if (!claimed->truncated)
     add(piece,
         (struct command_word[]){command_word("LREM"), command_word(self->keys->inflight),
                                 command_word("-1"), payload},
@@ -151,10 +151,10 @@ void records_started(struct records *self, const char *step_id) {
 
 /* Event and result are written where they are sent from, in front of what goes with them. */
 void records_result(struct records *self, const struct step_event *completed,
-                    const struct step_result *result, const struct taken *taken, bool started) {
+                    const struct step_result *result, const struct claimed *claimed, bool started) {
   struct piece rest = {0};
-  if (taken != NULL)
-    add_removal(self, &rest, taken);
+  if (claimed != NULL)
+    add_removal(self, &rest, claimed);
   if (started)
     add(&rest, (struct command_word[]){command_word("DEL"), command_word(self->keys->started)}, 2);
   add_expire(self, &rest, self->keys->results);
@@ -163,27 +163,28 @@ void records_result(struct records *self, const struct step_event *completed,
   size_t event_length = completed != NULL ? step_event_length(completed) : 0;
   size_t result_length = step_result_length(result);
   size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
+  size_t commands = 1 + rest.commands;
+  if (completed != NULL) {
+    length += self->deferred.length + command_head_length(&self->event, event_length);
+    commands += self->deferred_commands + 1;
+  }
+  char *out = send_queue_reserve(self->send_queue, length);
   if (completed != NULL)
-    length += command_head_length(&self->event, event_length);
-  size_t commands = self->deferred_commands + (completed != NULL ? 2 : 1) + rest.commands;
-  length += self->deferred.length;
-  char *out = write_deferred(self, send_queue_reserve(self->send_queue, length));
-  if (completed != NULL)
-    out = write_event(self, completed, event_length, out);
+    out = write_event(self, completed, event_length, write_deferred(self, out));
   out = step_result_write(result, command_head_write(&self->result, out, result_length));
   (void)piece_write(&rest, command_close(out));
   send_queue_commit(self->send_queue, commands);
 }
 
-void records_removal(struct records *self, const struct taken *taken) {
+void records_removal(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
-  add_removal(self, &piece, taken);
+  add_removal(self, &piece, claimed);
   put(self, &piece);
 }
 
-void records_removal_of_copy(struct records *self, const struct taken *taken) {
+void records_removal_of_copy(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
-  struct command_word payload = {.text = taken->payload, .length = taken->length};
+  struct command_word payload = {.text = claimed->payload, .length = claimed->length};
   add(&piece,
       (struct command_word[]){command_word("LREM"), command_word(self->keys->inflight),
                               command_word("1"), payload},
@@ -191,10 +192,10 @@ void records_removal_of_copy(struct records *self, const struct taken *taken) {
   put(self, &piece);
 }
 
-void records_return(struct records *self, const struct taken *taken) {
+void records_return(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
-  struct command_word payload = {.text = taken->payload, .length = taken->length};
-  add_removal(self, &piece, taken);
+  struct command_word payload = {.text = claimed->payload, .length = claimed->length};
+  add_removal(self, &piece, claimed);
   add(&piece,
       (struct command_word[]){command_word("RPUSH"), command_word(self->keys->inflight), payload},
       3);
@@ -262,25 +263,25 @@ static bool walk_next(struct walk *self, const char *name, const char *key,
 
 /* Commands on the list of the steps that are taken, with this payload; NULL: with any. */
 static size_t count(const struct records *self, const char *name, size_t number,
-                    const struct taken *taken) {
+                    const struct claimed *claimed) {
   struct walk walk = {.records = self};
   struct command_word words[4];
   size_t found = 0;
   while (walk_next(&walk, name, self->keys->inflight, words))
-    found += taken == NULL || command_word_is(&words[number], taken->payload, taken->length);
+    found += claimed == NULL || command_word_is(&words[number], claimed->payload, claimed->length);
   return found;
 }
 
-size_t records_removals(const struct records *self, const struct taken *taken) {
-  if (!taken->whole)
+size_t records_removals(const struct records *self, const struct claimed *claimed) {
+  if (claimed->truncated)
     return count(self, "LTRIM", 0, NULL);
-  size_t removed = count(self, "LREM", 3, taken);
-  size_t returned = removed > 0 ? count(self, "RPUSH", 2, taken) : 0;
+  size_t removed = count(self, "LREM", 3, claimed);
+  size_t returned = removed > 0 ? count(self, "RPUSH", 2, claimed) : 0;
   return removed > returned ? removed - returned : 0;
 }
 
-bool records_returns(const struct records *self, const struct taken *taken) {
-  return count(self, "RPUSH", 2, taken) > 0;
+bool records_returns(const struct records *self, const struct claimed *claimed) {
+  return count(self, "RPUSH", 2, claimed) > 0;
 }
 
 void records_each_result(const struct records *self,

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/recovery.h"
+#include "agent/doors/redis/in/inflight_reader.h"
 #include "tests/support/outbox_owner.h"
 #include "tests/test.h"
 
@@ -6,19 +6,20 @@
 
 struct scene {
   struct outbox_owner *owner;
-  struct recovery recovery;
-  const char *answers[8]; /* to the questions, in order; then nil */
+  struct inflight_reader reader;
+  const char *answers[256]; /* to the questions, in order; then nil */
   size_t asked;
-  char queries[1024];  /* one line each */
-  int most;            /* steps that are wanted; 0: all */
-  bool look_meanwhile; /* from inside each step */
-  const char *result;  /* at the first step: is answered, this payload's result is put */
-  int done;
-  char said[512]; /* what the recovery said, one space behind each */
+  char queries[1024]; /* one line each, the first of them */
+  int most;           /* payloads that are wanted; 0: all */
+  const char *result; /* is put at the first payload */
+  bool again;         /* from inside the end: once more */
+  int ended;
+  char said[512]; /* what came, one space behind each */
 };
 
 static void say(struct scene *self, const char *text) {
-  strncat(strcat(self->said, text), " ", 2);
+  if (strlen(self->said) + strlen(text) + 2 < sizeof self->said)
+    strcat(strcat(self->said, text), " ");
 }
 
 static const char *answer(void *owner, const char *command) {
@@ -27,48 +28,45 @@ static const char *answer(void *owner, const char *command) {
                strcmp(command, "GET " KEY "started") == 0;
   if (!query || !self->owner->redis.logged_in)
     return redis_model_answer(&self->owner->redis, command);
-  strcat(strcat(self->queries, command), "\n");
-  const char *text = self->asked < 8 ? self->answers[self->asked++] : NULL;
+  if (strlen(self->queries) + strlen(command) + 2 < sizeof self->queries)
+    strcat(strcat(self->queries, command), "\n");
+  const char *text = self->asked < 256 ? self->answers[self->asked++] : NULL;
   return text != NULL ? text : "$-1\r\n";
 }
 
-static void on_interrupted(void *owner, const char *step_id, int64_t events) {
-  char text[128];
-  snprintf(text, sizeof text, "interrupted:%s:%lld", step_id, (long long)events);
-  say(owner, text);
-}
-
-static bool on_step(void *owner, const struct taken *taken) {
+static bool on_payload(void *owner, const struct claimed *claimed) {
   struct scene *self = owner;
   char text[64];
-  snprintf(text, sizeof text, "%.20s%s", taken->payload, taken->whole ? "" : "(cut)");
+  snprintf(text, sizeof text, "%.20s%s%s", claimed->payload, claimed->truncated ? "(cut)" : "",
+           inflight_reader_is_removed(&self->reader, claimed) ? "(removed)" : "");
   say(self, text);
   if (self->result != NULL) {
     outbox_owner_put_result(self->owner, self->result);
     outbox_flush(self->owner->outbox);
     self->result = NULL;
   }
-  if (self->look_meanwhile)
-    recovery_scan(&self->recovery);
   return self->most == 0 || --self->most > 0;
 }
 
-static void on_done(void *owner) {
+static void on_end(void *owner, bool complete) {
   struct scene *self = owner;
-  self->done++;
-  say(self, "done");
+  say(self, complete ? "complete" : "stopped");
+  if (self->again)
+    inflight_reader_read(&self->reader, 1, 1);
+  else
+    self->ended++;
+  self->again = false;
 }
 
 static int set_up(void **state) {
-  static const struct recovery_handler handler = {
-      .interrupted = on_interrupted, .step = on_step, .done = on_done};
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
   outbox_owner_set_up(&owner);
   self->owner = owner;
   fake_redis_answer_with(self->owner->server, answer, self);
   outbox_owner_start(self->owner, 0, 1000000);
-  recovery_init(&self->recovery, self->owner->outbox, &self->owner->keys, &handler, self);
+  inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, on_payload, on_end,
+                       self);
   *state = self;
   return 0;
 }
@@ -76,37 +74,37 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct scene *self = *state;
   void *owner = self->owner;
-  recovery_release(&self->recovery);
+  inflight_reader_release(&self->reader);
   outbox_owner_tear_down(&owner);
   free(self);
   return 0;
 }
 
-/* Runs it; what it said, and what it asked. */
+/* Runs it; what came, and what it asked. */
 static void ends(struct scene *self, const char *said, const char *queries) {
-  assert_true(self->recovery.running);
-  assert_true(loop_until(&self->owner->loop, loop_is_counted, &self->done));
+  assert_true(self->reader.is_running);
+  assert_true(loop_until(&self->owner->loop, loop_is_counted, &self->ended));
   loop_settle(&self->owner->loop);
-  assert_int_equal(self->done, 1);
-  assert_false(self->recovery.running);
+  assert_int_equal(self->ended, 1);
+  assert_false(self->reader.is_running);
   assert_string_equal(self->said, said);
   assert_string_equal(self->queries, queries);
-  self->done = 0;
+  self->ended = 0;
   self->said[0] = self->queries[0] = '\0';
   self->asked = 0;
 }
 
-#define FIRST_QUESTIONS                                                                            \
-  "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\nLINDEX " KEY "inflight -1\n"
+#define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
+#define FIRST_QUESTIONS "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\n" LINDEX(1)
 
 TEST(at_boot_what_was_started_is_asked_first, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[2] = "$3\r\none\r\n";
   scene->answers[3] = "$3\r\ntwo\r\n";
-  recovery_begin(&scene->recovery);
+  inflight_reader_boot(&scene->reader);
   assert_string_equal(scene->said, ""); /* nothing comes from inside */
-  ends(scene, "one two done ",
-       FIRST_QUESTIONS "LINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
+  ends(scene, "one two complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
+  assert_null(scene->reader.started);
 }
 
 static size_t first_command(const struct scene *self, const char *beginning) {
@@ -128,12 +126,12 @@ TEST(it_may_begin_before_the_outbox_is_ready, set_up, tear_down) {
   scene->owner = owner;
   fake_redis_answer_with(scene->owner->server, answer, scene);
   outbox_owner_make(scene->owner, 0, 1000000);
-  scene->recovery.outbox = scene->owner->outbox;
-  scene->recovery.keys = &scene->owner->keys;
+  scene->reader.outbox = scene->owner->outbox;
+  scene->reader.keys = &scene->owner->keys;
   scene->answers[2] = "$3\r\none\r\n";
-  recovery_begin(&scene->recovery);
+  inflight_reader_boot(&scene->reader);
   outbox_start(scene->owner->outbox);
-  ends(scene, "one done ", FIRST_QUESTIONS "LINDEX " KEY "inflight -2\n");
+  ends(scene, "one complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
   assert_int_equal(scene->owner->ready, 1);
   /* EXEC WATCH GET, and no round trip between */
   assert_string_equal(fake_redis_command(scene->owner->server, first_command(scene, "EXEC") + 3),
@@ -150,8 +148,10 @@ TEST(a_started_step_comes_with_its_last_event, set_up, tear_down) {
   scene->answers[1] = answer;
   snprintf(answer, sizeof answer, "*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$4\r\ndata\r\n$%zu\r\n%s\r\n",
            sizeof event - 1, event);
-  recovery_begin(&scene->recovery);
-  ends(scene, "interrupted:the id:17 done ", FIRST_QUESTIONS);
+  inflight_reader_boot(&scene->reader);
+  ends(scene, "complete ", FIRST_QUESTIONS);
+  assert_string_equal(scene->reader.started, "the id");
+  assert_int_equal(scene->reader.started_events, 17);
 }
 
 TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
@@ -169,23 +169,30 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
     struct scene *scene = *state;
     scene->answers[0] = "$6\r\nthe id\r\n";
     scene->answers[1] = answers[i];
-    recovery_begin(&scene->recovery);
-    ends(scene, "interrupted:the id:-1 done ", FIRST_QUESTIONS);
+    inflight_reader_boot(&scene->reader);
+    ends(scene, "complete ", FIRST_QUESTIONS);
+    assert_string_equal(scene->reader.started, "the id");
+    assert_int_equal(scene->reader.started_events, -1);
     tear_down(state);
     set_up(state);
   }
 }
 
-TEST(later_only_the_list_is_looked_at, set_up, tear_down) {
+TEST(later_only_the_list_is_read, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->look_meanwhile = true; /* is the same, while it is running */
   for (int times = 0; times < 2; times++) {
     scene->answers[0] = "$3\r\none\r\n";
     scene->answers[1] = "$3\r\ntwo\r\n";
-    recovery_scan(&scene->recovery);
-    ends(scene, "one two done ",
-         "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
+    inflight_reader_read(&scene->reader, 1, 1);
+    ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   }
+}
+
+TEST(it_may_begin_anywhere, set_up, tear_down) {
+  struct scene *scene = *state;
+  scene->answers[0] = "$3\r\none\r\n";
+  inflight_reader_read(&scene->reader, 1000, 3);
+  ends(scene, "one complete ", LINDEX(1000) LINDEX(1001) LINDEX(1002));
 }
 
 TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
@@ -193,10 +200,30 @@ TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = "$3\r\none\r\n";
-  recovery_scan(&scene->recovery);
-  ends(scene, "one one done ", "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n");
+  inflight_reader_read(&scene->reader, 1, 1);
+  ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
+TEST(the_next_read_may_begin_at_the_end, set_up, tear_down) {
+  struct scene *scene = *state;
+  scene->again = true;
+  scene->answers[1] = "$3\r\none\r\n";
+  inflight_reader_read(&scene->reader, 1, 1);
+  ends(scene, "complete one complete ", LINDEX(1) LINDEX(1) LINDEX(2) LINDEX(3));
+}
+
+/* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */
+TEST(small_ones_share_a_round_trip, set_up, tear_down) {
+  struct scene *scene = *state;
+  for (size_t i = 0; i < 200; i++)
+    scene->answers[i] = "$1\r\nx\r\n";
+  scene->most = 127 + 10;
+  inflight_reader_read(&scene->reader, 1, 1);
+  assert_true(loop_until(&scene->owner->loop, loop_is_counted, &scene->ended));
+  assert_int_equal(scene->asked, 127 + INFLIGHT_READER_COMMANDS);
+}
+
+/* And a large one does not share its round trip with the next. */
 TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
   struct scene *scene = *state;
   static char bytes[32769];
@@ -205,7 +232,7 @@ TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
   size_t sent = 64 * 1024 * 1024 + sizeof bytes - 1;
   snprintf(head, sizeof head, "$%zu\r\n", sent);
   scene->answers[0] = head;
-  recovery_scan(&scene->recovery);
+  inflight_reader_read(&scene->reader, 1, 1);
   while (scene->asked == 0)
     event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
   for (; sent > 0; sent -= sizeof bytes - 1) {
@@ -213,63 +240,61 @@ TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
     event_base_loop(scene->owner->loop.base, EVLOOP_NONBLOCK);
   }
   fake_redis_send(scene->owner->server, "\r\n");
-  ends(scene, "xxxxxxxxxxxxxxxxxxxx(cut) done ",
-       "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\n");
+  ends(scene, "xxxxxxxxxxxxxxxxxxxx(cut) complete ", LINDEX(1) LINDEX(2));
 }
 
 /* It is answered, but that has not arrived: it is not a step that was forgotten. */
-TEST(what_is_being_removed_is_passed_over, set_up, tear_down) {
+TEST(what_is_on_its_way_out_is_known, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   outbox_owner_put_result(scene->owner, "one");
-  recovery_scan(&scene->recovery);
-  ends(scene, "two done ",
-       "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
+  inflight_reader_read(&scene->reader, 1, 1);
+  ends(scene, "one(removed) two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 /* A removal is of one of them, the oldest. */
-TEST(of_those_that_are_alike_as_many_as_are_removed, set_up, tear_down) {
+TEST(of_equal_payloads_as_many_as_are_removed, set_up, tear_down) {
   struct scene *scene = *state;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
-  struct taken one = {.payload = "one", .length = 3, .whole = true};
+  struct claimed one = {.payload = "one", .length = 3};
   for (int times = 0; times < 2; times++) {
     outbox_owner_put_result(scene->owner, "one");
     outbox_owner_put_result(scene->owner, "other");
     outbox_removal(scene->owner->outbox, &one);
-    recovery_scan(&scene->recovery);
-    ends(scene, "one done ",
-         "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n"
-         "LINDEX " KEY "inflight -4\nLINDEX " KEY "inflight -5\n");
+    inflight_reader_read(&scene->reader, 1, 5);
+    ends(scene, "one(removed) other(removed) one(removed) one complete ",
+         LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(4) LINDEX(5));
     outbox_owner_delivers(scene->owner);
   }
 }
 
-/* An answer that is given meanwhile would move what is behind the step up by one. */
+/* An answer that is given meanwhile would move what lies behind the step. */
 TEST(nothing_is_removed_while_it_reads, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   scene->result = "one";
-  recovery_scan(&scene->recovery);
-  ends(scene, "one two done ",
-       "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -3\n");
+  inflight_reader_read(&scene->reader, 1, 1);
+  ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   outbox_owner_delivers(scene->owner);
   assert_true(first_command(scene, "LPUSH " KEY "results {") >
               first_command(scene, "LINDEX " KEY "inflight -3"));
 }
 
+/* What was not answered is asked again. */
 TEST(a_lost_connection_does_not_make_it_begin_again, set_up, tear_down) {
   struct scene *scene = *state;
   scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "";
-  recovery_scan(&scene->recovery);
-  while (scene->asked < 2)
+  scene->answers[1] = "$3\r\ntwo\r\n";
+  scene->answers[2] = "";
+  inflight_reader_read(&scene->reader, 1, 1);
+  while (scene->asked < 3)
     event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
-  scene->answers[2] = "$3\r\ntwo\r\n";
+  loop_settle(&scene->owner->loop);
+  scene->answers[3] = "$5\r\nthree\r\n";
   fake_redis_close_connection(scene->owner->server);
-  ends(scene, "one two done ",
-       "LINDEX " KEY "inflight -1\nLINDEX " KEY "inflight -2\nLINDEX " KEY "inflight -2\n"
-       "LINDEX " KEY "inflight -3\n");
+  ends(scene, "one two three complete ",
+       LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(3) LINDEX(4) LINDEX(5) LINDEX(6) LINDEX(7));
 }

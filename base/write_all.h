@@ -1,0 +1,10 @@
+#ifndef BASE_WRITE_ALL_H
+#define BASE_WRITE_ALL_H
+
+#include <stddef.h>
+
+/* Writes all of the bytes to a blocking descriptor, in as many calls as that takes. Returns 0, or
+   -1 with errno; what was written until then stays. */
+int write_all(int fd, const char *bytes, size_t length);
+
+#endif

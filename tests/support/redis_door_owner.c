@@ -1,0 +1,226 @@
+#include "tests/support/redis_door_owner.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+
+#define KEY "sandbox:j:"
+
+static void on_reaped(void *owner, pid_t pid, int status) {
+  struct redis_door_owner *self = owner;
+  if (self->engine != NULL)
+    engine_reaped(self->engine, pid, status);
+}
+
+int redis_door_owner_set_up(void **state) {
+  static char path[] = "PATH=/usr/bin:/bin";
+  struct redis_door_owner *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  loop_init(&self->loop);
+  self->loop.reaped = on_reaped;
+  self->loop.owner = self;
+  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  self->store = redis_store_new(self->loop.base);
+  self->url = redis_store_url(self->store);
+  self->options = (struct redis_door_options){
+      .url = &self->url, .job_id = "j", .events_maxlen = 10000, .hold_bytes = 1 << 20};
+  directory_init(&self->directory);
+  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
+  self->environment[0] = self->variable;
+  self->environment[1] = path;
+  *state = self;
+  return 0;
+}
+
+int redis_door_owner_tear_down(void **state) {
+  struct redis_door_owner *self = *state;
+  if (self->engine != NULL) {
+    engine_free(self->engine);
+    redis_door_free(self->door);
+  }
+  self->engine = NULL;
+  redis_store_free(self->store);
+  close(self->stdin_fd);
+  close(self->log.fd);
+  loop_release(&self->loop);
+  directory_release(&self->directory);
+  free(self);
+  return 0;
+}
+
+void redis_door_owner_make(struct redis_door_owner *self) {
+  struct engine_options options = {.base = self->loop.base,
+                                   .log = &self->log,
+                                   .spawn = {.stdin_fd = self->stdin_fd},
+                                   .signal_fd = -1,
+                                   .idle_limit_ms = self->idle_limit_ms,
+                                   .job_id = "j",
+                                   .environment = self->environment};
+  getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);
+  self->engine = engine_new(&options);
+  self->door = redis_door_new(self->loop.base, &self->log, &self->options);
+  engine_set_door(self->engine, self->door);
+  engine_touch(self->door); /* as engine_run does it */
+  self->door->type->want(self->door, ENGINE_RUNS_MAX);
+}
+
+static bool is_waiting_for_steps(void *context) {
+  const struct redis_door_owner *self = context;
+  return strstr(redis_store_executed(self->store), "PERSIST " KEY "started") != NULL &&
+         redis_store_connections(self->store, "in") == 1;
+}
+
+void redis_door_owner_begin(struct redis_door_owner *self) {
+  redis_door_owner_make(self);
+  assert_true(loop_until(&self->loop, is_waiting_for_steps, self));
+  loop_settle(&self->loop);
+  redis_store_forget_executed(self->store);
+}
+
+void redis_door_owner_push(struct redis_door_owner *self, const char *step) {
+  char command[4096];
+  assert_true(snprintf(command, sizeof command, "LPUSH " KEY "in %s", quoted(step)) <
+              (int)sizeof command);
+  redis_store_do(self->store, 3, command);
+}
+
+void redis_door_owner_push_script(struct redis_door_owner *self, const char *id,
+                                  const char *script) {
+  char step[2048];
+  int n = snprintf(step, sizeof step,
+                   "{'schemaVersion':1,'stepId':'%s','command':'sh','args':['-c','%s'],"
+                   "'workingDirectory':'%s','timeoutSeconds':1000000}",
+                   id, script, self->directory.path);
+  assert_true(n > 0 && n < (int)sizeof step);
+  redis_door_owner_push(self, step);
+}
+
+static int count(const char *text, const char *part) {
+  int found = 0;
+  for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+    found++;
+  return found;
+}
+
+int redis_door_owner_count(const struct redis_door_owner *self, const char *key, const char *text) {
+  char name[64];
+  snprintf(name, sizeof name, KEY "%s", key);
+  return count(redis_store_value(self->store, name), text);
+}
+
+struct awaited {
+  const struct redis_door_owner *owner;
+  const char *key, *text;
+  int count;
+};
+
+static bool is_there(void *context) {
+  const struct awaited *awaited = context;
+  return redis_door_owner_count(awaited->owner, awaited->key, awaited->text) >= awaited->count;
+}
+
+void redis_door_owner_await_results(struct redis_door_owner *self, int number) {
+  struct awaited awaited = {self, "results", "\n", number};
+  if (!loop_until(&self->loop, is_there, &awaited))
+    fail_msg("results: %s", redis_store_value(self->store, KEY "results"));
+  loop_settle(&self->loop);
+  assert_int_equal(redis_door_owner_count(self, "results", "\n"), number);
+}
+
+void redis_door_owner_await(struct redis_door_owner *self, const char *key, const char *text) {
+  struct awaited awaited = {self, key, text, 1};
+  if (!loop_until(&self->loop, is_there, &awaited))
+    fail_msg("no %s in %s; done: %s", text, key, redis_store_executed(self->store));
+}
+
+/* One line of what was executed, as a word; NULL: it is left out. */
+static const char *short_word(const char *line) {
+  static const struct {
+    const char *beginning, *word;
+  } words[] = {{"out MULTI", "("},
+               {"out EXEC", ")"},
+               {"out LPUSH " KEY "results", "result"},
+               {"out SET " KEY "started", "+started"},
+               {"out DEL " KEY "started", "-started"},
+               {"out LREM " KEY "inflight", "-inflight"},
+               {"out RPUSH " KEY "inflight", "+inflight"},
+               {"out SET " KEY "heartbeat", "beat"},
+               {"out DEL " KEY "heartbeat", "-heartbeat"}};
+  static const char *const kinds[] = {"started", "stdout", "stderr", "completed"};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (strncmp(line, words[i].beginning, strlen(words[i].beginning)) == 0)
+      return words[i].word;
+  if (strncmp(line, "out XADD ", 9) != 0)
+    return NULL;
+  const char *kind = strstr(line, "\"kind\":\"");
+  assert_non_null(kind);
+  for (size_t i = 0; i < 4; i++)
+    if (strncmp(kind + strlen("\"kind\":\""), kinds[i], strlen(kinds[i])) == 0)
+      return kinds[i];
+  return "?";
+}
+
+const char *redis_door_owner_story(const struct redis_door_owner *self) {
+  static char text[16384];
+  size_t length = 0;
+  text[0] = '\0';
+  for (const char *line = redis_store_executed(self->store); *line != '\0';
+       line = strchr(line, '\n') + 1) {
+    const char *word = short_word(line);
+    if (word == NULL)
+      continue;
+    length +=
+        (size_t)snprintf(text + length, sizeof text - length, "%s%s", length > 0 ? " " : "", word);
+    assert_true(length < sizeof text);
+  }
+  return text;
+}
+
+static bool is_leaving(void *context) {
+  const struct redis_door_owner *self = context;
+  return engine_is_leaving(self->door);
+}
+
+int redis_door_owner_exit_code(struct redis_door_owner *self) {
+  assert_true(loop_until(&self->loop, is_leaving, self));
+  return engine_run(self->engine);
+}
+
+int redis_door_owner_logged(const struct redis_door_owner *self, const char *text) {
+  char log[65536] = "";
+  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
+  return count(log, text);
+}
+
+struct file {
+  char path[128];
+};
+
+static struct file file_of(const struct redis_door_owner *self, const char *name) {
+  struct file file;
+  snprintf(file.path, sizeof file.path, "%s/%s", self->directory.path, name);
+  return file;
+}
+
+void redis_door_owner_touch(const struct redis_door_owner *self, const char *name) {
+  int fd = open(file_of(self, name).path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  close(fd);
+}
+
+bool redis_door_owner_has(const struct redis_door_owner *self, const char *name) {
+  return access(file_of(self, name).path, F_OK) == 0;
+}
+
+static bool exists(void *path) {
+  return access(path, F_OK) == 0;
+}
+
+void redis_door_owner_await_file(struct redis_door_owner *self, const char *name) {
+  assert_true(loop_until(&self->loop, exists, file_of(self, name).path));
+}

@@ -1,0 +1,69 @@
+#ifndef TESTS_SUPPORT_REDIS_DOOR_OWNER_H
+#define TESTS_SUPPORT_REDIS_DOOR_OWNER_H
+
+#include "agent/doors/redis/door.h"
+#include "agent/engine/engine.h"
+#include "tests/support/directory.h"
+#include "tests/support/loop.h"
+#include "tests/support/redis_store.h"
+
+/*
+ * An agent of the job j without its process: an engine, its Redis door, and a Redis in the same
+ * loop. Commands find a directory of their own in $D.
+ */
+struct redis_door_owner {
+  struct loop loop;
+  struct log log; /* at level info, in a file */
+  struct redis_store *store;
+  struct redis_url url;
+  struct redis_door_options options;
+  int64_t idle_limit_ms; /* 0: no limit */
+  struct engine *engine; /* NULL before redis_door_owner_begin */
+  struct door *door;
+  struct directory directory;
+  char variable[40]; /* D=directory */
+  char *environment[3];
+  int stdin_fd;
+};
+
+/* For cmocka: the state is an owner whose agent is not there yet. */
+int redis_door_owner_set_up(void **state);
+int redis_door_owner_tear_down(void **state);
+
+/* The agent begins; and has taken the job over. */
+void redis_door_owner_make(struct redis_door_owner *self);
+void redis_door_owner_begin(struct redis_door_owner *self);
+
+/* As a server does it: a step, JSON in single quotes. */
+void redis_door_owner_push(struct redis_door_owner *self, const char *step);
+
+/* The same for `sh -c script`. */
+void redis_door_owner_push_script(struct redis_door_owner *self, const char *id,
+                                  const char *script);
+
+/* Runs the loop until there are so many results. */
+void redis_door_owner_await_results(struct redis_door_owner *self, int count);
+
+/* Runs the loop until the key's value has this text. */
+void redis_door_owner_await(struct redis_door_owner *self, const char *key, const char *text);
+
+/* How often the value has this text, for keys of the job: "results". */
+int redis_door_owner_count(const struct redis_door_owner *self, const char *key, const char *text);
+
+/* What the outbox has executed, in few words: `(` and `)` for a transaction, the kinds of events,
+   `result`, `+started`, `-started`, `-inflight`, `+inflight`, `beat`, `-heartbeat`. Valid until the
+   next call. */
+const char *redis_door_owner_story(const struct redis_door_owner *self);
+
+/* Runs the loop until the agent exits; returns its exit code. */
+int redis_door_owner_exit_code(struct redis_door_owner *self);
+
+/* How often the log has this text. */
+int redis_door_owner_logged(const struct redis_door_owner *self, const char *text);
+
+/* A file in the directory: makes it; whether it is there; runs the loop until it is. */
+void redis_door_owner_touch(const struct redis_door_owner *self, const char *name);
+bool redis_door_owner_has(const struct redis_door_owner *self, const char *name);
+void redis_door_owner_await_file(struct redis_door_owner *self, const char *name);
+
+#endif

@@ -1,0 +1,556 @@
+#include "tests/support/redis_store.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 4096, WATCHED_MAX = 8 };
+
+/* A string has one value, a list or a stream any number, the head first. */
+struct key {
+  char *name;
+  char **values;
+  size_t count;
+  unsigned version; /* changes with each write */
+};
+
+struct connection {
+  struct redis_store *store;
+  int fd;
+  struct event *readable;
+  redisReader *reader;
+  char role[32];
+  bool in_transaction;
+  bool aborted;
+  redisReply *queued[QUEUE_MAX];
+  size_t queued_count;
+  struct key *watched[WATCHED_MAX];
+  unsigned versions[WATCHED_MAX];
+  size_t watched_count;
+  redisReply *blocked; /* a BLMOVE that waits */
+  struct event *block_limit;
+};
+
+struct redis_store {
+  struct event_base *base;
+  char directory[32];
+  struct sockaddr_un path;
+  int listener;
+  struct event *incoming;
+  struct connection *connections[CONNECTIONS_MAX];
+  struct key keys[KEYS_MAX];
+  const char *held;
+  const char *refused, *refusal;
+  char *executed;
+  unsigned long long last_id;
+};
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+/* Appends to *text, which is owned. */
+static void append(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char **text, const char *format, ...) {
+  char *more, *all;
+  va_list arguments;
+  va_start(arguments, format);
+  assert_true(vasprintf(&more, format, arguments) >= 0);
+  va_end(arguments);
+  assert_true(asprintf(&all, "%s%s", *text != NULL ? *text : "", more) >= 0);
+  free(more);
+  free(*text);
+  *text = all;
+}
+
+static const char *word(const redisReply *command, size_t number) {
+  assert_true(number < command->elements);
+  return command->element[number]->str;
+}
+
+static bool is(const redisReply *command, const char *name) {
+  return strcasecmp(word(command, 0), name) == 0;
+}
+
+static bool begins(const redisReply *command, const char *beginning) {
+  char *text = NULL;
+  for (size_t i = 0; i < command->elements; i++)
+    append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
+  bool same = strncmp(text, beginning, strlen(beginning)) == 0;
+  free(text);
+  return same;
+}
+
+/* --- keys ------------------------------------------------------------------------------------ */
+
+static struct key *find(struct redis_store *self, const char *name) {
+  size_t i = 0;
+  while (i < KEYS_MAX && self->keys[i].name != NULL && strcmp(self->keys[i].name, name) != 0)
+    i++;
+  assert_true(i < KEYS_MAX);
+  if (self->keys[i].name == NULL)
+    self->keys[i].name = strdup(name);
+  return &self->keys[i];
+}
+
+static void insert(struct key *key, size_t at, const char *value) {
+  key->values = realloc(key->values, (key->count + 1) * sizeof *key->values);
+  assert_non_null(key->values);
+  memmove(key->values + at + 1, key->values + at, (key->count - at) * sizeof *key->values);
+  key->values[at] = strdup(value);
+  key->count++;
+  key->version++;
+}
+
+static void erase(struct key *key, size_t at) {
+  free(key->values[at]);
+  key->count--;
+  memmove(key->values + at, key->values + at + 1, (key->count - at) * sizeof *key->values);
+  key->version++;
+}
+
+static void clear(struct key *key) {
+  while (key->count > 0)
+    erase(key, key->count - 1);
+}
+
+/* A position as in LINDEX: from the end when it is negative. */
+static bool locate(const struct key *key, const char *text, size_t *at) {
+  long position = strtol(text, NULL, 10);
+  if (position < 0)
+    position += (long)key->count;
+  *at = (size_t)position;
+  return position >= 0 && *at < key->count;
+}
+
+/* --- commands: each appends its answer ------------------------------------------------------- */
+
+static void answer_text(char **out, const char *value) {
+  if (value == NULL)
+    append(out, "$-1\r\n");
+  else
+    append(out, "$%zu\r\n%s\r\n", strlen(value), value);
+}
+
+static int remove_alike(struct key *key, long count, const char *value) {
+  int removed = 0;
+  long most = count < 0 ? -count : count;
+  for (size_t i = 0; i < key->count && (most == 0 || removed < most);) {
+    size_t at = count < 0 ? key->count - 1 - i : i;
+    if (strcmp(key->values[at], value) != 0) {
+      i++;
+      continue;
+    }
+    erase(key, at);
+    removed++;
+  }
+  return removed;
+}
+
+static bool read_list(struct key *key, const redisReply *command, char **out) {
+  size_t at;
+  if (is(command, "LINDEX")) {
+    answer_text(out, locate(key, word(command, 2), &at) ? key->values[at] : NULL);
+  } else if (is(command, "LLEN") || is(command, "XLEN")) {
+    append(out, ":%zu\r\n", key->count);
+  } else if (is(command, "XREVRANGE")) {
+    if (key->count == 0)
+      append(out, "*0\r\n");
+    else
+      append(out, "*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$4\r\ndata\r\n$%zu\r\n%s\r\n",
+             strlen(key->values[key->count - 1]), key->values[key->count - 1]);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static bool write_list(struct redis_store *self, struct key *key, const redisReply *command,
+                       char **out) {
+  if (is(command, "LPUSH")) {
+    insert(key, 0, word(command, 2));
+    append(out, ":%zu\r\n", key->count);
+  } else if (is(command, "RPUSH")) {
+    insert(key, key->count, word(command, 2));
+    append(out, ":%zu\r\n", key->count);
+  } else if (is(command, "LREM")) {
+    append(out, ":%d\r\n", remove_alike(key, strtol(word(command, 2), NULL, 10), word(command, 3)));
+  } else if (is(command, "XADD")) {
+    insert(key, key->count, word(command, command->elements - 1));
+    append(out, "$5\r\n%03llu-1\r\n", ++self->last_id % 1000);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static bool do_string(struct key *key, const redisReply *command, char **out) {
+  if (is(command, "GET")) {
+    answer_text(out, key->count > 0 ? key->values[0] : NULL);
+  } else if (is(command, "SET")) {
+    clear(key);
+    insert(key, 0, word(command, 2));
+    append(out, "+OK\r\n");
+  } else if (is(command, "DEL")) {
+    append(out, ":%d\r\n", key->count > 0);
+    clear(key);
+  } else if (is(command, "EXPIRE") || is(command, "PERSIST")) {
+    append(out, ":%d\r\n", key->count > 0);
+  } else if (is(command, "SISMEMBER")) {
+    bool member = false;
+    for (size_t i = 0; i < key->count; i++)
+      member |= strcmp(key->values[i], word(command, 2)) == 0;
+    append(out, ":%d\r\n", member);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static void execute(struct redis_store *self, const redisReply *command, char **out) {
+  struct key *key = find(self, word(command, 1));
+  if (!read_list(key, command, out) && !write_list(self, key, command, out) &&
+      !do_string(key, command, out))
+    fail_msg("the store does not know %s", word(command, 0));
+}
+
+static bool only_reads(const redisReply *command) {
+  static const char *const names[] = {"GET", "LINDEX", "LLEN", "XLEN", "XREVRANGE", "SISMEMBER"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (is(command, names[i]))
+      return true;
+  return false;
+}
+
+static void write_down(struct connection *self, const redisReply *command) {
+  if (only_reads(command))
+    return;
+  append(&self->store->executed, "%s", self->role);
+  for (size_t i = 0; i < command->elements; i++)
+    append(&self->store->executed, " %s", word(command, i));
+  append(&self->store->executed, "\n");
+}
+
+/* --- connections ----------------------------------------------------------------------------- */
+
+static void send_text(struct connection *self, const char *text) {
+  size_t length = strlen(text);
+  for (ssize_t n; length > 0; length -= (size_t)n, text += n)
+    if ((n = send(self->fd, text, length, MSG_NOSIGNAL)) < 0) {
+      assert_true(errno == EPIPE || errno == ECONNRESET);
+      return;
+    }
+}
+
+static void unblock(struct connection *self) {
+  freeReplyObject(self->blocked);
+  self->blocked = NULL;
+  (void)evtimer_del(self->block_limit);
+}
+
+/* True: it has moved one, or does not wait any longer. */
+static bool try_move(struct connection *self, const redisReply *command) {
+  struct key *from = find(self->store, word(command, 1));
+  if (from->count == 0)
+    return false;
+  char *value = strdup(from->values[from->count - 1]), *out = NULL;
+  erase(from, from->count - 1);
+  insert(find(self->store, word(command, 2)), 0, value);
+  append(&self->store->executed, "%s BLMOVE %s\n", self->role, value);
+  answer_text(&out, value);
+  send_text(self, out);
+  free(value);
+  free(out);
+  return true;
+}
+
+static void serve_blocked(struct redis_store *self) {
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+    struct connection *at = self->connections[i];
+    if (at != NULL && at->blocked != NULL && try_move(at, at->blocked))
+      unblock(at);
+  }
+}
+
+static void on_block_limit(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct connection *self = context;
+  unblock(self);
+  send_text(self, "*-1\r\n");
+}
+
+static void clear_queue(struct connection *self) {
+  for (size_t i = 0; i < self->queued_count; i++)
+    freeReplyObject(self->queued[i]);
+  self->queued_count = self->watched_count = 0;
+  self->in_transaction = self->aborted = false;
+}
+
+static bool watched_changed(const struct connection *self) {
+  for (size_t i = 0; i < self->watched_count; i++)
+    if (self->watched[i]->version != self->versions[i])
+      return true;
+  return false;
+}
+
+static void execute_queued(struct connection *self, char **out) {
+  if (self->aborted) {
+    append(out, "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  } else if (watched_changed(self)) {
+    append(out, "*-1\r\n");
+  } else {
+    append(out, "*%zu\r\n", self->queued_count);
+    append(&self->store->executed, "%s MULTI\n", self->role);
+    for (size_t i = 0; i < self->queued_count; i++) {
+      write_down(self, self->queued[i]);
+      execute(self->store, self->queued[i], out);
+    }
+    append(&self->store->executed, "%s EXEC\n", self->role);
+  }
+  clear_queue(self);
+}
+
+static void watch(struct connection *self, const redisReply *command) {
+  for (size_t i = 1; i < command->elements; i++) {
+    assert_true(self->watched_count < WATCHED_MAX);
+    struct key *key = find(self->store, word(command, i));
+    self->watched[self->watched_count] = key;
+    self->versions[self->watched_count++] = key->version;
+  }
+}
+
+/* CLIENT SETNAME sandbox:<job>:<role> */
+static void name_connection(struct connection *self, const redisReply *command) {
+  const char *name = word(command, command->elements - 1), *role = strrchr(name, ':');
+  snprintf(self->role, sizeof self->role, "%s", role != NULL ? role + 1 : name);
+}
+
+/* True: it concerns the connection, and no key. */
+static bool take_control(struct connection *self, const redisReply *command, char **out) {
+  if (is(command, "EXEC")) {
+    execute_queued(self, out);
+    return true;
+  }
+  if (is(command, "MULTI"))
+    self->in_transaction = true;
+  else if (is(command, "DISCARD"))
+    clear_queue(self);
+  else if (is(command, "WATCH"))
+    watch(self, command);
+  else if (is(command, "CLIENT"))
+    name_connection(self, command);
+  else
+    return false;
+  append(out, "+OK\r\n");
+  return true;
+}
+
+/* Takes the command over. */
+static void take(struct connection *self, redisReply *command) {
+  struct redis_store *store = self->store;
+  char *out = NULL;
+  bool refused = store->refused != NULL && begins(command, store->refused);
+  if (refused) {
+    self->aborted |= self->in_transaction;
+    append(&out, "-%s\r\n", store->refusal);
+  } else if (take_control(self, command, &out)) {
+  } else if (self->in_transaction) {
+    assert_true(self->queued_count < QUEUE_MAX);
+    self->queued[self->queued_count++] = command;
+    command = NULL;
+    append(&out, "+QUEUED\r\n");
+  } else if (is(command, "BLMOVE")) {
+    struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
+    if (!try_move(self, command)) {
+      self->blocked = command;
+      command = NULL;
+      evtimer_add(self->block_limit, &limit);
+    }
+  } else {
+    write_down(self, command);
+    execute(store, command, &out);
+  }
+  if (out != NULL)
+    send_text(self, out);
+  free(out);
+  freeReplyObject(command);
+  serve_blocked(store);
+}
+
+static void drop(struct redis_store *self, size_t number) {
+  struct connection *connection = self->connections[number];
+  self->connections[number] = NULL;
+  clear_queue(connection);
+  if (connection->blocked != NULL)
+    unblock(connection);
+  event_free(connection->readable);
+  event_free(connection->block_limit);
+  redisReaderFree(connection->reader);
+  close(connection->fd);
+  free(connection);
+}
+
+static bool is_held(const struct connection *self) {
+  return self->store->held != NULL && strcmp(self->store->held, self->role) == 0;
+}
+
+/* What has arrived, as far as it is not held. */
+static void take_all(struct connection *self) {
+  void *command = NULL;
+  while (!is_held(self) && redisReaderGetReply(self->reader, &command) == REDIS_OK &&
+         command != NULL)
+    take(self, command);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct connection *self = context;
+  char bytes[16384];
+  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
+  if (length > 0) {
+    assert_int_equal(redisReaderFeed(self->reader, bytes, (size_t)length), REDIS_OK);
+    take_all(self);
+    return;
+  }
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+    if (self->store->connections[i] == self) {
+      drop(self->store, i);
+      return;
+    }
+}
+
+static void on_incoming(evutil_socket_t listener, short what, void *context) {
+  (void)what;
+  struct redis_store *self = context;
+  int fd = accept4((int)listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0)
+    return;
+  size_t i = 0;
+  while (i < CONNECTIONS_MAX && self->connections[i] != NULL)
+    i++;
+  assert_true(i < CONNECTIONS_MAX);
+  struct connection *connection = self->connections[i] = calloc(1, sizeof *connection);
+  assert_non_null(connection);
+  connection->store = self;
+  connection->fd = fd;
+  connection->reader = redisReaderCreate();
+  connection->block_limit = evtimer_new(self->base, on_block_limit, connection);
+  connection->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+  event_add(connection->readable, NULL);
+}
+
+/* --- the store ------------------------------------------------------------------------------- */
+
+void redis_store_come_back(struct redis_store *self) {
+  self->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  assert_true(self->listener >= 0);
+  assert_int_equal(bind(self->listener, (struct sockaddr *)&self->path, sizeof self->path), 0);
+  assert_int_equal(listen(self->listener, CONNECTIONS_MAX), 0);
+  self->incoming = event_new(self->base, self->listener, EV_READ | EV_PERSIST, on_incoming, self);
+  event_add(self->incoming, NULL);
+}
+
+void redis_store_go_away(struct redis_store *self) {
+  if (self->listener >= 0) {
+    event_free(self->incoming);
+    close(self->listener);
+    unlink(self->path.sun_path);
+  }
+  self->listener = -1;
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+    if (self->connections[i] != NULL)
+      drop(self, i);
+}
+
+struct redis_store *redis_store_new(struct event_base *base) {
+  struct redis_store *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->base = base;
+  append(&self->executed, "%s", "");
+  strcpy(self->directory, "/tmp/redis-store-XXXXXX");
+  assert_non_null(mkdtemp(self->directory));
+  self->path.sun_family = AF_UNIX;
+  snprintf(self->path.sun_path, sizeof self->path.sun_path, "%s/socket", self->directory);
+  redis_store_come_back(self);
+  return self;
+}
+
+void redis_store_free(struct redis_store *self) {
+  redis_store_go_away(self);
+  rmdir(self->directory);
+  for (size_t i = 0; i < KEYS_MAX; i++) {
+    clear(&self->keys[i]);
+    free(self->keys[i].values);
+    free(self->keys[i].name);
+  }
+  free(self->executed);
+  free(self);
+}
+
+struct redis_url redis_store_url(const struct redis_store *self) {
+  return (struct redis_url){.path = (char *)(uintptr_t)self->path.sun_path};
+}
+
+void redis_store_hold(struct redis_store *self, const char *role) {
+  self->held = role;
+  for (size_t i = 0; i < CONNECTIONS_MAX && role == NULL; i++)
+    if (self->connections[i] != NULL)
+      take_all(self->connections[i]);
+}
+
+void redis_store_refuse(struct redis_store *self, const char *command, const char *error) {
+  self->refused = command;
+  self->refusal = error;
+}
+
+void redis_store_do(struct redis_store *self, int words, const char *command) {
+  redisReply elements[8], *element[8], all = {.type = REDIS_REPLY_ARRAY, .element = element};
+  char *text = strdup(command), *at = text, *out = NULL;
+  assert_in_range(words, 2, 8);
+  for (int i = 0; i < words; i++) {
+    char *end = i + 1 < words ? strchr(at, ' ') : at + strlen(at);
+    assert_non_null(end);
+    bool last = *end == '\0';
+    *end = '\0';
+    elements[i] = (redisReply){.type = REDIS_REPLY_STRING, .str = at, .len = strlen(at)};
+    element[i] = &elements[i];
+    at = last ? end : end + 1;
+  }
+  all.elements = (size_t)words;
+  execute(self, &all, &out);
+  free(out);
+  free(text);
+  serve_blocked(self);
+}
+
+const char *redis_store_value(const struct redis_store *self, const char *key) {
+  static char text[1 << 16];
+  size_t length = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < KEYS_MAX && self->keys[i].name != NULL; i++)
+    for (size_t j = 0; strcmp(self->keys[i].name, key) == 0 && j < self->keys[i].count; j++) {
+      length +=
+          (size_t)snprintf(text + length, sizeof text - length, "%s\n", self->keys[i].values[j]);
+      assert_true(length < sizeof text);
+    }
+  return text;
+}
+
+const char *redis_store_executed(const struct redis_store *self) {
+  return self->executed;
+}
+
+void redis_store_forget_executed(struct redis_store *self) {
+  self->executed[0] = '\0';
+}
+
+int redis_store_connections(const struct redis_store *self, const char *role) {
+  int count = 0;
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+    count += self->connections[i] != NULL && strcmp(self->connections[i]->role, role) == 0;
+  return count;
+}

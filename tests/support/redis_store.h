@@ -1,0 +1,53 @@
+#ifndef TESTS_SUPPORT_REDIS_STORE_H
+#define TESTS_SUPPORT_REDIS_STORE_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/doors/redis/net/url.h"
+
+/*
+ * A Redis in the test's own loop, as far as an agent needs one: any number of connections, strings,
+ * lists, sets and streams, transactions that fail when a watched key was written, and BLMOVE, which
+ * waits. No key expires. What is executed is written down, so that a test sees its order.
+ *
+ *   store = redis_store_new(base)
+ *   redis_store_do(store, "LPUSH sandbox:j:in {…}")        as another client
+ *   redis_store_executed(store)                            one line each
+ */
+struct redis_store;
+
+struct redis_store *redis_store_new(struct event_base *base);
+void redis_store_free(struct redis_store *self);
+
+struct redis_url redis_store_url(const struct redis_store *self);
+
+/* No more connections are taken, and those that there are end; and taken again. */
+void redis_store_go_away(struct redis_store *self);
+void redis_store_come_back(struct redis_store *self);
+
+/* Commands of the connection with this name are read, but neither executed nor answered, until the
+   name is NULL again. "out": of sandbox:<job>:out. */
+void redis_store_hold(struct redis_store *self, const char *role);
+
+/* A command that begins so is answered with this error instead, also when it is queued; NULL:
+   none is. */
+void redis_store_refuse(struct redis_store *self, const char *command, const char *error);
+
+/* Executes it; the last word may hold spaces where `words` says how many there are. */
+void redis_store_do(struct redis_store *self, int words, const char *command);
+
+/* The values of a key, one line each: a list from its head on, the data of a stream's entries, the
+   value of a string. Empty: there is none. Valid until the next call of this. */
+const char *redis_store_value(const struct redis_store *self, const char *key);
+
+/* What connections have executed that writes, each one a line "<role> <command>"; a transaction's
+   commands stand between "<role> MULTI" and "<role> EXEC". */
+const char *redis_store_executed(const struct redis_store *self);
+void redis_store_forget_executed(struct redis_store *self);
+
+/* How many connections have this role. */
+int redis_store_connections(const struct redis_store *self, const char *role);
+
+#endif

@@ -1,0 +1,390 @@
+/* The engine with a door of the test, in real time: whatever runs a command. Limits and graces are
+   in test_engine_time.c. */
+#include "agent/engine/engine.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/exit_code.h"
+#include "agent/kinds/kinds.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/step_owner.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+#define TIMEOUT 600
+
+static int set_up(void **state) {
+  step_owner_set_up(state);
+  struct step_owner *owner = *state;
+  owner->keeps_calls = true;
+  return 0;
+}
+
+/* What the engine has called since this was asked last. */
+static void called(struct step_owner *owner, const char *expected) {
+  assert_string_equal(recorder_text(&owner->calls), expected);
+  recorder_reset(&owner->calls);
+}
+
+static void await_call(struct step_owner *owner, const char *call) {
+  if (!recorder_await(&owner->loop, &owner->calls, call, 1))
+    fail_msg("no %s in: %s", call, recorder_text(&owner->calls));
+}
+
+static void submit(struct step_owner *owner, const char *step) {
+  struct request request = {.ticket = owner};
+  struct error error;
+  const char *json = quoted(step);
+  if (step_parse(&request.step, kinds, json, strlen(json), &error) != 0)
+    fail_msg("%s", error.text);
+  owner->length = 0;
+  owner->events[0] = '\0';
+  owner->event_count = owner->done = 0;
+  engine_submit(&owner->door, &request);
+  assert_null(request.step.target); /* the step was taken over */
+}
+
+/* --- a step's way ---------------------------------------------------------------------------- */
+
+TEST(a_step_is_begun_started_and_answered_in_order, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
+  called(owner, "started running:1 begin flush");
+  loop_settle(&owner->loop);
+  called(owner, ""); /* it waits for the door */
+  engine_start(owner->run);
+  called(owner, "");
+  await_call(owner, "result");
+  loop_settle(&owner->loop);
+  called(owner, "completed result running:0 want:1 flush");
+  assert_null(engine_current_run(&owner->door));
+  assert_int_equal(step_owner_logged(owner, "exit=0 in "), 1);
+}
+
+TEST(begin_may_start_the_run_itself, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->starts = true;
+  step_owner_make_script(owner, "echo out");
+  called(owner, "started running:1 begin flush");
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=0 timedOut=False\n");
+}
+
+TEST(engine_run_asks_for_as_many_as_it_runs_at_once, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  called(owner, "want:0");
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
+  called(owner, "want:1 close:patient");
+  assert_int_equal(owner->wanted, ENGINE_RUNS_MAX);
+}
+
+static void submit_next(struct step_owner *owner) {
+  owner->wants = NULL;
+  submit(owner, "{'schemaVersion':1,'stepId':'b','command':'true'}");
+}
+
+/* The answer leaves with the start of the next step: one flush for the two. */
+TEST(a_result_and_the_next_begin_come_before_the_flush, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->starts = true;
+  submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
+  recorder_reset(&owner->calls);
+  owner->starts = false;
+  owner->wants = submit_next;
+  await_call(owner, "begin");
+  called(owner, "completed result running:0 want:1 started running:1 begin flush flush");
+  assert_string_equal(run_step(engine_current_run(&owner->door))->step_id, "b");
+}
+
+TEST(a_command_that_cannot_start_is_answered, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_start(owner, quoted("{'schemaVersion':1,'stepId':'s','command':'/no/such'}"));
+  recorder_reset(&owner->calls);
+  step_owner_wait(owner);
+  called(owner, "completed result running:0 want:1 flush");
+  assert_int_equal(owner->result.exit_code, -1);
+}
+
+/* --- before the start ------------------------------------------------------------------------ */
+
+static bool has_run(const struct step_owner *owner) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/ran", owner->directory.path);
+  return access(path, F_OK) == 0;
+}
+
+TEST(a_rejected_run_is_answered_and_has_not_executed, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  recorder_reset(&owner->calls);
+  engine_reject(owner->run, "not now");
+  called(owner, ""); /* never from inside */
+  engine_start(owner->run);
+  step_owner_wait(owner);
+  called(owner, "completed result running:0 want:1 flush");
+  assert_int_equal(owner->result.exit_code, -1);
+  assert_string_equal(owner->error_message, "not now");
+  assert_false(has_run(owner));
+}
+
+TEST(a_cancel_reaches_a_run_that_waits_for_its_start, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_make_script(owner, "touch $D/ran");
+  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
+  engine_start(owner->run);
+  step_owner_wait(owner);
+  assert_string_equal(owner->error_message, "cancelled: by a test");
+  assert_false(has_run(owner));
+}
+
+/* --- while it executes ----------------------------------------------------------------------- */
+
+TEST(a_cancel_ends_the_run_of_this_step_only, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too early"));
+  step_owner_start_script(owner, "echo out; exec sleep 4011", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout out\n");
+  assert_false(engine_cancel(&owner->door, "s-2", "cancelled: another"));
+  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.exit_code, -1);
+  assert_string_equal(owner->error_message, "cancelled: by a test");
+  assert_string_equal(owner->output_content, "out\n");
+  assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too late"));
+}
+
+TEST(room_lets_a_run_go_on, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->full = true;
+  step_owner_start_script(owner, "echo one; echo two", TIMEOUT);
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
+  assert_string_equal(owner->events, "started sh\n");
+  engine_room(&owner->door); /* not true: there is none */
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->events, "started sh\n");
+  owner->full = false;
+  engine_room(&owner->door);
+  step_owner_wait(owner);
+  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\n"
+                                     "completed exit=0 timedOut=False\n");
+}
+
+TEST(children_find_their_run_and_strangers_none, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "exec sleep 4012", TIMEOUT);
+  engine_reaped(owner->engine, getpid(), 0); /* nobody's child */
+  loop_settle(&owner->loop);
+  assert_int_equal(owner->done, 0);
+  pid_t pid = proc_wait_for("sleep 4012", WAIT_BOUND_MS);
+  assert_true(pid > 0);
+  kill(pid, SIGUSR2);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.exit_code, 128 + SIGUSR2);
+}
+
+/* --- signals --------------------------------------------------------------------------------- */
+
+TEST(a_dump_has_a_line_for_each_run_and_for_the_door, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(step_owner_logged(owner, "state: 0 runs, "), 1);
+  assert_int_equal(step_owner_logged(owner, "state: run "), 0);
+  assert_int_equal(step_owner_logged(owner, "state: door test"), 1);
+  step_owner_make_script(owner, "echo one; exec sleep 4013");
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(step_owner_logged(owner, "state: 1 runs, "), 1);
+  assert_int_equal(step_owner_logged(owner, "events: waits until its start is acknowledged"), 1);
+  engine_start(owner->run);
+  step_owner_expect(owner, "started sh\nstdout one\n");
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(step_owner_logged(owner, "2 events: waits for its process"), 1);
+  char pid[64];
+  snprintf(pid, sizeof pid, "state: run run, pid %d, age ",
+           (int)proc_wait_for("sleep 4013", WAIT_BOUND_MS));
+  assert_true(step_owner_logged(owner, pid) >= 1);
+  assert_false(engine_is_leaving(&owner->door));
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(step_owner_logged(owner, "state: 1 runs, stopping"), 1);
+}
+
+static void kill_self(struct step_owner *owner) {
+  (void)owner;
+  kill(getpid(), SIGHUP);
+}
+
+TEST(signals_come_through_the_loop, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGHUP);
+  int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+  step_owner_take_signals(owner, fd);
+  owner->delivery = DELIVERS;
+  owner->wants = kill_self;
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGHUP);
+  called(owner, "want:1 want:0 close:prompt");
+  assert_int_equal(step_owner_logged(owner, "stopping: SIGHUP"), 1);
+  close(fd);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* Runs the loop until the door is closed, and what comes after it. */
+static int exit_code(struct step_owner *owner) {
+  owner->wants = NULL;
+  return engine_run(owner->engine);
+}
+
+TEST(the_run_is_ended_and_answered_before_the_door_closes, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "echo out; exec sleep 4014", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout out\n");
+  recorder_reset(&owner->calls);
+  assert_false(engine_is_leaving(&owner->door));
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
+  assert_true(engine_is_leaving(&owner->door));
+  called(owner, "want:0");
+  await_call(owner, "close:patient");
+  called(owner, "completed result running:0 flush close:patient"); /* and no more is wanted */
+  assert_int_equal(owner->result.exit_code, -1);
+  assert_string_equal(owner->error_message, "cancelled: the agent was stopped by shutdown step");
+  assert_int_equal(exit_code(owner), AGENT_EXIT_SHUTDOWN);
+}
+
+TEST(only_the_first_leave_counts, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  engine_leave(&owner->door, AGENT_EXIT_IDLE, "the first");
+  engine_leave(&owner->door, AGENT_EXIT_ERROR, "the second");
+  assert_int_equal(exit_code(owner), AGENT_EXIT_IDLE);
+  called(owner, "want:0 want:1 close:prompt"); /* only a shutdown step is patient */
+  assert_int_equal(step_owner_logged(owner, "stopping: "), 1);
+  assert_int_equal(step_owner_logged(owner, "stopping: the first"), 1);
+}
+
+TEST(a_run_that_waits_for_its_start_is_answered_too, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_make_script(owner, "touch $D/ran");
+  owner->full = true; /* its result is worth it */
+  engine_leave(&owner->door, AGENT_EXIT_IDLE, "a test");
+  engine_start(owner->run);
+  await_call(owner, "close:prompt");
+  assert_int_equal(owner->done, 1);
+  assert_false(has_run(owner));
+}
+
+TEST(what_is_over_does_not_wait_for_room_any_more, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "seq 1 100", TIMEOUT);
+  owner->full = true;
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  await_call(owner, "close:patient");
+  assert_int_equal(owner->event_count, 102);
+  assert_int_equal(owner->result.exit_code, 0);
+}
+
+TEST(nor_does_what_ends_while_the_agent_leaves, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "trap 'seq 1 100; exit 0' TERM; echo ready; " AWAIT("never"),
+                          TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  owner->full = true;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  await_call(owner, "close:patient");
+  assert_non_null(strstr(owner->events, "stdout 1\nstdout 2\n"));
+  assert_non_null(strstr(owner->events, "stdout 100\ncompleted "));
+}
+
+/* Whoever ignores SIGTERM gets a second when the run has had its time, not another five. */
+TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "trap '' TERM; setsid sleep 4015 >&- 2>&- &", TIMEOUT);
+  step_owner_wait(owner);
+  step_owner_start_script(owner, "echo ready; exec sleep 4016", TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  assert_true(proc_wait_for("sleep 4015", WAIT_BOUND_MS) > 0);
+  int64_t begin_ms = wait_now_ms();
+  engine_leave(&owner->door, AGENT_EXIT_IDLE, "a test");
+  await_call(owner, "close:prompt");
+  assert_in_range(wait_now_ms() - begin_ms, 1000, 4999);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
+}
+
+TEST(what_is_not_delivered_makes_a_promise_an_error, set_up, step_owner_tear_down) {
+  static const struct {
+    int exit_code;
+    int delivery;
+    int expected;
+  } rows[] = {{AGENT_EXIT_SHUTDOWN, DELIVERS, AGENT_EXIT_SHUTDOWN},
+              {AGENT_EXIT_SHUTDOWN, LOSES, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_IDLE, DELIVERS, AGENT_EXIT_IDLE},
+              {AGENT_EXIT_IDLE, LOSES, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_ERROR, LOSES, AGENT_EXIT_ERROR}};
+  struct step_owner *owner = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    step_owner_free_run(owner);
+    owner->delivery = rows[i].delivery;
+    engine_leave(&owner->door, rows[i].exit_code, "a test");
+    assert_int_equal(exit_code(owner), rows[i].expected);
+  }
+}
+
+TEST(a_signal_outranks_what_is_lost, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = LOSES;
+  engine_signal(owner->engine, SIGINT);
+  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
+}
+
+TEST(a_signal_hurries_a_patient_close, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  await_call(owner, "close:patient");
+  recorder_reset(&owner->calls);
+  engine_signal(owner->engine, SIGTERM);
+  called(owner, "close:prompt");
+  assert_int_equal(step_owner_logged(owner, "stopping: "), 1); /* it was begun before */
+  engine_door_closed(&owner->door, true);
+  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+}
+
+TEST(a_signal_before_the_close_makes_it_prompt, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  called(owner, "want:0 want:1 close:prompt");
+}
+
+/* The results of what runs are lost: it is killed, and the door logs what it holds. */
+TEST(a_second_signal_waits_for_nothing, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS; /* as far as the door knows */
+  step_owner_start_script(owner, "trap '' TERM; echo ready; " AWAIT("never"), TIMEOUT);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  recorder_reset(&owner->calls);
+  engine_signal(owner->engine, SIGTERM);
+  called(owner, "want:0");
+  engine_signal(owner->engine, SIGINT);
+  called(owner, "close:now");
+  assert_int_equal(step_owner_logged(owner, "second signal (SIGINT): exiting at once"), 1);
+  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  called(owner, "want:1");
+  assert_int_equal(owner->done, 0);
+}

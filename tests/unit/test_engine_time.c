@@ -1,0 +1,250 @@
+/* The engine's limits, in virtual time: an hour passes at once. A command that runs meanwhile only
+   waits, with a time limit that is longer. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "agent/engine/engine.h"
+#include "agent/engine/shutdown.h"
+#include "agent/exit_code.h"
+#include "tests/support/proc.h"
+#include "tests/support/step_owner.h"
+#include "tests/support/virtual_time.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define LIMIT_MS 60000
+
+/* More than a timer may be late by: a test looks now and then only. */
+enum { LATE_MS = 50 };
+
+#define FOREVER_S 10000000
+
+static int set_up(void **state) {
+  step_owner_set_up(state);
+  step_owner_limit_idle_time(*state, LIMIT_MS);
+  return 0;
+}
+
+static bool is_past(void *context) {
+  return virtual_time_ms >= *(const int64_t *)context;
+}
+
+static void let_pass(struct step_owner *owner, int64_t milliseconds) {
+  int64_t end = virtual_time_ms + milliseconds;
+  assert_true(loop_until(&owner->loop, is_past, &end));
+}
+
+/* From the beginning of the loop on, without running it to the end. */
+static void begin(struct step_owner *owner) {
+  engine_touch(&owner->door);
+}
+
+static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_t milliseconds) {
+  int idle = owner->idle;
+  while (owner->idle == idle && virtual_time_ms < begin_ms + milliseconds + LATE_MS)
+    let_pass(owner, 1);
+  assert_int_equal(owner->idle, idle + 1);
+  assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
+}
+
+/* --- the idle limit --------------------------------------------------------------------------- */
+
+TEST(without_a_step_the_door_is_asked_at_the_limit, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  assert_int_equal(step_owner_logged(owner, "no step for 60 s"), 1);
+  let_pass(owner, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
+  assert_int_equal(owner->idle, 1);
+}
+
+TEST(the_limit_counts_from_the_start, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  owner->delivery = DELIVERS;
+  owner->leaves_when_idle = true;
+  int64_t begin_ms = virtual_time_ms;
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_IDLE);
+  assert_in_range(virtual_time_ms - begin_ms, LIMIT_MS, LIMIT_MS + 2 * LATE_MS);
+  assert_int_equal(owner->idle, 1);
+}
+
+TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  let_pass(owner, LIMIT_MS / 2); /* an answer may take its time */
+  engine_wait_on(&owner->door);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  engine_wait_on(&owner->door);
+  engine_wait_on(&owner->door); /* answered already */
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+}
+
+TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  let_pass(owner, LIMIT_MS / 2);
+  engine_touch(&owner->door);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  engine_touch(&owner->door); /* the question is withdrawn */
+  int64_t begin_ms = virtual_time_ms;
+  let_pass(owner, LIMIT_MS / 2);
+  engine_wait_on(&owner->door); /* too late to count */
+  expect_idle_after(owner, begin_ms, LIMIT_MS);
+}
+
+/* It is time without a step until it executes: without a server that may be never. */
+TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  let_pass(owner, LIMIT_MS / 2);
+  step_owner_make_script(owner, "exec sleep 4021");
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  engine_wait_on(&owner->door);
+  let_pass(owner, LIMIT_MS / 2);
+  engine_touch(&owner->door); /* counts for nothing: that the step waits is known */
+  let_pass(owner, LIMIT_MS / 4);
+  assert_int_equal(owner->idle, 1);
+  expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
+}
+
+TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  step_owner_make_script(owner, "exec sleep 4022");
+  int64_t begin_ms = virtual_time_ms;
+  let_pass(owner, LIMIT_MS / 2);
+  engine_wait_on(&owner->door); /* the answer to the question before */
+  expect_idle_after(owner, begin_ms, LIMIT_MS);
+}
+
+TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  let_pass(owner, LIMIT_MS / 2);
+  step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  let_pass(owner, 5 * LIMIT_MS);
+  assert_int_equal(owner->idle, 0);
+  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+}
+
+TEST(what_waits_for_room_is_idle, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_start_script(owner, "echo one", FOREVER_S);
+  owner->full = true;
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+}
+
+TEST(without_a_limit_nobody_is_asked, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_limit_idle_time(owner, 0);
+  begin(owner);
+  let_pass(owner, 10 * LIMIT_MS);
+  assert_int_equal(owner->idle, 0);
+}
+
+TEST(nor_when_the_agent_leaves, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  begin(owner);
+  let_pass(owner, LIMIT_MS / 2);
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_touch(&owner->door);
+  let_pass(owner, LIMIT_MS - 1000);
+  assert_int_equal(owner->idle, 0);
+  assert_int_equal(owner->closes, 1);
+}
+
+/* --- how long the end may take ---------------------------------------------------------------- */
+
+static bool is_closing_now(void *context) {
+  const struct step_owner *owner = context;
+  return owner->closes > 0 && owner->close == DOOR_CLOSE_NOW;
+}
+
+static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
+                                    int64_t milliseconds) {
+  assert_true(loop_until(&owner->loop, is_closing_now, owner));
+  assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
+}
+
+static void expect_exit_code(struct step_owner *owner, int exit_code) {
+  assert_int_equal(engine_run(owner->engine), exit_code);
+}
+
+TEST(a_door_that_does_not_close_has_until_the_idle_limit, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  owner->delivery = HOLDS;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_closed_now_after(owner, begin_ms, LIMIT_MS);
+  assert_int_equal(owner->closes, 2); /* patient, now */
+  expect_exit_code(owner, AGENT_EXIT_ERROR);
+}
+
+TEST(what_is_delivered_by_then_is_no_error, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  owner->delivery = DELIVERS_AT_LAST;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_closed_now_after(owner, begin_ms, LIMIT_MS);
+  expect_exit_code(owner, AGENT_EXIT_SHUTDOWN);
+}
+
+TEST(a_signal_has_a_deadline, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  owner->delivery = DELIVERS_AT_LAST;
+  engine_signal(owner->engine, SIGINT);
+  expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
+  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGINT);
+}
+
+TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  let_pass(owner, LIMIT_MS / 2);
+  assert_int_equal(owner->close, DOOR_CLOSE_PATIENT);
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(owner->close, DOOR_CLOSE_PROMPT);
+  expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
+  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGTERM);
+}
+
+/* What ignores SIGTERM: not one millisecond less. How much more is the machine's affair. */
+static void expect_killed_after(struct step_owner *owner, const char *command_line,
+                                int64_t begin_ms, int64_t grace_ms) {
+  let_pass(owner, begin_ms + grace_ms - virtual_time_ms - LATE_MS);
+  assert_true(proc_find(command_line) > 0);
+  assert_int_equal(owner->closes, 0);
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->closes));
+  assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
+}
+
+TEST(a_run_has_its_grace, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_limit_idle_time(owner, 0);
+  step_owner_start_script(owner, "trap '' TERM; echo ready; exec sleep 4024", FOREVER_S);
+  step_owner_expect(owner, "started sh\nstdout ready\n");
+  assert_true(proc_wait_for("sleep 4024", WAIT_BOUND_MS) > 0);
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_killed_after(owner, "sleep 4024", begin_ms, SHUTDOWN_GRACE_MS);
+  assert_int_equal(owner->done, 1);
+}
+
+TEST(without_a_run_the_background_has_the_same, set_up, step_owner_tear_down) {
+  struct step_owner *owner = *state;
+  step_owner_limit_idle_time(owner, 0);
+  step_owner_start_script(owner, "trap '' TERM; setsid sleep 4025 >&- 2>&- &", FOREVER_S);
+  step_owner_wait(owner);
+  assert_true(proc_wait_for("sleep 4025", WAIT_BOUND_MS) > 0);
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_killed_after(owner, "sleep 4025", begin_ms, SHUTDOWN_GRACE_MS);
+}

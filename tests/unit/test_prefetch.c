@@ -1,0 +1,544 @@
+/* A prefetch with the outbox and the Redis that it works with, and an owner that runs steps. */
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "agent/doors/redis/in/prefetch.h"
+#include "agent/doors/redis/in/step_queue.h"
+#include "tests/support/loop.h"
+#include "tests/support/redis_lists.h"
+#include "tests/test.h"
+#include "wire/step_result.h"
+
+#define HOLD_BYTES 100000
+
+/* What is known of one step: "step-<number>", in the order of pushes. */
+struct fate {
+  bool is_cancel;
+  bool cancelled; /* a cancel of it was pushed */
+  int begun;
+};
+
+enum { STEPS_MAX = 4096 };
+
+struct scene {
+  struct loop loop;
+  struct log log;
+  struct redis_lists redis;
+  struct redis_url out_url, in_url;
+  struct keys keys;
+  struct outbox *outbox;
+  struct prefetch *prefetch;
+
+  struct claimed_step *step; /* taken; NULL: none is */
+  char step_id[64];
+  bool runs;      /* its start is acknowledged */
+  bool automatic; /* each step ends at once */
+  int stopped;    /* running steps that were cancelled */
+  int forgotten;
+
+  int pushed;
+  struct fate fates[STEPS_MAX];
+  int last_begun; /* number; -1: none was */
+  bool in_order;
+};
+
+static void next(struct scene *self);
+
+static void put_result(struct scene *self, const char *message) {
+  struct step_result result = {.step_id = self->step_id,
+                               .error_message = message,
+                               .error_message_length = message != NULL ? strlen(message) : 0};
+  outbox_result(self->outbox, NULL, &result, self->step->gone ? NULL : &self->step->claimed, true);
+  self->step = NULL;
+  prefetch_release(self->prefetch);
+}
+
+static void finish(struct scene *self, const char *message) {
+  put_result(self, message);
+  next(self);
+  outbox_flush(self->outbox);
+}
+
+/* Its command runs from here on. */
+static void run(struct scene *self) {
+  int number = atoi(self->step_id + strlen("step-"));
+  self->runs = true;
+  self->fates[number].begun++;
+  if (!self->fates[number].cancelled) {
+    self->in_order &= number > self->last_begun;
+    self->last_begun = number;
+  }
+  if (self->automatic)
+    finish(self, NULL);
+}
+
+static void next(struct scene *self) {
+  while (self->step == NULL && (self->step = prefetch_take(self->prefetch)) != NULL) {
+    snprintf(self->step_id, sizeof self->step_id, "%s", self->step->step.step_id);
+    self->runs = false;
+    if (self->step->refused) {
+      put_result(self, "refused");
+    } else {
+      prefetch_started(self->prefetch);
+    }
+  }
+  outbox_flush(self->outbox);
+  prefetch_more(self->prefetch);
+}
+
+static void on_arrived(void *owner) {
+  (void)owner;
+}
+
+static bool on_cancel(void *owner, const char *step_id) {
+  struct scene *self = owner;
+  if (self->step == NULL || strcmp(self->step_id, step_id) != 0)
+    return false;
+  self->stopped++;
+  return true;
+}
+
+static void on_changed(void *owner) {
+  next(owner);
+}
+
+static void on_error(void *owner, const struct error *error) {
+  (void)owner;
+  fail_msg("%s", error->text);
+}
+
+static void ignore(void *owner) {
+  (void)owner;
+}
+
+static void on_delivered(void *owner) {
+  struct scene *self = owner;
+  if (self->step != NULL && !self->runs && outbox_is_empty(self->outbox))
+    run(self);
+  next(self);
+}
+
+static void on_forgotten(void *owner) {
+  struct scene *self = owner;
+  self->forgotten++;
+  if (prefetch_forgotten(self->prefetch) && !self->runs)
+    finish(self, prefetch_lost_result);
+}
+
+static void start(struct scene *self) {
+  static const struct outbox_handler outbox_handler = {.connected = ignore,
+                                                       .ready = ignore,
+                                                       .room = on_delivered,
+                                                       .empty = on_delivered,
+                                                       .forgotten = on_forgotten,
+                                                       .gone = ignore,
+                                                       .failed = on_error};
+  static const struct prefetch_handler handler = {
+      .arrived = on_arrived, .cancel = on_cancel, .changed = on_changed, .failed = on_error};
+  struct outbox_options outbox_options = {
+      .url = &self->out_url, .keys = &self->keys, .name = "out", .hold_bytes = HOLD_BYTES};
+  self->outbox = outbox_new(self->loop.base, &self->log, &outbox_options, &outbox_handler, self);
+  struct prefetch_options options = {.base = self->loop.base,
+                                     .log = &self->log,
+                                     .url = &self->in_url,
+                                     .keys = &self->keys,
+                                     .outbox = self->outbox,
+                                     .job_id = "j"};
+  self->prefetch = prefetch_new(&options, &handler, self);
+  prefetch_begin(self->prefetch);
+  outbox_start(self->outbox);
+}
+
+/* As if the agent were killed. */
+static void stop(struct scene *self) {
+  prefetch_free(self->prefetch);
+  outbox_free(self->outbox);
+  self->step = NULL;
+}
+
+static int set_up(void **state) {
+  struct scene *self = calloc(1, sizeof *self);
+  loop_init(&self->loop);
+  self->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  redis_lists_init(&self->redis, self->loop.base);
+  self->out_url = fake_redis_url(self->redis.out);
+  self->in_url = fake_redis_url(self->redis.in);
+  keys_init(&self->keys, "j");
+  self->last_begun = -1;
+  self->in_order = true;
+  start(self);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *self = *state;
+  stop(self);
+  redis_lists_release(&self->redis);
+  keys_release(&self->keys);
+  close(self->log.fd);
+  loop_release(&self->loop);
+  free(self);
+  return 0;
+}
+
+static void push_kind(struct scene *self, const char *kind, int number) {
+  char payload[256];
+  snprintf(payload, sizeof payload,
+           "{\"schemaVersion\":1,\"stepId\":\"step-%d\",\"kind\":\"%s\",\"command\":\"true\"}",
+           number, kind);
+  redis_lists_push(&self->redis, payload);
+}
+
+static void push(struct scene *self, int count) {
+  for (int i = 0; i < count && self->pushed < STEPS_MAX; i++)
+    push_kind(self, "run", self->pushed++);
+}
+
+static void push_cancel(struct scene *self, int number) {
+  self->fates[number].cancelled = true;
+  push_kind(self, "cancel", number);
+}
+
+static int results_of(const struct scene *self, int number, const char *part) {
+  char step_id[64];
+  snprintf(step_id, sizeof step_id, "\"stepId\":\"step-%d\"", number);
+  const struct text_list *results = &self->redis.data.results;
+  int count = 0;
+  for (size_t i = 0; i < results->count; i++)
+    count += strstr(results->texts[i], step_id) != NULL && strstr(results->texts[i], part) != NULL;
+  return count;
+}
+
+static bool is_running(void *context) {
+  const struct scene *self = context;
+  return self->step != NULL && self->runs;
+}
+
+static bool is_all_taken(void *context) {
+  const struct scene *self = context;
+  return self->redis.data.in.count == 0 && self->redis.waits;
+}
+
+static bool is_over(void *context) {
+  const struct scene *self = context;
+  return self->step == NULL && is_all_taken(context) && self->redis.data.inflight.count == 0 &&
+         outbox_is_empty(self->outbox);
+}
+
+static bool has_result(void *context) {
+  const struct scene *self = context;
+  return self->redis.data.results.count > 0;
+}
+
+static bool is_connected(void *context) {
+  const struct scene *self = context;
+  return fake_redis_is_connected(self->redis.in) && fake_redis_is_connected(self->redis.out);
+}
+
+static bool is_stopped(void *context) {
+  const struct scene *self = context;
+  return self->stopped > 0;
+}
+
+static void wait_for(struct scene *self, bool (*condition)(void *)) {
+  assert_true(loop_until(&self->loop, condition, self));
+}
+
+/* Ends the running step and all that follow. */
+static void run_all(struct scene *self) {
+  self->automatic = true;
+  if (is_running(self))
+    finish(self, NULL);
+  wait_for(self, is_over);
+  assert_true(self->in_order);
+}
+
+TEST(steps_run_in_their_order_however_many_wait, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 300);
+  wait_for(scene, is_all_taken);
+  assert_int_equal(scene->redis.data.inflight.count, 300);
+  run_all(scene);
+  for (int i = 0; i < 300; i++) {
+    assert_int_equal(scene->fates[i].begun, 1);
+    assert_int_equal(results_of(scene, i, ""), 1);
+  }
+}
+
+TEST(a_cancel_overtakes_a_thousand_steps, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 1000);
+  push_cancel(scene, 0);
+  wait_for(scene, is_running);
+  wait_for(scene, is_stopped);
+  assert_int_equal(scene->stopped, 1);
+  wait_for(scene, is_all_taken);
+}
+
+/* Though their payload is not in memory; each once, and in whatever order. */
+TEST(steps_that_were_dropped_are_cancelled, set_up, tear_down) {
+  struct scene *scene = *state;
+  static const int cancelled[] = {250, 100, 299, 101, 102, 10, 64, 65, 66};
+  enum { COUNT = sizeof cancelled / sizeof *cancelled };
+  push(scene, 300);
+  for (size_t i = 0; i < COUNT; i++)
+    push_cancel(scene, cancelled[i]);
+  push_cancel(scene, 250); /* once more: there is no such step */
+  wait_for(scene, is_all_taken);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->redis.data.results.count, COUNT);
+  assert_int_equal(scene->redis.data.inflight.count, 300 - COUNT);
+  run_all(scene);
+  assert_int_equal(scene->redis.data.results.count, 300);
+  for (size_t i = 0; i < COUNT; i++) {
+    assert_int_equal(scene->fates[cancelled[i]].begun, 0);
+    assert_int_equal(results_of(scene, cancelled[i], "cancelled: by a cancel step"), 1);
+  }
+}
+
+/* More than are kept at a time. */
+TEST(all_that_waits_may_be_cancelled, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 1 + STEP_QUEUE_MAX + 3 * PREFETCH_CANCELS_MAX);
+  for (int i = scene->pushed - 1; i > 0; i--)
+    push_cancel(scene, i);
+  wait_for(scene, is_all_taken);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->redis.data.results.count, scene->pushed - 1);
+  assert_int_equal(scene->redis.data.inflight.count, 1);
+  run_all(scene);
+}
+
+/* The order stays until its step is answered: it is not lost with the agent. */
+TEST(a_cancel_outlives_the_agent, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 100);
+  wait_for(scene, is_all_taken);
+  fake_redis_stop_reading(scene->redis.out);
+  push_cancel(scene, 90);
+  wait_for(scene, is_all_taken);
+  loop_settle(&scene->loop);
+  stop(scene);
+  fake_redis_read_on(scene->redis.out);
+  assert_int_equal(scene->redis.data.inflight.count, 101);
+  start(scene);
+  wait_for(scene, has_result);
+  wait_for(scene, is_running);
+  run_all(scene);
+  assert_int_equal(scene->fates[90].begun, 0);
+  assert_int_equal(results_of(scene, 90, "cancelled"), 1);
+  assert_int_equal(results_of(scene, 90, ""), 1);
+}
+
+static void fill_outbox(struct scene *self) {
+  char line[1000];
+  memset(line, 'x', sizeof line);
+  struct step_event event = {.kind = STEP_EVENT_STDOUT,
+                             .step_id = "s",
+                             .step_id_length = 1,
+                             .line = line,
+                             .line_length = sizeof line,
+                             .timestamp = "2026-05-05T10:00:00.123+00:00",
+                             .seq = 1};
+  while (!outbox_is_full(self->outbox, 0))
+    outbox_event(self->outbox, &event);
+  outbox_flush(self->outbox);
+}
+
+TEST(a_cancel_does_not_wait_for_room_in_the_outbox, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 1);
+  wait_for(scene, is_running);
+  fake_redis_stop_reading(scene->redis.out);
+  fill_outbox(scene);
+  push(scene, 100);
+  push_cancel(scene, 0);
+  wait_for(scene, is_stopped);
+  assert_true(outbox_is_full(scene->outbox, 0));
+  fake_redis_read_on(scene->redis.out);
+  run_all(scene);
+}
+
+/* Else their removals would pile up. */
+TEST(what_overtakes_a_full_outbox_is_bounded, set_up, tear_down) {
+  enum { CANCELS = 4000 };
+  struct scene *scene = *state;
+  push(scene, 1);
+  wait_for(scene, is_running);
+  fake_redis_stop_reading(scene->redis.out);
+  fill_outbox(scene);
+  for (int i = 0; i < CANCELS; i++)
+    push_cancel(scene, STEPS_MAX - 1);
+  loop_settle(&scene->loop);
+  assert_in_range(scene->redis.data.inflight.count, CANCELS / 4, CANCELS - 1);
+  fake_redis_read_on(scene->redis.out);
+  run_all(scene);
+}
+
+TEST(what_an_earlier_agent_left_is_found, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 300);
+  wait_for(scene, is_all_taken);
+  stop(scene);
+  push(scene, 10);
+  push_cancel(scene, 299);
+  start(scene);
+  wait_for(scene, is_all_taken);
+  wait_for(scene, is_running);
+  run_all(scene);
+  assert_int_equal(results_of(scene, 0, "interrupted"), 1);
+  assert_int_equal(scene->redis.data.results.count, 310);
+  assert_int_equal(scene->fates[299].begun, 0);
+}
+
+static bool is_forgotten(void *context) {
+  const struct scene *self = context;
+  return self->forgotten > 0;
+}
+
+/* What is in memory is put back, what was dropped is found in the restored lists. */
+TEST(a_restored_redis_hands_out_the_dropped_again, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 200);
+  struct redis_lists_data snapshot = redis_lists_snapshot(&scene->redis);
+  wait_for(scene, is_all_taken);
+  wait_for(scene, is_running);
+  redis_lists_restore(&scene->redis, &snapshot);
+  redis_lists_data_release(&snapshot);
+  wait_for(scene, is_forgotten);
+  wait_for(scene, is_all_taken);
+  run_all(scene);
+  for (int i = 0; i < 200; i++) {
+    assert_int_equal(scene->fates[i].begun, 1);
+    assert_int_equal(results_of(scene, i, ""), 1);
+  }
+}
+
+/* The others are lost with it, like those that it had not handed out. */
+TEST(an_emptied_redis_gets_back_what_is_in_memory, set_up, tear_down) {
+  struct scene *scene = *state;
+  push(scene, 200);
+  wait_for(scene, is_all_taken);
+  wait_for(scene, is_running);
+  redis_lists_restore(&scene->redis, NULL);
+  wait_for(scene, is_forgotten);
+  wait_for(scene, is_all_taken);
+  run_all(scene);
+  for (int i = 0; i < 200; i++)
+    assert_int_equal(results_of(scene, i, ""), i <= STEP_QUEUE_MAX);
+}
+
+/* A generator of its own, so that a seed means the same everywhere. */
+static unsigned random_below(unsigned *seed, unsigned limit) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return (*seed >> 8) % limit;
+}
+
+struct story {
+  struct scene *scene;
+  struct redis_lists_data snapshot;
+  bool has_snapshot;
+  int sure_from; /* steps from this number on were pushed after the last loss of data */
+  unsigned seed;
+};
+
+static void forget_snapshot(struct story *self) {
+  if (self->has_snapshot)
+    redis_lists_data_release(&self->snapshot);
+  self->has_snapshot = false;
+}
+
+static void happen(struct story *self) {
+  struct scene *scene = self->scene;
+  unsigned what = random_below(&self->seed, 100);
+  if (what < 30) {
+    push(scene, 1 + (int)random_below(&self->seed, 40));
+  } else if (what < 50 && scene->pushed > 0) {
+    push_cancel(scene, (int)random_below(&self->seed, (unsigned)scene->pushed));
+  } else if (what < 88) {
+    for (unsigned i = random_below(&self->seed, 30); i > 0 && is_running(scene); i--) {
+      finish(scene, NULL);
+      loop_settle(&scene->loop);
+    }
+  } else if (what < 92) {
+    redis_lists_lose_consumer(&scene->redis, random_below(&self->seed, 2) == 0);
+  } else if (what < 95) {
+    redis_lists_lose_outbox(&scene->redis);
+  } else if (what < 97) {
+    forget_snapshot(self); /* an agent does not know what the one before it ran */
+    stop(scene);
+    start(scene);
+  } else if (what < 98) {
+    forget_snapshot(self);
+    self->snapshot = redis_lists_snapshot(&scene->redis);
+    self->has_snapshot = true;
+  } else if (self->has_snapshot) {
+    redis_lists_restore(&scene->redis, &self->snapshot);
+    self->sure_from = scene->pushed;
+  }
+}
+
+static void check(struct story *self) {
+  struct scene *scene = self->scene;
+  for (int i = 0; i < scene->pushed; i++) {
+    int results = results_of(scene, i, "");
+    int cancelled = results_of(scene, i, "cancelled");
+    if (scene->fates[i].begun > 1)
+      fail_msg("step %d began %d times", i, scene->fates[i].begun);
+    if (i >= self->sure_from && results != 1)
+      fail_msg("step %d has %d results", i, results);
+    if (cancelled > 0 && scene->fates[i].begun > 0 && self->sure_from == 0)
+      fail_msg("step %d ran, and was answered as cancelled", i);
+  }
+}
+
+/* Random pushes, cancels, ends, lost connections, restarts of the agent and losses of data: each
+   step begins at most once and in order; each is answered once, unless Redis lost it. */
+static void tell(struct scene *scene, unsigned seed, bool with_losses) {
+  struct story story = {.scene = scene, .seed = seed};
+  for (int i = 0; i < 60; i++) {
+    happen(&story);
+    if (!with_losses)
+      forget_snapshot(&story);
+    unsigned wait = random_below(&story.seed, 4);
+    if (wait == 0)
+      wait_for(scene, is_connected);
+    if (wait < 3)
+      loop_settle(&scene->loop);
+    else
+      event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
+  }
+  scene->automatic = true;
+  if (is_running(scene))
+    finish(scene, NULL);
+  if (!loop_until(&scene->loop, is_over, scene))
+    fail_msg("seed %u: %zu in `in`, %zu in `inflight`, %s, %s", seed, scene->redis.data.in.count,
+             scene->redis.data.inflight.count, scene->step != NULL ? scene->step_id : "-",
+             scene->redis.waits ? "waits" : "does not wait");
+  if (!scene->in_order && story.sure_from == 0)
+    fail_msg("seed %u: not in order", seed);
+  check(&story);
+  forget_snapshot(&story);
+}
+
+enum { SEEDS = 8 };
+
+TEST(every_step_begins_once_in_order_and_is_answered) {
+  for (unsigned seed = 1; seed <= SEEDS; seed++) {
+    void *scene;
+    set_up(&scene);
+    tell(scene, seed, false);
+    tear_down(&scene);
+  }
+}
+
+TEST(no_step_begins_twice_when_redis_loses_data) {
+  for (unsigned seed = 100; seed < 100 + SEEDS; seed++) {
+    void *scene;
+    set_up(&scene);
+    tell(scene, seed, true);
+    tear_down(&scene);
+  }
+}

@@ -1,0 +1,469 @@
+/* The Redis door with an engine and a Redis in the test's loop, in real time: whatever runs a
+   command. Limits are in test_redis_door_time.c. */
+#include "agent/doors/redis/door.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "agent/exit_code.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/redis_door_owner.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define set_up redis_door_owner_set_up
+#define tear_down redis_door_owner_tear_down
+
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+#define BEGUN "( started +started )"
+#define ANSWERED "( completed result -inflight -started )"
+
+static void told(struct redis_door_owner *owner, const char *expected) {
+  assert_string_equal(redis_door_owner_story(owner), expected);
+  redis_store_forget_executed(owner->store);
+}
+
+/* --- the start ------------------------------------------------------------------------------- */
+
+/* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
+TEST(the_job_is_taken_over_before_a_step_is_claimed, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_door_owner_make(owner);
+  redis_door_owner_await_results(owner, 1);
+  const char *executed = redis_store_executed(owner->store);
+  const char *committed = strstr(executed, "out SET sandbox:j:committed 1:");
+  const char *heartbeat = strstr(executed, "out SET sandbox:j:heartbeat {\"Ts\":");
+  const char *claim = strstr(executed, "in BLMOVE ");
+  assert_non_null(committed);
+  assert_non_null(heartbeat);
+  assert_non_null(claim);
+  assert_true(strncmp(executed, "out MULTI\n", 10) == 0);
+  assert_true(committed < claim && heartbeat < claim);
+  assert_true(heartbeat < strstr(executed, "out EXEC\n")); /* in one transaction */
+  assert_int_equal(redis_door_owner_logged(owner, "started: pid "), 1);
+}
+
+TEST(a_redis_that_comes_later_is_waited_for, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_store_go_away(owner->store);
+  redis_door_owner_make(owner);
+  loop_settle(&owner->loop);
+  redis_store_come_back(owner->store);
+  redis_door_owner_await_results(owner, 1);
+}
+
+/* --- a step's way ---------------------------------------------------------------------------- */
+
+TEST(a_step_is_claimed_begun_and_answered_in_order, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_door_owner_await_results(owner, 1);
+  assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
+  told(owner, BEGUN " " ANSWERED);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"s-1\",\"exitCode\":0"),
+                   1);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
+}
+
+TEST(output_is_in_the_stream_before_the_result, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
+  redis_door_owner_await(owner, "events", "\"line\":\"one\"");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "s-1\n");
+  redis_door_owner_touch(owner, "go");
+  redis_door_owner_await_results(owner, 1);
+  const char *story = redis_door_owner_story(owner);
+  assert_int_equal(strncmp(story, BEGUN " ( stdout ) ", strlen(BEGUN " ( stdout ) ")), 0);
+  assert_true(strstr(story, "stderr") < strstr(story, "completed result"));
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":3"), 1);
+}
+
+/* The command exists meanwhile, and waits. */
+TEST(a_command_executes_when_its_start_is_acknowledged, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "out");
+  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
+  redis_door_owner_await(owner, "inflight", "s-1");
+  for (int i = 0; i < 10; i++) {
+    usleep(10000);
+    loop_settle(&owner->loop);
+  }
+  assert_false(redis_door_owner_has(owner, "ran"));
+  redis_store_hold(owner->store, NULL);
+  redis_door_owner_await_results(owner, 1);
+  assert_true(redis_door_owner_has(owner, "ran"));
+}
+
+TEST(an_answer_leaves_with_the_next_start, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "in");
+  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
+  redis_door_owner_push_script(owner, "s-2", "true");
+  redis_store_hold(owner->store, NULL);
+  redis_door_owner_await(owner, "started", "s-1");
+  redis_door_owner_await(owner, "inflight", "s-2");
+  loop_settle(&owner->loop);
+  redis_door_owner_touch(owner, "go");
+  redis_door_owner_await_results(owner, 2);
+  told(owner, BEGUN " ( completed result -inflight -started started +started ) " ANSWERED);
+}
+
+TEST(a_refused_step_is_answered_without_a_run, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad','command':7}");
+  redis_door_owner_push_script(owner, "s-2", "true");
+  redis_door_owner_await_results(owner, 2);
+  told(owner, "( result -inflight ) " BEGUN " " ANSWERED);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"bad\",\"exitCode\":-1"),
+                   1);
+  assert_int_equal(redis_door_owner_logged(owner, "refused: command: "), 1);
+}
+
+/* --- steps that change nothing --------------------------------------------------------------- */
+
+static void push_read(struct redis_door_owner *owner, const char *id) {
+  char step[512];
+  snprintf(step, sizeof step,
+           "{'schemaVersion':1,'stepId':'%s','kind':'readFile','path':'%s/file'}", id,
+           owner->directory.path);
+  redis_door_owner_push(owner, step);
+}
+
+static void write_file(const struct redis_door_owner *owner, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/file", owner->directory.path);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+/* To execute it twice is to execute it once: an agent after this one may. */
+TEST(a_reading_step_leaves_in_one_transaction, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  write_file(owner, "content");
+  redis_door_owner_begin(owner);
+  push_read(owner, "r-1");
+  redis_door_owner_await_results(owner, 1);
+  told(owner, "( started completed result -inflight )");
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"outputContent\":\"content\""), 1);
+}
+
+TEST(one_that_fails_as_well, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  push_read(owner, "r-1");
+  redis_door_owner_await_results(owner, 1);
+  told(owner, "( started completed result -inflight )");
+  assert_int_equal(redis_door_owner_count(owner, "results", "file not found"), 1);
+}
+
+/* It does not wait for Redis: while nothing is acknowledged it has executed. */
+TEST(a_reading_step_does_not_wait_for_redis, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  write_file(owner, "content");
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "out");
+  push_read(owner, "r-1");
+  redis_door_owner_await(owner, "inflight", "r-1");
+  while (redis_door_owner_logged(owner, "exit=0 in ") == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  redis_store_hold(owner->store, NULL);
+  redis_door_owner_await_results(owner, 1);
+}
+
+/* Enough to search for much longer than a reading step is kept to itself. */
+static void make_much_to_search(const struct redis_door_owner *owner) {
+  char path[128], link_path[128];
+  snprintf(path, sizeof path, "%s/0", owner->directory.path);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  for (int i = 0; i < 90000; i++)
+    fputs("0123456789\n", file);
+  fclose(file);
+  for (int i = 1; i < 5000; i++) {
+    snprintf(link_path, sizeof link_path, "%s/%d", owner->directory.path, i);
+    assert_int_equal(link(path, link_path), 0);
+  }
+}
+
+TEST(a_reading_step_that_takes_longer_is_made_known, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  char step[512];
+  make_much_to_search(owner);
+  redis_door_owner_begin(owner);
+  snprintf(step, sizeof step,
+           "{'schemaVersion':1,'stepId':'g-1','kind':'grep','pattern':'[a-f]{3}9','path':'%s'}",
+           owner->directory.path);
+  redis_door_owner_push(owner, step);
+  redis_door_owner_await(owner, "started", "g-1");
+  loop_settle(&owner->loop);
+  told(owner, "( +started started )");
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'g-1','kind':'cancel'}");
+  redis_door_owner_await_results(owner, 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 1);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+}
+
+/* --- cancel ---------------------------------------------------------------------------------- */
+
+static void cancel(struct redis_door_owner *owner, const char *id) {
+  char step[128];
+  snprintf(step, sizeof step, "{'schemaVersion':1,'stepId':'%s','kind':'cancel'}", id);
+  redis_door_owner_push(owner, step);
+}
+
+TEST(a_cancel_overtakes_what_waits, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "exec sleep 4031");
+  redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
+  redis_door_owner_await(owner, "started", "s-1");
+  cancel(owner, "s-2"); /* it waits */
+  redis_door_owner_await_results(owner, 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"s-2\""), 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 1);
+  assert_int_equal(redis_door_owner_logged(owner, "a step that was waiting will not run"), 1);
+  cancel(owner, "s-1"); /* it runs */
+  redis_door_owner_await_results(owner, 2);
+  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 2);
+  cancel(owner, "s-1"); /* it is answered */
+  while (redis_door_owner_logged(owner, "no such step is running or waiting") == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  loop_settle(&owner->loop);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_false(redis_door_owner_has(owner, "ran"));
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+TEST(a_shutdown_step_ends_the_agent_in_order, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
+  const char *story = redis_door_owner_story(owner);
+  const char *last = story + strlen(story) - strlen("-inflight ) ( -heartbeat )");
+  assert_string_equal(last, "-inflight ) ( -heartbeat )");
+  assert_int_equal(redis_store_connections(owner->store, "heartbeat"), 0);
+  assert_int_equal(redis_door_owner_logged(owner, "undelivered result"), 0);
+}
+
+/* What waits stays with Redis, for the next agent. */
+TEST(a_signal_answers_what_runs_and_leaves_what_waits, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo ready; exec sleep 4032");
+  redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
+  redis_door_owner_await(owner, "events", "ready");
+  redis_door_owner_await(owner, "inflight", "s-2");
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
+  assert_int_equal(
+      redis_door_owner_count(owner, "results", "cancelled: the agent was stopped by SIGTERM"), 1);
+  assert_int_equal(redis_door_owner_count(owner, "inflight", "\n"), 1);
+  assert_int_equal(redis_door_owner_count(owner, "inflight", "s-2"), 1);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+  assert_false(redis_door_owner_has(owner, "ran"));
+}
+
+/* A step that is over while Redis is away, and a shutdown that comes after it. */
+static void leave_without_redis(struct redis_door_owner *owner) {
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  redis_door_owner_await(owner, "events", "ready");
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  redis_door_owner_await(owner, "inflight", "end");
+  loop_settle(&owner->loop);
+  redis_store_go_away(owner->store);
+  redis_door_owner_touch(owner, "go");
+  while (!engine_is_leaving(owner->door))
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+}
+
+TEST(a_shutdown_waits_for_a_redis_that_is_away, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  leave_without_redis(owner);
+  while (redis_door_owner_logged(owner, "retry") + redis_door_owner_logged(owner, "again") == 0 &&
+         redis_door_owner_logged(owner, "undelivered") == 0)
+    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  redis_store_come_back(owner->store);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":5"), 1);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+}
+
+TEST(a_signal_does_not_wait_and_logs_what_is_lost, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  leave_without_redis(owner);
+  engine_signal(owner->engine, SIGINT);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
+  assert_int_equal(redis_door_owner_logged(owner, "what follows did not reach redis"), 1);
+  assert_int_equal(
+      redis_door_owner_logged(
+          owner, "undelivered result: {\"schemaVersion\":1,\"stepId\":\"s-1\",\"exitCode\":5,"),
+      1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
+}
+
+TEST(a_second_signal_logs_what_is_lost, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_door_owner_push_script(owner, "s-2", "trap '' TERM; touch $D/ready; " AWAIT("never"));
+  redis_door_owner_await_file(owner, "ready");
+  redis_store_hold(owner->store, "out");
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
+  engine_signal(owner->engine, SIGTERM);
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(redis_door_owner_logged(owner, "second signal"), 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1); /* of the first */
+}
+
+/* --- the agent before, and what Redis loses --------------------------------------------------- */
+
+TEST(what_an_agent_before_had_started_is_answered_and_not_run, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:before:9");
+  redis_store_do(owner->store, 3, "SET sandbox:j:started s-0");
+  redis_store_do(owner->store, 3,
+                 quoted("RPUSH sandbox:j:inflight "
+                        "{'schemaVersion':1,'stepId':'s-0','command':'true'}"));
+  redis_door_owner_make(owner);
+  redis_door_owner_await_results(owner, 2);
+  const char *results = redis_store_value(owner->store, "sandbox:j:results");
+  assert_non_null(strstr(results, "interrupted: the agent ended while this step was running"));
+  assert_true(strstr(results, "\"s-1\"") < strstr(results, "\"s-0\"")); /* the head is newer */
+  assert_true(redis_door_owner_has(owner, "ran"));
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_int_equal(strncmp(redis_store_value(owner->store, "sandbox:j:committed"), "5:", 2), 0);
+}
+
+TEST(what_an_agent_before_had_claimed_is_run, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:before:9");
+  redis_store_do(owner->store, 3,
+                 quoted("RPUSH sandbox:j:inflight "
+                        "{'schemaVersion':1,'stepId':'s-0','command':'false'}"));
+  redis_door_owner_make(owner);
+  redis_door_owner_await_results(owner, 1);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":1"), 1);
+}
+
+static void lose_everything(struct redis_door_owner *owner) {
+  static const char *const keys[] = {"in",      "inflight",  "started",  "events",
+                                     "results", "committed", "heartbeat"};
+  redis_store_go_away(owner->store);
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    char command[64];
+    snprintf(command, sizeof command, "DEL sandbox:j:%s", keys[i]);
+    redis_store_do(owner->store, 2, command);
+  }
+  redis_store_come_back(owner->store);
+}
+
+/* It is back as it was, with the step that runs and those that wait. */
+TEST(what_redis_forgets_is_put_back, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
+  redis_door_owner_push_script(owner, "s-2", "echo run >>$D/runs");
+  redis_door_owner_await(owner, "events", "ready");
+  redis_door_owner_await(owner, "inflight", "s-2");
+  loop_settle(&owner->loop);
+  lose_everything(owner);
+  redis_door_owner_await(owner, "started", "s-1");
+  redis_door_owner_await(owner, "inflight", "s-1");
+  redis_door_owner_await(owner, "inflight", "s-2");
+  redis_door_owner_touch(owner, "go");
+  redis_door_owner_await_results(owner, 2);
+  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":0"), 2);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
+  char path[128], text[64] = "";
+  snprintf(path, sizeof path, "%s/runs", owner->directory.path);
+  FILE *file = fopen(path, "re");
+  assert_non_null(file);
+  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+  fclose(file);
+  assert_string_equal(text, "run\n");
+}
+
+/* Nobody waits for an answer that came before; but a step that is handed out a second time is not
+   run a second time. */
+TEST(a_step_that_is_handed_out_again_is_not_run_again, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
+  redis_door_owner_await_results(owner, 1);
+  lose_everything(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
+  redis_door_owner_await_results(owner, 1);
+  assert_int_equal(redis_door_owner_count(owner, "results",
+                                          "lost: the step has run, and redis has lost its result"),
+                   1);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+TEST(an_error_that_does_not_pass_ends_the_agent, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_refuse(owner->store, "LPUSH sandbox:j:results",
+                     "WRONGTYPE Operation against a key holding the wrong kind of value");
+  redis_door_owner_push_script(owner, "s-1", "exit 6");
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(redis_door_owner_logged(owner, "LPUSH sandbox:j:results: WRONGTYPE"), 1);
+  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
+  assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":6"), 1);
+  /* Nobody knows whose the job is now: its heartbeat is left alone. */
+  assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+}
+
+TEST(a_claim_that_is_refused_ends_the_agent, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_store_refuse(owner->store, "BLMOVE", "NOPERM this user has no permissions");
+  redis_door_owner_make(owner);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(redis_door_owner_logged(owner, "redis refuses BLMOVE sandbox:j:in: "), 1);
+}
+
+TEST(a_dump_says_what_the_door_does, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_store_go_away(owner->store);
+  redis_door_owner_make(owner);
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(redis_door_owner_logged(
+                       owner, "state: door redis: open, the job is not taken over yet, 0 bytes"),
+                   1);
+  redis_store_come_back(owner->store);
+  redis_door_owner_push_script(owner, "s-1", "true");
+  redis_door_owner_await_results(owner, 1);
+  engine_signal(owner->engine, SIGUSR1);
+  assert_int_equal(
+      redis_door_owner_logged(owner, "state: door redis: open, connected, 0 bytes not"), 1);
+}

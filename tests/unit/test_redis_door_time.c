@@ -1,0 +1,228 @@
+/* The Redis door's limits, in virtual time. */
+#include "agent/doors/redis/door.h"
+#include "agent/doors/redis/heartbeat.h"
+#include "agent/doors/redis/run_guard.h"
+#include "agent/engine/shutdown.h"
+#include "agent/exit_code.h"
+#include "tests/support/redis_door_owner.h"
+#include "tests/support/virtual_time.h"
+#include "tests/test.h"
+
+#define LIMIT_MS 60000
+
+/* More than a timer may be late by: a test looks now and then only. */
+enum { LATE_MS = 200 };
+
+#define tear_down redis_door_owner_tear_down
+
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+static int set_up(void **state) {
+  redis_door_owner_set_up(state);
+  struct redis_door_owner *owner = *state;
+  owner->idle_limit_ms = LIMIT_MS;
+  return 0;
+}
+
+static int set_up_with_a_run(void **state) {
+  set_up(state);
+  struct redis_door_owner *owner = *state;
+  owner->options.run_id = "run-7";
+  return 0;
+}
+
+static bool is_past(void *context) {
+  return virtual_time_ms >= *(const int64_t *)context;
+}
+
+static void let_pass(struct redis_door_owner *owner, int64_t milliseconds) {
+  int64_t end = virtual_time_ms + milliseconds;
+  assert_true(loop_until(&owner->loop, is_past, &end));
+}
+
+static void expect_exit_after(struct redis_door_owner *owner, int64_t begin_ms,
+                              int64_t milliseconds, int exit_code) {
+  assert_int_equal(redis_door_owner_exit_code(owner), exit_code);
+  assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
+}
+
+/* --- the idle limit --------------------------------------------------------------------------- */
+
+TEST(without_a_run_id_nobody_is_asked, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  redis_door_owner_begin(owner);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
+  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+  assert_int_equal(redis_door_owner_logged(owner, "stopping: the idle limit"), 1);
+}
+
+TEST(a_run_that_is_over_is_not_waited_for, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  redis_door_owner_begin(owner);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
+  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is not in " RUN_GUARD_KEY), 1);
+}
+
+TEST(a_run_that_is_alive_is_asked_for_again, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
+  redis_door_owner_begin(owner);
+  let_pass(owner, 2 * LIMIT_MS + LIMIT_MS / 2);
+  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
+  assert_false(engine_is_leaving(owner->door));
+  redis_store_do(owner->store, 2, "DEL " RUN_GUARD_KEY);
+  expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
+}
+
+TEST(an_answer_that_cannot_be_had_is_logged, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
+  redis_door_owner_begin(owner);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  assert_int_equal(redis_door_owner_logged(owner, "whether run run-7 is in " RUN_GUARD_KEY
+                                                  " is not known: ERR no"),
+                   1);
+}
+
+/* Whatever the id is like that nobody would want to read. */
+TEST(the_log_says_it_in_a_line, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  char run[4000] = "", shown[256];
+  memset(run, 'r', sizeof run - 1);
+  owner->options.run_id = run;
+  redis_door_owner_begin(owner);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  snprintf(shown, sizeof shown, "run %.200s is not in", run);
+  assert_int_equal(redis_door_owner_logged(owner, shown), 1);
+}
+
+TEST(a_step_wins_over_an_open_question, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "guard");
+  while (redis_store_connections(owner->store, "guard") == 0)
+    let_pass(owner, 1000);
+  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
+  redis_door_owner_await(owner, "started", "s-1");
+  let_pass(owner, 2 * LIMIT_MS);
+  assert_false(engine_is_leaving(owner->door));
+  assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
+  redis_door_owner_touch(owner, "go");
+  redis_door_owner_await_results(owner, 1);
+}
+
+TEST(a_redis_that_never_was_there_is_an_error, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  int64_t begin_ms = virtual_time_ms;
+  redis_store_go_away(owner->store);
+  redis_door_owner_make(owner);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_ERROR);
+  redis_store_come_back(owner->store);
+}
+
+/* Nobody is asked: that the run is alive does not bring back Redis. */
+TEST(a_redis_that_takes_nothing_is_an_error, set_up_with_a_run, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "out");
+  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
+  redis_door_owner_await(owner, "inflight", "s-1");
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(redis_door_owner_logged(owner, "is alive"), 0);
+  assert_int_equal(redis_door_owner_logged(owner, "is not known"), 0);
+  assert_false(redis_door_owner_has(owner, "ran"));
+}
+
+/* --- the heartbeat ---------------------------------------------------------------------------- */
+
+TEST(the_heartbeat_says_whether_a_step_is_in_flight, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
+  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
+  redis_door_owner_touch(owner, "go");
+  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+}
+
+static int fallbacks(const struct redis_door_owner *owner) {
+  int count = 0;
+  const char *at = redis_store_executed(owner->store);
+  for (; (at = strstr(at, "out SET sandbox:j:heartbeat")) != NULL; at++)
+    count++;
+  return count;
+}
+
+/* Redis is there, and only that connection is not. */
+TEST(without_its_connection_the_outbox_writes_the_heartbeat, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_store_hold(owner->store, "heartbeat");
+  redis_door_owner_begin(owner);
+  assert_int_equal(fallbacks(owner), 0);
+  let_pass(owner, 40000);
+  assert_in_range(fallbacks(owner), 5, 20);
+  assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
+}
+
+TEST(another_agent_that_takes_over_ends_this_one, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:another:1");
+  redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
+  int64_t begin_ms = virtual_time_ms;
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_true(virtual_time_ms - begin_ms <= 3 * HEARTBEAT_MS);
+  assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+  assert_int_equal(strcmp(redis_store_value(owner->store, "sandbox:j:committed"), "99:another:1\n"),
+                   0);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+TEST(the_heartbeats_removal_is_not_waited_for_long, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  let_pass(owner, HEARTBEAT_MS);
+  redis_store_refuse(owner->store, "nothing", "");
+  redis_store_hold(owner->store, "out");
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
+  assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
+}
+
+TEST(a_patient_close_ends_at_the_idle_limit, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  redis_door_owner_await(owner, "events", "ready");
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  redis_door_owner_await(owner, "inflight", "end");
+  loop_settle(&owner->loop);
+  redis_store_go_away(owner->store);
+  redis_door_owner_touch(owner, "go");
+  while (!engine_is_leaving(owner->door))
+    let_pass(owner, 1);
+  int64_t begin_ms = virtual_time_ms;
+  expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
+  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
+  assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":5"), 1);
+}
+
+TEST(a_signal_bounds_the_close, set_up, tear_down) {
+  struct redis_door_owner *owner = *state;
+  redis_door_owner_begin(owner);
+  redis_store_hold(owner->store, "out"); /* connected, and silent */
+  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
+  redis_door_owner_await(owner, "inflight", "bad");
+  loop_settle(&owner->loop);
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, 15);
+  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
+  assert_true(virtual_time_ms - begin_ms <= SHUTDOWN_DEADLINE_MS + LATE_MS);
+  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
+}
