@@ -13,7 +13,7 @@
  *
  *   ahead_start(owner)               or delivery_owner_start, what is wanted of Redis, ahead_go
  *   what happens meanwhile
- *   ahead_let_answer(owner)
+ *   ahead_let_reply(owner)
  *   ahead_all_is_done(owner, 0, AHEAD_MORE)
  */
 
@@ -33,7 +33,7 @@ void ahead_send_first(struct delivery_owner *owner);
 
 /* Waits until the window with this number in `committed` has arrived up to its EXEC; which must not
    follow. */
-void ahead_awaits(struct delivery_owner *owner, int number);
+void ahead_await(struct delivery_owner *owner, int number);
 
 /* The last command that arrived is a window's last but EXEC. For loop_until. */
 bool ahead_is_last(void *owner);
@@ -46,7 +46,7 @@ void ahead_go(struct delivery_owner *owner);
 void ahead_start(struct delivery_owner *owner);
 
 /* Sends what was kept back, and keeps back no more. */
-void ahead_let_answer(struct delivery_owner *owner);
+void ahead_let_reply(struct delivery_owner *owner);
 
 /* Waits until nothing is held; all of these numbers were done once, one behind the other. */
 void ahead_all_is_done(struct delivery_owner *owner, int from, int to);

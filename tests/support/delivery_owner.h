@@ -18,12 +18,12 @@ struct delivery_owner {
   struct delivery *delivery;
   const char *put_when_delivered; /* from inside the callback, and goes on */
   int connected;
-  int claimed;
+  int owned;
   int delivered;
-  int forgotten;
+  int lost_data;
   int unreachable;
   int failed;
-  char said[512]; /* all that it said, one space between the words */
+  char transcript[512]; /* the callbacks in order, separated by a space: "owned delivered" */
   char error[256];
 };
 
@@ -37,7 +37,7 @@ void delivery_owner_start(struct delivery_owner *self);
 
 /* Holds LPUSH sandbox:j:results <text>; `go` delivers it, in a window with what else is held. */
 void delivery_owner_put(struct delivery_owner *self, const char *text);
-void delivery_owner_go(struct delivery_owner *self);
+void delivery_owner_flush(struct delivery_owner *self);
 
 /* Puts it, goes, and runs the loop until it is delivered. */
 void delivery_owner_deliver(struct delivery_owner *self, const char *text);
@@ -47,17 +47,17 @@ void delivery_owner_deliver(struct delivery_owner *self, const char *text);
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done);
 
 /* Runs the loop until the number is so large. */
-void delivery_owner_awaits(struct delivery_owner *self, const int *number, int value);
+void delivery_owner_await(struct delivery_owner *self, const int *number, int value);
 
 /* How often such a text is in the log. */
 int delivery_owner_logged(const struct delivery_owner *self, const char *text);
 
 /* Sends what redis.silent_from kept back. The next command of that name makes it silent again. */
-void delivery_owner_let_answer(struct delivery_owner *self);
+void delivery_owner_let_reply(struct delivery_owner *self);
 
 /* What arrived on the newest connection, from the last MULTI on, or from the one before it. */
-const char *delivery_owner_last_window(const struct delivery_owner *self);
-const char *delivery_owner_last_two_windows(const struct delivery_owner *self);
+const char *delivery_owner_last_transaction(const struct delivery_owner *self);
+const char *delivery_owner_last_two_transactions(const struct delivery_owner *self);
 
 /* The last commands that arrived, one line each; valid until the next call. */
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count);

@@ -19,7 +19,7 @@ struct outbox_owner {
   int ready;
   int room;  /* deliveries after which it takes more again */
   int empty; /* deliveries that left nothing */
-  int forgotten;
+  int lost_data;
   int unreachable;
   int failed;
   char error[256];

@@ -114,7 +114,7 @@ static const char *begin(struct redis_model *self) {
   return "+OK\r\n";
 }
 
-static const char *look(struct redis_model *self) {
+static const char *read_committed(struct redis_model *self) {
   if (self->committed[0] == '\0')
     return "$-1\r\n";
   return set(&self->answer, "$%zu\r\n%s\r\n", strlen(self->committed), self->committed);
@@ -146,7 +146,7 @@ const char *redis_model_answer(void *owner, const char *command) {
   struct redis_model *self = owner;
   if (!self->logged_in || begins(command, "CLIENT "))
     return login(self, command);
-  self->looks += begins(command, "GET ") && is_for_committed(command);
+  self->probes += begins(command, "GET ") && is_for_committed(command);
   if (begins(command, self->deaf_from))
     self->deaf_from = ""; /* with which everything begins */
   if (begins(command, self->deaf_from))
@@ -162,7 +162,7 @@ const char *redis_model_answer(void *owner, const char *command) {
   else if (begins(command, "WATCH "))
     answer = begins(command, self->refused) ? refusal(self) : "+OK\r\n";
   else if (begins(command, "GET ") && is_for_committed(command))
-    answer = look(self);
+    answer = read_committed(self);
   else
     answer = other(self, command);
   if (!self->silent)

@@ -14,7 +14,7 @@
 struct redis_model {
   char committed[128]; /* its value; empty: there is none */
   char *done;          /* the commands that were executed, one line each */
-  int looks;           /* GET committed, which ends each window too; answered or not */
+  int probes;          /* GET committed, which ends each window too; answered or not */
   int executed;        /* transactions */
   bool logged_in;
   bool dirty; /* the watched key was written by somebody else: the next transaction fails */

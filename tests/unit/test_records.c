@@ -158,7 +158,7 @@ TEST(a_result_is_never_cut) {
   scene_free(scene);
 }
 
-TEST(of_a_step_that_is_not_whole_the_oldest_is_removed) {
+TEST(a_truncated_step_is_removed_as_the_oldest) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = {.payload = "{begin", .length = 6, .truncated = true};
   records_result(&scene->records, NULL, &result, &step, false);
@@ -184,7 +184,7 @@ TEST(a_step_is_removed_or_put_back) {
 }
 
 /* One piece: a reader sees all of a step or nothing. */
-TEST(events_that_are_kept_back_leave_with_the_result) {
+TEST(deferred_events_leave_with_the_result) {
   struct scene *scene = scene_new(0, 60);
   struct taken step = taken("{the step}");
   size_t one = records_defer_event(&scene->records, &event);
@@ -209,7 +209,7 @@ TEST(events_that_are_kept_back_leave_with_the_result) {
 }
 
 /* They belong to the step that runs: another's answer leaves without them. */
-TEST(an_answer_without_events_leaves_others_kept_back) {
+TEST(a_result_without_events_leaves_others_deferred) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}"), other = taken("{cancelled}");
   records_defer_event(&scene->records, &event);
@@ -224,7 +224,7 @@ TEST(an_answer_without_events_leaves_others_kept_back) {
   scene_free(scene);
 }
 
-TEST(events_that_are_kept_back_can_leave_before_the_result) {
+TEST(deferred_events_can_leave_before_the_result) {
   struct scene *scene = scene_new(0, 0);
   struct taken step = taken("{the step}");
   records_put_deferred(&scene->records); /* there are none */
@@ -256,7 +256,7 @@ TEST(keys_that_expire_are_refreshed) {
   scene_free(scene);
 }
 
-TEST(keys_that_stay_lose_the_time_that_they_had) {
+TEST(keys_that_stay_lose_the_ttl_that_they_had) {
   struct scene *scene = scene_new(0, 0);
   records_refresh(&scene->records);
   holds(scene, "PERSIST " KEY "in\n"
@@ -267,7 +267,7 @@ TEST(keys_that_stay_lose_the_time_that_they_had) {
   scene_free(scene);
 }
 
-TEST(without_a_time_nothing_expires) {
+TEST(without_a_ttl_nothing_expires) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}");
   records_started(&scene->records, "id");
@@ -318,7 +318,7 @@ TEST(removals_are_found_wherever_they_lie) {
   scene_free(scene);
 }
 
-TEST(what_is_alike_is_counted) {
+TEST(equal_payloads_are_counted) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{twice}"), cut = {.payload = "{", .length = 1, .truncated = true};
   records_removal(&scene->records, &step);
@@ -343,7 +343,7 @@ static void note_result(void *owner, const char *json, size_t length) {
            (int)length, json);
 }
 
-TEST(each_result_that_is_held_is_told) {
+TEST(each_queued_result_is_visited) {
   struct scene *scene = scene_new(0, 60);
   struct claimed step = claimed("{the step}");
   records_each_result(&scene->records, note_result, scene);

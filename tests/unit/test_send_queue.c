@@ -96,7 +96,7 @@ TEST(an_empty_one_has_nothing) {
   send_queue_free(&send_queue); /* is empty again */
 }
 
-TEST(what_is_there_leaves_together) {
+TEST(what_is_queued_leaves_together) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -111,7 +111,7 @@ TEST(what_is_there_leaves_together) {
   send_queue_free(&send_queue);
 }
 
-TEST(a_window_stays_what_it_is) {
+TEST(a_batch_stays_what_it_is) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -134,7 +134,7 @@ TEST(a_window_stays_what_it_is) {
   send_queue_free(&send_queue);
 }
 
-TEST(a_window_is_so_many_chunks) {
+TEST(a_batch_has_at_most_batch_pieces_chunks) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
@@ -147,7 +147,7 @@ TEST(a_window_is_so_many_chunks) {
   send_queue_free(&send_queue);
 }
 
-TEST(behind_it_there_is_nothing_less_than_a_window) {
+TEST(the_next_batch_is_a_full_one) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);

@@ -224,12 +224,12 @@ static void on_connected(void *owner) {
     prefetch_prepare(self->prefetch);
 }
 
-static char *on_claiming(void *owner) {
+static char *on_ownership_command(void *owner) {
   struct redis_door *self = owner;
   return heartbeat_command(self->heartbeat);
 }
 
-static void on_claimed(void *owner) {
+static void on_owned(void *owner) {
   struct redis_door *self = owner;
   outbox_refresh(self->outbox);
   heartbeat_start(self->heartbeat);
@@ -254,7 +254,7 @@ static void on_delivered(void *owner) {
 }
 
 /* A step whose start is not acknowledged may have run before. */
-static void on_forgotten(void *owner) {
+static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
   if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
     engine_reject(self->unstarted, prefetch_lost_result);
@@ -452,10 +452,10 @@ static const struct door_type redis_door_type = {.name = "redis",
 
 static void make_outbox(struct redis_door *self) {
   static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .claiming = on_claiming,
-                                                  .claimed = on_claimed,
+                                                  .ownership_command = on_ownership_command,
+                                                  .owned = on_owned,
                                                   .delivered = on_delivered,
-                                                  .forgotten = on_forgotten,
+                                                  .lost_data = on_lost_data,
                                                   .unreachable = on_unreachable,
                                                   .failed = on_outbox_failed};
   struct client_name name = client_name(self, "out");

@@ -100,7 +100,7 @@ static void send_ownership(struct delivery *self) {
   struct batch batch = {0};
   free(self->ownership_command);
   self->ownership_command =
-      self->handler->claiming != NULL ? self->handler->claiming(self->owner) : NULL;
+      self->handler->ownership_command != NULL ? self->handler->ownership_command(self->owner) : NULL;
   if (self->ownership_command != NULL)
     batch = (struct batch){.pieces = {{.iov_base = self->ownership_command,
                                        .iov_len = strlen(self->ownership_command)}},
@@ -173,7 +173,7 @@ static void fail_as_taken(struct delivery *self) {
 static void report(struct delivery *self, const struct ownership_change *change) {
   if (change->lost_data && !self->loss_reported) {
     self->loss_reported = true;
-    self->handler->forgotten(self->owner);
+    self->handler->lost_data(self->owner);
   }
   if (change->arrived) {
     next_request(self); /* Redis works on while the owner uses the room */
@@ -203,7 +203,7 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
   if (!change.arrived && pipeline_is_open(&self->pipeline))
     client_renew(self->client); /* Redis drops the open transaction: the one before comes first */
   if (change.arrived && !was_established)
-    self->handler->claimed(self->owner);
+    self->handler->owned(self->owner);
   else
     report(self, &change);
 }

@@ -17,12 +17,13 @@
  *
  *   delivery_new
  *   delivery_start
- *     connected()       a connection is made and the preflight under way: time for other work
- *     claiming()        which command is to be part of the ownership transaction; may be NULL
- *     claimed()         once: the job is this agent's
+ *     connected()       the socket is connected, the handshake under way: time for other work
+ *     ownership_command()
+ *                       which command is to be part of the ownership transaction; may be NULL
+ *     owned()           once: the job is this agent's
  *   delivery_flush      after each addition to the send queue
  *     delivered()       a batch was executed, and has left the send queue
- *     forgotten()       Redis lost data that it had acknowledged; once until the next delivered().
+ *     lost_data()       Redis lost data that it had acknowledged; once until the next delivered().
  *                       The delivery goes on
  *     unreachable()     the connection was lost, and an attempt to reconnect has failed; another
  *                       follows
@@ -43,10 +44,10 @@ struct delivery_options {
 
 struct delivery_handler {
   void (*connected)(void *owner);
-  char *(*claiming)(void *owner); /* one encoded command, to be freed; or NULL */
-  void (*claimed)(void *owner);
+  char *(*ownership_command)(void *owner); /* one encoded command, to be freed; or NULL */
+  void (*owned)(void *owner);
   void (*delivered)(void *owner);
-  void (*forgotten)(void *owner);
+  void (*lost_data)(void *owner);
   void (*unreachable)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };

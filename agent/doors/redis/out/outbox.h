@@ -21,7 +21,7 @@
  * callbacks).
  *
  *   outbox_start
- *     claimed()                        the job is this agent's: outbox_refresh
+ *     owned()                          the job is this agent's: outbox_refresh
  *   outbox_event …, outbox_flush       what was added since the last flush leaves together
  *   outbox_result, outbox_flush
  *     delivered()                      outbox_is_empty and outbox_room have changed
