@@ -186,7 +186,7 @@ TEST(a_step_is_removed_or_put_back) {
 /* One piece: a reader sees all of a step or nothing. */
 TEST(deferred_events_leave_with_the_result) {
   struct scene *scene = scene_new(0, 60);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   size_t one = records_defer_event(&scene->records, &event);
   assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
   assert_int_equal(records_defer_event(&scene->records, &event), 2 * one);
@@ -211,7 +211,7 @@ TEST(deferred_events_leave_with_the_result) {
 /* They belong to the step that runs: another's answer leaves without them. */
 TEST(a_result_without_events_leaves_others_deferred) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = taken("{the step}"), other = taken("{cancelled}");
+  struct claimed step = claimed("{the step}"), other = claimed("{cancelled}");
   records_defer_event(&scene->records, &event);
   records_result(&scene->records, NULL, &result, &other, false);
   holds(scene, "LPUSH " KEY "results " RESULT "\n"
@@ -226,7 +226,7 @@ TEST(a_result_without_events_leaves_others_deferred) {
 
 TEST(deferred_events_can_leave_before_the_result) {
   struct scene *scene = scene_new(0, 0);
-  struct taken step = taken("{the step}");
+  struct claimed step = claimed("{the step}");
   records_put_deferred(&scene->records); /* there are none */
   assert_int_equal(scene->send_queue.bytes, 0);
   size_t one = records_defer_event(&scene->records, &event);
