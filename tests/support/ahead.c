@@ -57,7 +57,7 @@ void ahead_go(struct delivery_owner *owner) {
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   ahead_put_records(owner, 1, AHEAD_MORE);
-  ahead_await(owner, 3); /* after the claim and number 0 */
+  ahead_await(owner, 3); /* after the ownership transaction and number 0 */
 }
 
 void ahead_start(struct delivery_owner *owner) {

@@ -6,7 +6,7 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_model.h"
 
-/* Who owns an outbox in a test: the outbox, its server, and what the outbox said. */
+/* The owner of an outbox in a test: the outbox, its server, and its callbacks. */
 struct outbox_owner {
   struct loop loop;
   struct log log;
@@ -42,7 +42,7 @@ void outbox_owner_put_result(struct outbox_owner *self, const char *payload);
 /* Runs the loop until everything is delivered. */
 void outbox_owner_delivers(struct outbox_owner *self);
 
-/* What the server has done since this was asked last: so many commands, of which these are the
+/* Asserts that the server has executed, since the last call, exactly the commands of these
    beginnings, one line each. */
 void outbox_owner_has_done(struct outbox_owner *self, const char *beginnings);
 

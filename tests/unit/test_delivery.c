@@ -215,7 +215,7 @@ TEST(a_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up, deliver
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
-  assert_int_equal(owner->redis.probes, 4); /* the first, the claim, the nil, the same again */
+  assert_int_equal(owner->redis.probes, 4); /* handshake, ownership, the nil, the repetition */
   assert_int_equal(fake_redis_connections(owner->server), 1);
   assert_string_equal(owner->transcript, "owned delivered");
 }

@@ -1,4 +1,4 @@
-/* The window that is sent ahead while the one before it is under way: all of it but its EXEC. */
+/* The transaction that is opened while the one before it is under way: all of it but its EXEC. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -12,7 +12,7 @@
 #define COMMITTED KEY "committed"
 #define PROBE "WATCH " COMMITTED "\nGET " COMMITTED "\n"
 
-/* Many times what a socket takes; each one is a window by itself. */
+/* Many times what a socket takes; each one is a batch by itself. */
 enum { LARGE = 3000000 };
 
 /* This stands before the C library's. Of what is large some is taken, or nothing, by chance: so
@@ -45,7 +45,7 @@ static void came_last(const struct delivery_owner *owner, const char *const comm
 TEST(the_next_batch_is_executed_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
-  const size_t ahead = 1 + AHEAD_WINDOW + 1; /* MULTI … SET */
+  const size_t ahead = 1 + AHEAD_BATCH + 1; /* MULTI … SET */
   size_t commands = fake_redis_commands(owner->server);
   assert_string_equal(fake_redis_command(owner->server, commands - ahead), "MULTI");
   assert_string_equal(fake_redis_command(owner->server, commands - ahead - 1), "GET " COMMITTED);
@@ -85,12 +85,12 @@ TEST(less_than_a_full_batch_is_not_opened_early, delivery_owner_set_up, delivery
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   size_t commands = fake_redis_commands(owner->server);
-  ahead_put_records(owner, 1, AHEAD_WINDOW);
+  ahead_put_records(owner, 1, AHEAD_BATCH);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
   ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_WINDOW);
-  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + AHEAD_WINDOW + 4);
+  ahead_all_is_done(owner, 0, AHEAD_BATCH);
+  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + AHEAD_BATCH + 4);
   assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
@@ -126,7 +126,7 @@ TEST(the_connection_is_lost_after_the_first_was_executed, delivery_owner_set_up,
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-/* Two times, the second of them with more held: both transactions stay what they are. */
+/* Twice, the second time with more queued: both transactions stay what they are. */
 TEST(the_connection_is_lost_before_the_first_was_executed, delivery_owner_set_up,
      delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
@@ -196,7 +196,7 @@ TEST(a_query_waits_for_the_open_transaction, delivery_owner_set_up, delivery_own
   delivery_owner_let_reply(owner); /* and the next EXEC is not answered */
   delivery_owner_await(owner, &owner->redis.executed, 3);
   ahead_put_records(owner, AHEAD_MORE + 1,
-                    AHEAD_MORE + AHEAD_WINDOW); /* with number AHEAD_MORE enough for a window */
+                    AHEAD_MORE + AHEAD_BATCH); /* with number AHEAD_MORE a full batch */
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands + 3);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
@@ -208,7 +208,7 @@ TEST(a_query_waits_for_the_open_transaction, delivery_owner_set_up, delivery_own
                         ((const char *const[]){"WATCH " COMMITTED, "GET " COMMITTED,
                                                "LINDEX " KEY "inflight -1"})[i]);
   ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE + AHEAD_WINDOW);
+  ahead_all_is_done(owner, 0, AHEAD_MORE + AHEAD_BATCH);
   assert_int_equal(answers, 1);
 }
 
@@ -259,7 +259,7 @@ TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owne
   delivery_owner_flush(owner);
   ahead_let_reply(owner);
   delivery_owner_await(owner, &owner->delivered, 1);
-  ahead_put(owner, 2, LARGE); /* and behind it there is one more */
+  ahead_put(owner, 2, LARGE); /* and one more after it */
   delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 2);

@@ -1,4 +1,5 @@
-/* A window that was sent ahead, and then is refused, another agent's, or lost with all of Redis. */
+/* An open transaction that is refused, overtaken by another agent, or lost with all of Redis' data.
+ */
 
 #include "tests/support/ahead.h"
 #include "tests/test.h"
@@ -63,7 +64,7 @@ TEST(another_agent_takes_over_before_the_next_batch, delivery_owner_set_up,
   assert_string_equal(owner->transcript, "owned delivered failed");
 }
 
-/* The other's claim is older than the watch: it would be executed. */
+/* The other agent wrote before the WATCH, so EXEC would not fail. */
 TEST(another_agent_takes_over_before_the_watch, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);

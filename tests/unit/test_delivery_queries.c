@@ -14,7 +14,7 @@ struct asker {
   int cut;
   int ask_again;   /* from inside the answer, so often */
   const char *put; /* and this is put first, and goes */
-  char text[256];  /* the answers, one space behind each */
+  char text[256];  /* the replies, a space after each */
 };
 
 static void ask(struct asker *self);
@@ -144,7 +144,7 @@ TEST(no_batch_is_sent_between_two_queries, delivery_owner_set_up, delivery_owner
   assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
 }
 
-/* The connection is the same, what is behind it is not. */
+/* The same connection, another state of Redis. */
 TEST(lost_data_is_reported_before_the_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};

@@ -120,7 +120,7 @@ TEST(an_error_inside_a_transaction_is_final, delivery_owner_set_up, delivery_own
   assert_int_equal(owner->delivered, 0);
 }
 
-/* What was executed was executed, whatever happens to what is asked behind it. */
+/* A transaction stays executed, whatever the replies after it are. */
 TEST(a_refusal_after_a_transaction_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
@@ -171,7 +171,7 @@ TEST(another_agent_takes_over_during_an_outage, delivery_owner_set_up, delivery_
 }
 
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
-   executed, since the other's claim is older than the watch. */
+   executed, since the other agent wrote before the WATCH. */
 TEST(another_agent_takes_over_after_a_batch, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);

@@ -4,7 +4,7 @@
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-/* More than a timer may be late by: a test looks now and then only. */
+/* Milliseconds; more than a timer may be late by. */
 enum { LATE_MS = 50 };
 
 static int64_t since_ms(int64_t start_ms) {
@@ -92,7 +92,7 @@ TEST(a_probe_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_dow
   assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
 }
 
-/* There is nothing that could be refused: the trouble is over, and is said to be. */
+/* Nothing is left that could be refused: the end of the outage is logged. */
 TEST(a_probe_ends_the_outage, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
@@ -117,7 +117,7 @@ static bool has_read(void *context) {
   return length >= reading->until;
 }
 
-/* A window may take longer than an answer, where the way is narrow. */
+/* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
 TEST(a_batch_that_is_still_being_read_is_not_late, delivery_owner_set_up,
      delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;

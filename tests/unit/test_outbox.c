@@ -104,12 +104,12 @@ TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_do
     assert_int_equal(owner->empty, 0);
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
-  assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is held */
-  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2);   /* the claim, one window, one ahead */
+  assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is queued */
+  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2); /* ownership, one batch, one opened early */
   outbox_owner_delivers(owner);
   assert_int_equal(owner->room, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
-  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* nothing is held: a record of any size */
+  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* empty: it accepts a record of any size */
 }
 
 TEST(one_record_may_be_larger_than_the_queue, outbox_owner_set_up, outbox_owner_tear_down) {

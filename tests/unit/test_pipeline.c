@@ -9,7 +9,7 @@ struct trial {
   struct keys keys;
   struct pipeline pipeline;
   struct query query;
-  char *held[2]; /* two batches of one command each */
+  char *queued[2]; /* two batches of one command each */
   char bytes[4096];
   size_t length;
   size_t room; /* what is taken from now on */
@@ -39,7 +39,7 @@ static int set_up(void **state) {
   keys_init(&trial.keys, "j");
   pipeline_init(&trial.pipeline, &trial.keys, 0);
   for (size_t i = 0; i < 2; i++)
-    trial.held[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
+    trial.queued[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
   *state = &trial;
   return 0;
 }
@@ -47,7 +47,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++)
-    free(trial.held[i]);
+    free(trial.queued[i]);
   query_release(&trial.query);
   pipeline_release(&trial.pipeline);
   keys_release(&trial.keys);
@@ -55,11 +55,11 @@ static int tear_down(void **state) {
 }
 
 static void open_transaction(size_t number) {
-  char *held = trial.held[number - 1];
+  char *queued = trial.queued[number - 1];
   char value[OWNERSHIP_TEXT_SIZE];
   (void)snprintf(value, sizeof value, "1:2:%zu", number);
   struct batch batch = {
-      .pieces = {{.iov_base = held, .iov_len = strlen(held)}}, .count = 1, .commands = 1};
+      .pieces = {{.iov_base = queued, .iov_len = strlen(queued)}}, .count = 1, .commands = 1};
   pipeline_open(&trial.pipeline, &batch, value);
 }
 
@@ -202,7 +202,7 @@ TEST(after_the_reply_there_is_no_room, set_up, tear_down) {
   assert_false(pipeline_has_room(&trial.pipeline));
 }
 
-/* Nor does what is behind go first when there is room again. */
+/* The next transaction does not overtake the rest of the first. */
 TEST(what_the_socket_does_not_take_is_sent_later, set_up, tear_down) {
   trial.stutters = true;
   open_transaction(1);

@@ -27,8 +27,8 @@ static void scene_free(struct scene *self) {
   free(self);
 }
 
-/* What is held is these commands, their words joined by one space, one line each; and it is one
-   window. Delivers it. */
+/* Queued are exactly these commands, their words joined by one space, one line each; and it is one
+   batch. Delivers it. */
 static void holds(struct scene *self, const char *expected) {
   static char text[8192];
   size_t commands = 0;
@@ -139,7 +139,7 @@ TEST(a_result_and_what_goes_with_it_are_one_piece) {
 TEST(a_result_is_never_cut) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}");
-  /* A window that is full but for room for the event alone. */
+  /* A batch with room left for the event alone. */
   size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
   memset(send_queue_reserve(&scene->send_queue, most), 'x', most);
   send_queue_commit(&scene->send_queue, 1);
@@ -289,7 +289,7 @@ static size_t removals(const struct scene *scene, const char *payload) {
   return records_removals(&scene->records, &step);
 }
 
-/* A window's worth of something else. */
+/* A full batch of other commands. */
 static void put_much(struct scene *scene) {
   size_t enough = scene->send_queue.bytes + BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE;
   while (scene->send_queue.bytes < enough)
@@ -305,7 +305,7 @@ TEST(removals_are_found_wherever_they_lie) {
     records_result(&scene->records, NULL, &result, &step, true);
     put_much(scene);
   }
-  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is on its way is held too */
+  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is under way is queued too */
   for (size_t i = 0; i < 3; i++)
     assert_int_equal(removals(scene, payloads[i]), 1);
   assert_int_equal(removals(scene, "{first"), 0);

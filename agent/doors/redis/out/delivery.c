@@ -99,8 +99,9 @@ static void send_batch(struct delivery *self, const struct batch *batch) {
 static void send_ownership(struct delivery *self) {
   struct batch batch = {0};
   free(self->ownership_command);
-  self->ownership_command =
-      self->handler->ownership_command != NULL ? self->handler->ownership_command(self->owner) : NULL;
+  self->ownership_command = self->handler->ownership_command != NULL
+                                ? self->handler->ownership_command(self->owner)
+                                : NULL;
   if (self->ownership_command != NULL)
     batch = (struct batch){.pieces = {{.iov_base = self->ownership_command,
                                        .iov_len = strlen(self->ownership_command)}},
