@@ -90,7 +90,7 @@ void outbox_owner_start(struct outbox_owner *self, unsigned long long key_ttl_se
   outbox_owner_make(self, key_ttl_seconds, hold_bytes);
   outbox_start(self->outbox);
   assert_true(loop_until(&self->loop, loop_is_counted, &self->ready));
-  assert_false(outbox_is_gone(self->outbox));
+  assert_false(outbox_is_unreachable(self->outbox));
 }
 
 void outbox_owner_put_event(struct outbox_owner *self, int number, int length) {

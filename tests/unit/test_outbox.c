@@ -134,13 +134,13 @@ TEST(it_is_unreachable_when_a_reconnect_failed, outbox_owner_set_up, outbox_owne
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   loop_settle(&owner->loop);
-  assert_false(outbox_is_gone(owner->outbox)); /* that is still to be seen */
+  assert_false(outbox_is_unreachable(owner->outbox)); /* that is still to be seen */
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->unreachable));
-  assert_true(outbox_is_gone(owner->outbox));
+  assert_true(outbox_is_unreachable(owner->outbox));
   fake_redis_accept(owner->server);
   outbox_owner_put_event(owner, 1, 0);
   outbox_owner_delivers(owner);
-  assert_false(outbox_is_gone(owner->outbox));
+  assert_false(outbox_is_unreachable(owner->outbox));
 }
 
 TEST(at_most_one_beat_is_queued, outbox_owner_set_up, outbox_owner_tear_down) {
@@ -189,7 +189,7 @@ TEST(a_final_refusal_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
   assert_non_null(strstr(owner->error, "LPUSH " KEY "results: WRONGTYPE"));
   assert_false(outbox_is_empty(owner->outbox));
-  assert_true(outbox_is_gone(owner->outbox));
+  assert_true(outbox_is_unreachable(owner->outbox));
 }
 
 TEST(lost_data_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {

@@ -180,8 +180,8 @@ static void go_on_closing(struct redis_door *self) {
     return;
   bool empty = outbox_is_empty(self->outbox);
   bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !empty;
-  bool away = self->failed || !outbox_is_ready(self->outbox) || outbox_is_gone(self->outbox);
-  if (self->failed || !outbox_is_ready(self->outbox) || (away && !wait))
+  bool away = self->failed || !outbox_is_owner(self->outbox) || outbox_is_unreachable(self->outbox);
+  if (self->failed || !outbox_is_owner(self->outbox) || (away && !wait))
     close_now(self);
   else if (empty && self->closing == DELIVERING)
     end_heartbeat(self);
@@ -220,7 +220,7 @@ static void on_error(void *owner, const struct error *error) {
 
 static void on_connected(void *owner) {
   struct redis_door *self = owner;
-  if (!outbox_is_ready(self->outbox) && !engine_is_leaving(&self->door))
+  if (!outbox_is_owner(self->outbox) && !engine_is_leaving(&self->door))
     prefetch_prepare(self->prefetch);
 }
 
@@ -275,14 +275,14 @@ static void on_outbox_failed(void *owner, const struct error *error) {
 
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct redis_door *self = owner;
-  return outbox_is_ours(self->outbox, value, length);
+  return outbox_check_owner(self->outbox, value, length);
 }
 
 /* While Redis is away altogether the write would only be late. The outbox takes one only when the
    one before has arrived. */
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct redis_door *self = owner;
-  if (outbox_is_gone(self->outbox) || !outbox_beat(self->outbox, value, seconds))
+  if (outbox_is_unreachable(self->outbox) || !outbox_beat(self->outbox, value, seconds))
     return false;
   outbox_flush(self->outbox);
   bool arrived = self->wrote_fallback;
@@ -411,7 +411,7 @@ static struct client_name client_name(const struct redis_door *self, const char 
 /* A Redis that never answered, or does not take what is held, is an error; nobody is asked then. */
 static void idle(struct door *door) {
   struct redis_door *self = self_of(door);
-  bool stuck = !outbox_is_ready(self->outbox) || !outbox_is_empty(self->outbox);
+  bool stuck = !outbox_is_owner(self->outbox) || !outbox_is_empty(self->outbox);
   if (stuck)
     engine_leave(door, AGENT_EXIT_ERROR, "the idle limit");
   else if (self->options.run_id == NULL)
@@ -428,9 +428,9 @@ static void dump(const struct door *door) {
                                         "removing the heartbeat", "closed"};
   log_line(self->log, LOG_INFO, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
            closing[self->closing],
-           !outbox_is_ready(self->outbox) ? "the job is not taken over yet"
-           : outbox_is_gone(self->outbox) ? "redis is away"
-                                          : "connected",
+           !outbox_is_owner(self->outbox)        ? "the job is not taken over yet"
+           : outbox_is_unreachable(self->outbox) ? "redis is away"
+                                                 : "connected",
            outbox_bytes(self->outbox));
   prefetch_dump(self->prefetch);
 }

@@ -17,12 +17,13 @@
  *    counts as delivered; so a Redis that comes back empty is never taken for one that has all.
  * 4. The lost connection's transaction may still be under way, in a buffer of the kernel or of a
  *    proxy, when the new connection reads the key. Hence each connection sends WATCH before it
- * reads it: EXEC does nothing if anyone has written the key since. Of the late transaction and its
- *    repetition, the one that is executed first writes the key and thereby disables the other. The
- *    one that does nothing is followed by a GET, which says so.
+ *    reads the key: EXEC does nothing if anyone has written the key since. Of the late transaction
+ *    and its repetition, the one that is executed first writes the key and thereby disables the
+ *    other. Each EXEC is followed by a GET, which says what happened.
  * 5. The same protects a job from two agents. An agent takes a job over by one transaction of a
- *    higher epoch with nothing from the queue in it. From then on no transaction of the agent
- *    before is executed, however late it arrives; and that agent reads a foreign value and stops.
+ *    higher epoch that contains nothing from the send queue. From then on no transaction of the
+ *    agent before is executed, however late it arrives; and that agent reads a foreign value and
+ *    stops.
  *
  * Redis can also lose what it has acknowledged: restarted from an older snapshot, or replaced by a
  * replica that had not received it yet. Then `committed` holds an older value, or is missing. What

@@ -96,7 +96,7 @@ bool outbox_is_empty(const struct outbox *self) {
   return self->send_queue.bytes == (has_beat(self) ? self->beat_length : 0);
 }
 
-bool outbox_is_ready(const struct outbox *self) {
+bool outbox_is_owner(const struct outbox *self) {
   return delivery_is_owner(self->delivery);
 }
 
@@ -108,11 +108,11 @@ void outbox_probe(struct outbox *self) {
   delivery_probe(self->delivery);
 }
 
-bool outbox_is_ours(struct outbox *self, const char *committed, size_t length) {
+bool outbox_check_owner(struct outbox *self, const char *committed, size_t length) {
   return delivery_check_owner(self->delivery, committed, length);
 }
 
-bool outbox_is_gone(const struct outbox *self) {
+bool outbox_is_unreachable(const struct outbox *self) {
   return delivery_is_unreachable(self->delivery);
 }
 
@@ -129,9 +129,9 @@ void outbox_each_result(const struct outbox *self,
   records_each_result(&self->records, result, owner);
 }
 
-void outbox_ask(struct outbox *self, char *commands,
-                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
-                void *owner) {
+void outbox_query(struct outbox *self, char *commands,
+                  void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                  void *owner) {
   delivery_query(self->delivery, commands, answer, owner);
 }
 

@@ -87,15 +87,15 @@ bool outbox_is_empty(const struct outbox *self);
 size_t outbox_bytes(const struct outbox *self);
 
 /* See delivery_is_owner. */
-bool outbox_is_ready(const struct outbox *self);
+bool outbox_is_owner(const struct outbox *self);
 
 /* See delivery_had_owner, delivery_probe and delivery_check_owner. */
 bool outbox_had_owner(const struct outbox *self);
 void outbox_probe(struct outbox *self);
-bool outbox_is_ours(struct outbox *self, const char *committed, size_t length);
+bool outbox_check_owner(struct outbox *self, const char *committed, size_t length);
 
 /* See delivery_is_unreachable. */
-bool outbox_is_gone(const struct outbox *self);
+bool outbox_is_unreachable(const struct outbox *self);
 
 /* See records.h: these look at what is not delivered. */
 size_t outbox_removals(const struct outbox *self, const struct claimed *claimed);
@@ -105,8 +105,8 @@ void outbox_each_result(const struct outbox *self,
 
 /* See delivery_query. */
 struct redisReply;
-void outbox_ask(struct outbox *self, char *commands,
-                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
-                void *owner);
+void outbox_query(struct outbox *self, char *commands,
+                  void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                  void *owner);
 
 #endif
