@@ -14,24 +14,24 @@ const char options_help[] =
     "       agent --once [--job-id ID] [--verbose] <STEP\n"
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
-    "sandbox:ID:events and sandbox:ID:results, until it is told to shut down.\n"
+    "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
     "\n"
     "  --redis-url URL       redis://[user:password@]host[:port][/db],\n"
     "                        redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
     "                        unix://[user:password@]/path/to/socket[?db=n],\n"
     "                        or host[:port][,password=...,user=...,defaultDatabase=n]\n"
     "                        [REDIS_URL]\n"
-    "  --job-id ID           the job whose steps are run [JOB_ID]\n"
-    "  --run-id ID           at the idle limit wait on as long as this run is among those that\n"
-    "                        are alive, in the Redis set agentsmith:runs:active\n"
-    "                        [AGENTSMITH_RUN_ID]\n"
-    "  --idle-cycles N       leave after N times 60 s without a step, default 5\n"
+    "  --job-id ID           the job whose steps this agent runs [JOB_ID]\n"
+    "  --run-id ID           at the idle limit, keep waiting while this run is a member of the\n"
+    "                        Redis set agentsmith:runs:active [AGENTSMITH_RUN_ID]\n"
+    "  --idle-cycles N       exit after N times 60 s without a step, default 5\n"
     "                        [AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]\n"
-    "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0 keeps all\n"
-    "  --hold-bytes N        hold so much output that Redis has not acknowledged, then let the\n"
-    "                        command wait; default 4194304\n"
-    "  --key-ttl SECONDS     seconds after which the job's keys expire when no agent is left to\n"
-    "                        refresh them, default 604800; 0 keeps them\n"
+    "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0: no limit\n"
+    "  --hold-bytes N        queue up to N bytes of output that Redis has not acknowledged; "
+    "beyond\n"
+    "                        that the command waits; default 4194304\n"
+    "  --key-ttl SECONDS     time to live of the job's keys, which a running agent refreshes,\n"
+    "                        default 604800; 0: they do not expire\n"
     "  --once                run the one Step on standard input, without Redis; write its events "
     "and\n"
     "                        its result to standard output, a line each, and exit with its code\n"
@@ -82,7 +82,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
 
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
-/* The texts as they were given; NULL where they were not. */
+/* The values as they were given; NULL: not given. */
 struct raw {
   const char *redis_url;
   const char *job_id;
@@ -110,8 +110,8 @@ static int read_number(const char *name, const char *text, unsigned long long le
 }
 
 static int unexpected(struct error *error, const char *what, const char *argument) {
-  /* Somebody may have forgotten --redis-url in front of it. Of a part of a URL it could not be told
-     where the password is: all of it is redacted, then cut. */
+  /* It may be a URL without --redis-url before it. The whole text is redacted and then cut, since
+     in a part of a URL the password could not be found. */
   char *shown = memory_copy(argument, strlen(argument));
   redis_url_redact(shown);
   (void)error_set(error, "%s '%.99s'", what, shown);
@@ -120,7 +120,7 @@ static int unexpected(struct error *error, const char *what, const char *argumen
 }
 
 static int unknown(struct error *error, const char *argument) {
-  /* Of -xyz each letter is an option, and getopt_long is not yet behind the argument. */
+  /* In -xyz each letter is an option, and optind is not after the argument yet. */
   char letter[] = {'-', (char)optopt, '\0'};
   if (optopt > 0 && optopt < REDIS_URL)
     argument = letter;
@@ -175,7 +175,7 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
       self->action = OPTIONS_VERSION;
       return 0;
     case ':':
-      return unexpected(error, "a value is missing behind", argv[optind - 1]);
+      return unexpected(error, "a value is missing after", argv[optind - 1]);
     default:
       return unknown(error, argv[optind - 1]);
     }
@@ -201,8 +201,8 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
   self->events_maxlen = 10000;
   self->key_ttl_seconds = 604800;
-  /* A thousand years of idle time, more memory than a container has, and a hundred years, which
-     Redis can add to its clock in milliseconds. */
+  /* The limits: a thousand years of idle time, more memory than a container has, and a hundred
+     years, which Redis can add to its clock in milliseconds without an overflow. */
   if (read_number("--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)", raw->idle_cycles, 1,
                   525600000, &cycles, error) != 0 ||
       read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
@@ -225,7 +225,7 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   return 0;
 }
 
-/* What is about Redis has no meaning with --once; its variables are ignored. */
+/* Flags for Redis are errors with --once; the variables for it are ignored. */
 static int convert_once(struct options *self, const struct raw *raw, struct error *error) {
   const struct {
     const char *name, *value;

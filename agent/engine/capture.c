@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/swar.h"
 #include "base/utf8.h"
@@ -37,8 +38,8 @@ static void add_to_head(struct capture *self, const char *text, size_t length) {
     self->head_length = utf8_cut(self->head, self->head_length);
 }
 
-/* Moves at most one byte for each that is added, and keeps more than CAPTURE_TAIL_MAX of a
-   longer output, so that its length tells whether it was cut. */
+/* Moves at most one byte for each byte that is added. Of a longer output it keeps more than
+   CAPTURE_TAIL_MAX bytes, so that the length shows that it was cut. */
 static void add_to_tail(struct capture *self, const char *text, size_t length) {
   if (self->tail == NULL)
     self->tail = memory_allocate(TAIL_CAPACITY);
@@ -66,7 +67,7 @@ void capture_add(struct capture *self, bool from_stdout, const char *text, size_
   add_to_tail(self, "\n", partial ? 0 : 1);
 }
 
-/* What is beyond the most is read, too, and overwritten. */
+/* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. */
 char *capture_content_space(struct capture *self, size_t *size) {
   if (self->head_capacity - self->head_length < CAPTURE_CONTENT_READ) {
     self->head_capacity = 2 * self->head_capacity + CAPTURE_CONTENT_READ;
@@ -77,6 +78,7 @@ char *capture_content_space(struct capture *self, size_t *size) {
 }
 
 void capture_content_filled(struct capture *self, size_t length) {
+  CHECK(length <= self->head_capacity - self->head_length);
   size_t room = CAPTURE_CONTENT_MAX - self->head_length;
   self->head_length += length < room ? length : room;
 }

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/swar.h"
 #include "base/utf8.h"
 
-/* What is left when more bytes are needed is at most one piece, so there is always room to read. */
+/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
 #define CAPACITY_MAX (LINE_MAX_PIECE + LINE_SPLITTER_READ)
 
 void line_splitter_init(struct line_splitter *self) {
@@ -20,8 +21,8 @@ void line_splitter_release(struct line_splitter *self) {
   line_splitter_init(self);
 }
 
-/* Moves what is left to the front. Bytes are moved once at most before their line is handed out:
-   from then on it begins at 0. */
+/* Moves what is left to the front. A byte is moved at most once: after that its line begins at 0.
+ */
 static void pack(struct line_splitter *self) {
   if (self->end > self->start)
     memmove(self->buffer, self->buffer + self->start, self->end - self->start);
@@ -40,11 +41,13 @@ char *line_splitter_space(struct line_splitter *self, size_t *size) {
     self->capacity = capacity < CAPACITY_MAX ? capacity : CAPACITY_MAX;
     self->buffer = memory_resize(self->buffer, self->capacity);
   }
+  CHECK(self->capacity - self->end >= self->read); /* what is left is at most one piece */
   *size = self->capacity - self->end;
   return self->buffer + self->end;
 }
 
 void line_splitter_filled(struct line_splitter *self, size_t length) {
+  CHECK(length <= self->capacity - self->end);
   self->end += length;
   if (self->end == self->capacity)
     self->read = LINE_SPLITTER_READ;
@@ -82,7 +85,7 @@ bool line_splitter_next(struct line_splitter *self, struct line *line) {
   if (self->scanned < self->start)
     self->scanned = self->start;
 
-  /* One byte more than a piece, since that may be the end of a line that is just so long. */
+  /* One byte more than a piece: it may be the end of a line of exactly that length. */
   size_t left = self->end - self->start;
   size_t limit = left > LINE_MAX_PIECE ? self->start + LINE_MAX_PIECE + 1 : self->end;
   self->scanned = find_line_end(self->buffer, self->scanned, limit);

@@ -6,9 +6,10 @@
 #include "agent/kinds/kind.h"
 #include "base/signal_name.h"
 
-/* A command's output counts however it ended; a kind's own content only when it is whole. */
-static void tell_content(struct step_result *result, const struct step *step,
-                         const struct capture *capture) {
+/* A command's output is shown however it ended; the content of another kind only when it is
+ * complete. */
+static void set_content(struct step_result *result, const struct step *step,
+                        const struct capture *capture) {
   const struct kind *kind = kind_of(step);
   if (kind->work != NULL && result->exit_code != 0)
     return;
@@ -17,9 +18,9 @@ static void tell_content(struct step_result *result, const struct step *step,
     result->output_content = kind->has_content ? "" : NULL;
 }
 
-/* True: the last of the output says why, if there is any. */
-static bool tell_code(struct step_result *result, const struct step *step,
-                      const struct process_outcome *outcome, struct error *reason) {
+/* Returns true when the end of the output, if there is any, is the error message. */
+static bool set_exit_code(struct step_result *result, const struct step *step,
+                          const struct process_outcome *outcome, struct error *reason) {
   result->exit_code = -1;
   if (outcome == NULL || outcome->end == PROCESS_STOPPED)
     return false;
@@ -49,11 +50,11 @@ void outcome_result(struct step_result *result, const struct step *step,
                     struct error *reason) {
   *result = (struct step_result){.step_id = step->step_id,
                                  .duration_ms = outcome != NULL ? outcome->duration_ms : 0};
-  bool output_says = tell_code(result, step, outcome, reason);
-  tell_content(result, step, capture);
+  bool output_explains = set_exit_code(result, step, outcome, reason);
+  set_content(result, step, capture);
   if (result->exit_code == 0)
     return;
-  if (output_says)
+  if (output_explains)
     result->error_message = capture_tail(capture, &result->error_message_length);
   if (result->error_message_length == 0) {
     result->error_message = reason->text;

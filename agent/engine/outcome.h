@@ -8,10 +8,11 @@
 #include "wire/step_result.h"
 
 /*
- * What a step's result says of how it ended: the contract's table of results, all but
- * `event_count`. `outcome` is NULL when it had no process. `reason` says why it was not started or
- * was stopped; it is overwritten where the outcome itself is the reason. The texts of the result
- * are those of the step, the transcript and the reason, which must outlive it.
+ * Fills in the result of a step from how its process ended: the table of results in
+ * wire/PROTOCOL.md, all fields but `event_count`. `outcome` is NULL when the step had no process.
+ * `reason` holds why it was not started or was stopped; it is overwritten where the outcome itself
+ * is the reason. The texts of the result are borrowed from the step, the capture and the reason,
+ * which must outlive it.
  */
 void outcome_result(struct step_result *result, const struct step *step,
                     const struct process_outcome *outcome, const struct capture *capture,

@@ -6,20 +6,20 @@
 
 #include "agent/kinds/kind.h"
 
-/* How much of a refused payload is shown. */
+/* Bytes of a refused payload that are logged. */
 #define PAYLOAD_SHOWN 200
 
 void run_log_done(const struct log *log, const struct step *step, const struct run_report *report) {
   const struct step_result *result = &report->result;
   char command[400];
   kind_describe(step, command, sizeof command);
-  /* The agent's own word on a step; a command's own last words are in the stream. */
+  /* Only a message of the agent's own: what a command wrote is in the stream. */
   bool own = result->exit_code == -1 || kind_of(step)->work != NULL;
-  bool tell = own && result->error_message != NULL;
+  bool has_message = own && result->error_message != NULL;
   log_line(log, result->exit_code == 0 ? LOG_INFO : LOG_WARN, step->step_id,
            "exit=%d in %lldms `%s`%s%.*s", result->exit_code, (long long)result->duration_ms,
-           command, tell ? ": " : "", tell ? (int)result->error_message_length : 0,
-           tell ? result->error_message : "");
+           command, has_message ? ": " : "", has_message ? (int)result->error_message_length : 0,
+           has_message ? result->error_message : "");
   if (report->holder[0] != '\0')
     log_line(log, LOG_WARN, step->step_id,
              "%s still holds its output in the background; what it prints from now on is dropped",
@@ -32,19 +32,19 @@ static bool is_word(char byte) {
   return isalnum((unsigned char)byte) || byte == '_';
 }
 
-/* The word `env`, however it is quoted: what is refused need not be JSON. */
+/* True at the word `env`, quoted or not: a refused payload need not be JSON. */
 static bool is_env(const char *payload, size_t length, size_t at) {
   return length - at >= 3 && strncasecmp(payload + at, "env", 3) == 0 &&
          (at == 0 || !is_word(payload[at - 1])) && (length - at == 3 || !is_word(payload[at + 3]));
 }
 
-/* A letter written as \u0065: nobody needs to, and it may spell `env`. */
+/* True at a letter that is written as \u0065: it may be part of `env`. */
 static bool is_escaped_letter(const char *payload, size_t length, size_t at) {
   return length - at >= 6 && strncasecmp(payload + at, "\\u00", 4) == 0 && payload[at + 4] >= '4' &&
          payload[at + 4] <= '7';
 }
 
-/* The values of a step's `env` may be secrets: what is shown ends before them. */
+/* What is logged ends before the word `env`, whose values may be secrets. */
 static size_t shown_length(const char *payload, size_t length) {
   size_t shown = length < PAYLOAD_SHOWN ? length : PAYLOAD_SHOWN;
   for (size_t i = 0; i < shown; i++)

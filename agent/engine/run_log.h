@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* What the log tells of a step: one line, and one more for each thing that it left behind. */
+/* Logs the end of a step: one line, and one more for each kind of process that it left behind. */
 void run_log_done(const struct log *log, const struct step *step, const struct run_report *report);
 
-/* A payload that was refused, and its beginning; never a value of its `env`. */
+/* Logs that a payload was refused, and its beginning; never a value of its `env`. */
 void run_log_refused(const struct log *log, const char *step_id, const struct error *error,
                      const char *payload, size_t length);
 

@@ -7,7 +7,7 @@
 
 #include "base/loop.h"
 
-/* How many are read at once; the event comes again for others. */
+/* Signals in one read; for more the event comes again. */
 #define AT_ONCE 4
 
 static void reap(struct signals *self) {

@@ -5,9 +5,9 @@
 #include <sys/types.h>
 
 /*
- * Signals as events of the loop, from the signalfd that startup.h makes: orders to stop, and children
- * that have ended, which are reaped here. Strangers too: orphans come to this process, and in a
- * container it is everybody's last parent.
+ * Reports signals as events of the loop, from the signalfd that startup.h makes: orders to this
+ * program, and children that have ended. It reaps them all, also those that it did not start:
+ * orphans become children of this program, which is a subreaper and in a container PID 1.
  */
 struct signals_handler {
   void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
@@ -20,7 +20,8 @@ struct signals {
   struct event *readable;
 };
 
-/* The descriptor stays the caller's; handler and signals stay where they are. */
+/* The descriptor remains the caller's. Handler and signals must stay in place until
+ * signals_release. */
 void signals_init(struct signals *self, struct event_base *base, int fd,
                   const struct signals_handler *handler, void *owner);
 void signals_release(struct signals *self);

@@ -26,14 +26,14 @@ void ahead_put(struct delivery_owner *owner, int number, size_t length) {
 void ahead_put_records(struct delivery_owner *owner, int from, int to) {
   for (int number = from; number <= to; number++)
     ahead_put(owner, number, AHEAD_RECORD);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
 }
 
 void ahead_send_first(struct delivery_owner *owner) {
-  int looks = owner->redis.looks;
+  int probes = owner->redis.probes;
   ahead_put(owner, 0, 10);
-  delivery_owner_go(owner);
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 1);
+  delivery_owner_flush(owner);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 1);
   loop_settle(&owner->loop);
 }
 
@@ -46,7 +46,7 @@ bool ahead_is_last(void *context) {
   return strncmp(command, "SET " COMMITTED " ", strlen("SET " COMMITTED " ")) == 0;
 }
 
-void ahead_awaits(struct delivery_owner *owner, int number) {
+void ahead_await(struct delivery_owner *owner, int number) {
   assert_true(loop_until(&owner->loop, ahead_is_last, owner));
   loop_settle(&owner->loop);
   assert_true(ahead_is_last(owner));
@@ -57,7 +57,7 @@ void ahead_go(struct delivery_owner *owner) {
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   ahead_put_records(owner, 1, AHEAD_MORE);
-  ahead_awaits(owner, 3); /* after the claim and number 0 */
+  ahead_await(owner, 3); /* after the ownership transaction and number 0 */
 }
 
 void ahead_start(struct delivery_owner *owner) {
@@ -67,9 +67,9 @@ void ahead_start(struct delivery_owner *owner) {
   assert_int_equal(owner->delivered, 0);
 }
 
-void ahead_let_answer(struct delivery_owner *owner) {
+void ahead_let_reply(struct delivery_owner *owner) {
   owner->redis.silent_from = NULL;
-  delivery_owner_let_answer(owner);
+  delivery_owner_let_reply(owner);
 }
 
 static bool is_all_delivered(void *context) {

@@ -8,47 +8,49 @@
 #include "tests/support/delivery_owner.h"
 
 /*
- * A window that a delivery sends ahead, up to its EXEC, while the one before it is under way. What
- * is delivered are records with a number; 0 is the window before, alone.
+ * A transaction that a delivery opens while the one before it is under way (pipeline.h). What is
+ * delivered are records with a number; number 0 is the batch before, alone.
  *
- *   ahead_start(owner)               or delivery_owner_start, what is wanted of Redis, ahead_go
- *   what happens meanwhile
- *   ahead_let_answer(owner)
+ *   ahead_start(owner)               or delivery_owner_start, changes of owner->redis, ahead_go
+ *   … what happens meanwhile …
+ *   ahead_let_reply(owner)
  *   ahead_all_is_done(owner, 0, AHEAD_MORE)
  */
 
-/* A record of this length takes a chunk; AHEAD_MORE of them are more than a window, and one fewer
-   is less. */
+/* A record of this length takes a chunk: AHEAD_BATCH of them are a full batch, AHEAD_MORE more than
+   one. */
 enum { AHEAD_RECORD = SEND_QUEUE_CHUNK_SIZE - 1000 };
-enum { AHEAD_WINDOW = BATCH_PIECES, AHEAD_MORE = AHEAD_WINDOW + 1 };
+enum { AHEAD_BATCH = BATCH_PIECES, AHEAD_MORE = AHEAD_BATCH + 1 };
 
-/* Holds "<number>-xxx…", so long. */
+/* Queues "<number>-xxx…", of this length. */
 void ahead_put(struct delivery_owner *owner, int number, size_t length);
 
-/* Holds records with these numbers, and goes. */
+/* Queues records with these numbers, and flushes. */
 void ahead_put_records(struct delivery_owner *owner, int from, int to);
 
-/* Sends number 0, and waits until that window, and what is asked behind it, has arrived. */
+/* Sends number 0, and waits until its transaction and the probe after it have arrived. */
 void ahead_send_first(struct delivery_owner *owner);
 
-/* Waits until the window with this number in `committed` has arrived up to its EXEC; which must not
-   follow. */
-void ahead_awaits(struct delivery_owner *owner, int number);
+/* Waits until the transaction with this sequence in `committed` has arrived without its EXEC, which
+   must not follow. */
+void ahead_await(struct delivery_owner *owner, int number);
 
-/* The last command that arrived is a window's last but EXEC. For loop_until. */
+/* True when the last command that arrived is the SET of a transaction. For loop_until. */
 bool ahead_is_last(void *owner);
 
-/* Number 0 is answered up to its EXEC, and what follows is kept back; 1 to AHEAD_WINDOW are ahead,
-   with the number 3 behind those of the claim and of the window before; AHEAD_MORE is held. */
+/* Number 0 gets the replies before EXEC's, the rest is kept back. 1 to AHEAD_BATCH are in the open
+   transaction, whose sequence is 3: 1 is the ownership transaction, 2 the batch of number 0.
+   AHEAD_MORE is queued. */
 void ahead_go(struct delivery_owner *owner);
 
-/* Starts the delivery, and goes; number 0 is done. */
+/* delivery_owner_start and ahead_go; number 0 was executed. */
 void ahead_start(struct delivery_owner *owner);
 
-/* Sends what was kept back, and keeps back no more. */
-void ahead_let_answer(struct delivery_owner *owner);
+/* Sends the replies that were kept back, and keeps back no more. */
+void ahead_let_reply(struct delivery_owner *owner);
 
-/* Waits until nothing is held; all of these numbers were done once, one behind the other. */
+/* Waits until the send queue is empty; each of these numbers must have been executed once, in
+ * order. */
 void ahead_all_is_done(struct delivery_owner *owner, int from, int to);
 
 #endif

@@ -14,35 +14,36 @@
 
 #include "agent/doors/redis/net/command.h"
 
-static void say(struct delivery_owner *self, const char *word) {
-  size_t length = strlen(self->said);
-  snprintf(self->said + length, sizeof self->said - length, "%s%s", length > 0 ? " " : "", word);
+static void record(struct delivery_owner *self, const char *word) {
+  size_t length = strlen(self->transcript);
+  snprintf(self->transcript + length, sizeof self->transcript - length, "%s%s",
+           length > 0 ? " " : "", word);
 }
 
 static void on_connected(void *owner) {
   ((struct delivery_owner *)owner)->connected++;
 }
 
-static void on_claimed(void *owner) {
+static void on_owned(void *owner) {
   struct delivery_owner *self = owner;
-  self->claimed++;
-  say(self, "claimed");
+  self->owned++;
+  record(self, "owned");
 }
 
 static void on_delivered(void *owner) {
   struct delivery_owner *self = owner;
   self->delivered++;
-  say(self, "delivered");
+  record(self, "delivered");
   if (self->put_when_delivered != NULL)
     delivery_owner_put(self, self->put_when_delivered);
   self->put_when_delivered = NULL;
-  delivery_go(self->delivery);
+  delivery_flush(self->delivery);
 }
 
-static void on_forgotten(void *owner) {
+static void on_lost_data(void *owner) {
   struct delivery_owner *self = owner;
-  self->forgotten++;
-  say(self, "forgotten");
+  self->lost_data++;
+  record(self, "lost_data");
 }
 
 static void on_unreachable(void *owner) {
@@ -53,7 +54,7 @@ static void on_unreachable(void *owner) {
 static void on_failed(void *owner, const struct error *error) {
   struct delivery_owner *self = owner;
   self->failed++;
-  say(self, "failed");
+  record(self, "failed");
   strcpy(self->error, error->text);
 }
 
@@ -87,9 +88,9 @@ int delivery_owner_tear_down(void **state) {
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
   static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .claimed = on_claimed,
+                                                  .owned = on_owned,
                                                   .delivered = on_delivered,
-                                                  .forgotten = on_forgotten,
+                                                  .lost_data = on_lost_data,
                                                   .unreachable = on_unreachable,
                                                   .failed = on_failed};
   struct delivery_options options = {.url = &self->url,
@@ -103,7 +104,7 @@ void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl
 
 void delivery_owner_start(struct delivery_owner *self) {
   delivery_owner_make(self, 0);
-  delivery_owner_awaits(self, &self->claimed, 1);
+  delivery_owner_await(self, &self->owned, 1);
 }
 
 void delivery_owner_put(struct delivery_owner *self, const char *text) {
@@ -113,8 +114,8 @@ void delivery_owner_put(struct delivery_owner *self, const char *text) {
   send_queue_commit(&self->send_queue, 1);
 }
 
-void delivery_owner_go(struct delivery_owner *self) {
-  delivery_go(self->delivery);
+void delivery_owner_flush(struct delivery_owner *self) {
+  delivery_flush(self->delivery);
 }
 
 struct number {
@@ -127,7 +128,7 @@ static bool is_reached(void *context) {
   return *number->number >= number->value;
 }
 
-void delivery_owner_awaits(struct delivery_owner *self, const int *number, int value) {
+void delivery_owner_await(struct delivery_owner *self, const int *number, int value) {
   struct number awaited = {.number = number, .value = value};
   assert_true(loop_until(&self->loop, is_reached, &awaited));
 }
@@ -154,46 +155,46 @@ int delivery_owner_done(const struct delivery_owner *self, const char *text) {
 void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
   int delivered = self->delivered;
   delivery_owner_put(self, text);
-  delivery_owner_go(self);
-  delivery_owner_awaits(self, &self->delivered, delivered + 1);
+  delivery_owner_flush(self);
+  delivery_owner_await(self, &self->delivered, delivered + 1);
 }
 
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
-  int looks = self->redis.looks, delivered = self->delivered;
+  int probes = self->redis.probes, delivered = self->delivered;
   *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "MULTI";
   delivery_owner_put(self, text);
-  delivery_owner_go(self);
-  delivery_owner_awaits(self, &self->redis.looks, looks + 1);
+  delivery_owner_flush(self);
+  delivery_owner_await(self, &self->redis.probes, probes + 1);
   loop_settle(&self->loop);
   assert_int_equal(self->delivered, delivered);
   self->redis.silent_from = self->redis.deaf_from = NULL;
   fake_redis_close_connection(self->server);
 }
 
-void delivery_owner_let_answer(struct delivery_owner *self) {
+void delivery_owner_let_reply(struct delivery_owner *self) {
   self->redis.silent = false;
   fake_redis_send(self->server, self->redis.unanswered);
   self->redis.unanswered[0] = '\0';
 }
 
-static const char *last_windows(const struct delivery_owner *self, bool two) {
+static const char *last_transactions(const struct delivery_owner *self, bool two) {
   size_t length;
   const char *bytes = fake_redis_bytes(self->server, &length), *last = NULL, *before = NULL;
   while ((bytes = strstr(bytes, "*1\r\n$5\r\nMULTI\r\n")) != NULL) {
     before = last;
     last = bytes++;
   }
-  const char *windows = two ? before : last;
-  assert_non_null(windows);
-  return windows;
+  const char *transactions = two ? before : last;
+  assert_non_null(transactions);
+  return transactions;
 }
 
-const char *delivery_owner_last_window(const struct delivery_owner *self) {
-  return last_windows(self, false);
+const char *delivery_owner_last_transaction(const struct delivery_owner *self) {
+  return last_transactions(self, false);
 }
 
-const char *delivery_owner_last_two_windows(const struct delivery_owner *self) {
-  return last_windows(self, true);
+const char *delivery_owner_last_two_transactions(const struct delivery_owner *self) {
+  return last_transactions(self, true);
 }
 
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count) {

@@ -6,7 +6,8 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_model.h"
 
-/* Who owns a delivery in a test: the delivery, what it delivers, its server, and what it said. */
+/* The owner of a delivery in a test: the delivery, its send queue, its server, and its callbacks.
+ */
 struct delivery_owner {
   struct loop loop;
   struct log log; /* at level info, in a file */
@@ -16,14 +17,14 @@ struct delivery_owner {
   struct keys keys;
   struct send_queue send_queue;
   struct delivery *delivery;
-  const char *put_when_delivered; /* from inside the callback, and goes on */
+  const char *put_when_delivered; /* queued and flushed from inside delivered(), once */
   int connected;
-  int claimed;
+  int owned;
   int delivered;
-  int forgotten;
+  int lost_data;
   int unreachable;
   int failed;
-  char said[512]; /* all that it said, one space between the words */
+  char transcript[512]; /* the callbacks in order, separated by a space: "owned delivered" */
   char error[256];
 };
 
@@ -31,38 +32,39 @@ struct delivery_owner {
 int delivery_owner_set_up(void **state);
 int delivery_owner_tear_down(void **state);
 
-/* Makes and starts it; and runs the loop until the job is claimed. */
+/* Makes and starts the delivery; delivery_owner_start also runs the loop until owned(). */
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds);
 void delivery_owner_start(struct delivery_owner *self);
 
-/* Holds LPUSH sandbox:j:results <text>; `go` delivers it, in a window with what else is held. */
+/* Queues LPUSH sandbox:j:results <text>; sends what is queued. */
 void delivery_owner_put(struct delivery_owner *self, const char *text);
-void delivery_owner_go(struct delivery_owner *self);
+void delivery_owner_flush(struct delivery_owner *self);
 
-/* Puts it, goes, and runs the loop until it is delivered. */
+/* Queues it, flushes, and runs the loop until it is delivered. */
 void delivery_owner_deliver(struct delivery_owner *self, const char *text);
 
-/* Puts it and goes; it arrives and is done, or not even that, but no answer comes back and the
-   connection is lost. */
+/* Queues it and flushes. It arrives, and is executed if `done`; then the connection is lost without
+   a reply. */
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done);
 
-/* Runs the loop until the number is so large. */
-void delivery_owner_awaits(struct delivery_owner *self, const int *number, int value);
+/* Runs the loop until *number is at least `value`. */
+void delivery_owner_await(struct delivery_owner *self, const int *number, int value);
 
-/* How often such a text is in the log. */
+/* How many times the text is in the log. */
 int delivery_owner_logged(const struct delivery_owner *self, const char *text);
 
-/* Sends what redis.silent_from kept back. The next command of that name makes it silent again. */
-void delivery_owner_let_answer(struct delivery_owner *self);
+/* Sends the replies that redis.silent_from kept back. The next command of that name keeps back
+   again. */
+void delivery_owner_let_reply(struct delivery_owner *self);
 
 /* What arrived on the newest connection, from the last MULTI on, or from the one before it. */
-const char *delivery_owner_last_window(const struct delivery_owner *self);
-const char *delivery_owner_last_two_windows(const struct delivery_owner *self);
+const char *delivery_owner_last_transaction(const struct delivery_owner *self);
+const char *delivery_owner_last_two_transactions(const struct delivery_owner *self);
 
 /* The last commands that arrived, one line each; valid until the next call. */
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count);
 
-/* How often such a text was executed. */
+/* How many times the text is in the executed commands. */
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
 
 #endif

@@ -16,7 +16,7 @@ static void on_connected(void *owner) {
   ((struct outbox_owner *)owner)->connected++;
 }
 
-static void on_claimed(void *owner) {
+static void on_owned(void *owner) {
   struct outbox_owner *self = owner;
   outbox_refresh(self->outbox);
   self->ready++;
@@ -28,8 +28,8 @@ static void on_delivered(void *owner) {
   self->empty += outbox_is_empty(self->outbox);
 }
 
-static void on_forgotten(void *owner) {
-  ((struct outbox_owner *)owner)->forgotten++;
+static void on_lost_data(void *owner) {
+  ((struct outbox_owner *)owner)->lost_data++;
 }
 
 static void on_unreachable(void *owner) {
@@ -45,9 +45,9 @@ static void on_failed(void *owner, const struct error *error) {
 void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_seconds,
                        size_t hold_bytes) {
   static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .claimed = on_claimed,
+                                                  .owned = on_owned,
                                                   .delivered = on_delivered,
-                                                  .forgotten = on_forgotten,
+                                                  .lost_data = on_lost_data,
                                                   .unreachable = on_unreachable,
                                                   .failed = on_failed};
   struct outbox_options options = {.url = &self->url,
@@ -90,7 +90,7 @@ void outbox_owner_start(struct outbox_owner *self, unsigned long long key_ttl_se
   outbox_owner_make(self, key_ttl_seconds, hold_bytes);
   outbox_start(self->outbox);
   assert_true(loop_until(&self->loop, loop_is_counted, &self->ready));
-  assert_false(outbox_is_gone(self->outbox));
+  assert_false(outbox_is_unreachable(self->outbox));
 }
 
 void outbox_owner_put_event(struct outbox_owner *self, int number, int length) {

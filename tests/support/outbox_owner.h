@@ -6,7 +6,7 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_model.h"
 
-/* Who owns an outbox in a test: the outbox, its server, and what the outbox said. */
+/* The owner of an outbox in a test: the outbox, its server, and its callbacks. */
 struct outbox_owner {
   struct loop loop;
   struct log log;
@@ -19,7 +19,7 @@ struct outbox_owner {
   int ready;
   int room;  /* deliveries after which it takes more again */
   int empty; /* deliveries that left nothing */
-  int forgotten;
+  int lost_data;
   int unreachable;
   int failed;
   char error[256];
@@ -42,7 +42,7 @@ void outbox_owner_put_result(struct outbox_owner *self, const char *payload);
 /* Runs the loop until everything is delivered. */
 void outbox_owner_delivers(struct outbox_owner *self);
 
-/* What the server has done since this was asked last: so many commands, of which these are the
+/* Asserts that the server has executed, since the last call, exactly the commands of these
    beginnings, one line each. */
 void outbox_owner_has_done(struct outbox_owner *self, const char *beginnings);
 

@@ -57,7 +57,7 @@ static void execute(struct redis_model *self, const char *command) {
   set(&self->done, "%s%s\n", self->done, command);
 }
 
-/* What Redis says to a command that was executed: an id, a status or a number. */
+/* The reply to a command that was executed: an id, a status or a number. */
 static const char *outcome(const char *command) {
   if (begins(command, "XADD "))
     return "$3\r\n1-1\r\n";
@@ -114,7 +114,7 @@ static const char *begin(struct redis_model *self) {
   return "+OK\r\n";
 }
 
-static const char *look(struct redis_model *self) {
+static const char *read_committed(struct redis_model *self) {
   if (self->committed[0] == '\0')
     return "$-1\r\n";
   return set(&self->answer, "$%zu\r\n%s\r\n", strlen(self->committed), self->committed);
@@ -128,7 +128,7 @@ static const char *other(struct redis_model *self, const char *command) {
   return answer != NULL ? answer : "$-1\r\n";
 }
 
-/* A login ends with the probe's DISCARD; all of it is fine. */
+/* A handshake ends with the DISCARD of the preflight; every command of it succeeds. */
 static const char *login(struct redis_model *self, const char *command) {
   if (begins(command, "CLIENT ")) {
     self->logged_in = self->silent = self->in_transaction = self->dirty = false;
@@ -146,9 +146,9 @@ const char *redis_model_answer(void *owner, const char *command) {
   struct redis_model *self = owner;
   if (!self->logged_in || begins(command, "CLIENT "))
     return login(self, command);
-  self->looks += begins(command, "GET ") && is_for_committed(command);
+  self->probes += begins(command, "GET ") && is_for_committed(command);
   if (begins(command, self->deaf_from))
-    self->deaf_from = ""; /* with which everything begins */
+    self->deaf_from = ""; /* every command begins with that */
   if (begins(command, self->deaf_from))
     return NULL;
   self->silent |= begins(command, self->silent_from);
@@ -162,7 +162,7 @@ const char *redis_model_answer(void *owner, const char *command) {
   else if (begins(command, "WATCH "))
     answer = begins(command, self->refused) ? refusal(self) : "+OK\r\n";
   else if (begins(command, "GET ") && is_for_committed(command))
-    answer = look(self);
+    answer = read_committed(self);
   else
     answer = other(self, command);
   if (!self->silent)

@@ -5,34 +5,34 @@
 #include <stddef.h>
 
 /*
- * What a Redis answers to an outbox, for a fake_redis: a transaction does what was queued, but not
- * when the watched key was written meanwhile, nor when a command of it was refused. Only the key
- * `committed` is kept; what else was done is a list.
+ * A model of the Redis that an outbox speaks to, for a fake_redis: a transaction is executed unless
+ * the watched key was written meanwhile or one of its commands was refused. Of the keys it has only
+ * `committed`; the other commands that were executed are a list.
  *
  *   fake_redis_answer_with(server, redis_model_answer, &model)
  */
 struct redis_model {
-  char committed[128]; /* its value; empty: there is none */
+  char committed[128]; /* the value of the key; empty: it does not exist */
   char *done;          /* the commands that were executed, one line each */
-  int looks;           /* GET committed, which ends each window too; answered or not */
-  int executed;        /* transactions */
+  int probes;          /* number of GET committed, which ends each request, replied to or not */
+  int executed;        /* number of transactions */
   bool logged_in;
-  bool dirty; /* the watched key was written by somebody else: the next transaction fails */
+  bool dirty; /* another client wrote the watched key: the next transaction fails */
 
-  /* What the test wants. A command is named by its beginning, after the login. */
-  const char *silent_from; /* it and all that follows are done, the answers kept */
-  const char *deaf_from;   /* nor done */
-  const char *refused;     /* it gets this error, in place of QUEUED when it is in a transaction */
+  /* Set by the test. A command is given by its beginning; not in the handshake. */
+  const char *silent_from; /* from it on commands are executed, but the replies kept back */
+  const char *deaf_from;   /* from it on commands are ignored */
+  const char *refused;     /* its reply is this error, also in a transaction, in place of QUEUED */
   const char *refusal;
-  bool refused_inside;       /* the error is among the answers of EXEC */
-  const char *refused_login; /* the same during the login */
-  const char *exec_refusal;  /* once: EXEC gets this error, and nothing is done */
-  const char *commit_before; /* once: another writes the key in front of a transaction, */
-  const char *commit_behind; /* or between one and the next watch; empty: removes it */
-  const char *next_answer; /* to what is neither known here nor in a transaction; then nil again */
+  bool refused_inside;       /* the error is in the reply to EXEC instead */
+  const char *refused_login; /* the same in the handshake */
+  const char *exec_refusal;  /* once: the reply to EXEC; nothing is executed */
+  const char *commit_before; /* once: another client writes the key before a transaction, */
+  const char *commit_behind; /* or between one and the next WATCH; empty: removes it */
+  const char *next_answer; /* once: the reply to a command that is not known here, instead of nil */
 
   bool silent;
-  char *unanswered; /* the answers that are kept, until the next login */
+  char *unanswered; /* the replies that are kept back, until the next handshake */
   bool in_transaction;
   bool aborted;
   char *queued; /* commands, one line each */
@@ -44,7 +44,7 @@ void redis_model_release(struct redis_model *self);
 
 const char *redis_model_answer(void *owner, const char *command);
 
-/* Somebody else writes the key; NULL removes it. */
+/* Another client writes the key; NULL: removes it. */
 void redis_model_commit(struct redis_model *self, const char *value);
 
 #endif

@@ -4,7 +4,7 @@
 #define HEAD_MAX 1000000
 #define TAIL_MAX 8192
 
-/* A copy without a NUL behind it, so that the sanitizer sees one byte too many. */
+/* A copy without a NUL after it, so that the sanitizer sees one byte too many. */
 static void add(struct capture *capture, bool from_stdout, const char *text, size_t length,
                 bool partial) {
   char *copy = malloc(length > 0 ? length : 1);

@@ -6,11 +6,11 @@
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
-#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
-#define LOOK_BYTES                                                                                 \
+#define PROBE "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+#define PROBE_BYTES                                                                                \
   "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
 
-/* The nonce in the middle differs from run to run. */
+/* The instance in the middle differs from run to run. */
 static void is_committed(const struct delivery_owner *owner, int epoch, int number) {
   int theirs, last, end = 0;
   assert_int_equal(sscanf(owner->redis.committed, "%d:%*16[0-9a-f]:%d%n", &theirs, &last, &end), 2);
@@ -19,16 +19,17 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(owner->redis.committed[end], '\0');
 }
 
-TEST(the_job_is_claimed_before_anything_is_sent, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_job_is_taken_over_before_anything_is_sent, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_put(owner, "early");
   delivery_owner_make(owner, 0);
-  delivery_owner_go(owner);
-  delivery_owner_awaits(owner, &owner->claimed, 1);
+  delivery_owner_flush(owner);
+  delivery_owner_await(owner, &owner->owned, 1);
   assert_int_equal(delivery_owner_done(owner, "SET " COMMITTED " 1:"), 1);
   assert_int_equal(delivery_owner_done(owner, "early"), 0);
-  delivery_owner_awaits(owner, &owner->delivered, 1);
-  assert_string_equal(owner->said, "claimed delivered");
+  delivery_owner_await(owner, &owner->delivered, 1);
+  assert_string_equal(owner->transcript, "owned delivered");
   char expected[256];
   snprintf(expected, sizeof expected, "\nLPUSH " KEY "results early\nSET " COMMITTED " %s\n",
            owner->redis.committed);
@@ -41,25 +42,25 @@ TEST(the_key_is_watched_before_it_is_read, delivery_owner_set_up, delivery_owner
   struct delivery_owner *owner = *state;
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
-  delivery_owner_awaits(owner, &owner->redis.looks, 1);
+  delivery_owner_await(owner, &owner->redis.probes, 1);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
 }
 
-TEST(an_earlier_agent_is_succeeded, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_epoch_of_an_earlier_agent_is_raised, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   strcpy(owner->redis.committed, "41:00000000000000ff:7");
   delivery_owner_start(owner);
   is_committed(owner, 42, 1);
-  assert_int_equal(owner->forgotten, 0);
+  assert_int_equal(owner->lost_data, 0);
 }
 
-TEST(a_window_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_transaction_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_make(owner, 60);
-  delivery_owner_awaits(owner, &owner->claimed, 1);
+  delivery_owner_await(owner, &owner->owned, 1);
   delivery_owner_put(owner, "one");
   delivery_owner_deliver(owner, "two");
   char expected[1024];
@@ -68,42 +69,44 @@ TEST(a_window_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
            "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\none\r\n"
            "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\ntwo\r\n"
            "*5\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n$2\r\nEX\r\n$2\r\n60\r\n"
-           "*1\r\n$4\r\nEXEC\r\n" LOOK_BYTES,
+           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES,
            owner->redis.committed);
-  assert_string_equal(delivery_owner_last_window(owner), expected);
+  assert_string_equal(delivery_owner_last_transaction(owner), expected);
   is_committed(owner, 1, 2);
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-TEST(without_a_time_the_claim_does_not_expire, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(without_a_ttl_the_ownership_does_not_expire, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   char expected[512];
   snprintf(expected, sizeof expected,
            "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n"
-           "*1\r\n$4\r\nEXEC\r\n" LOOK_BYTES,
+           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES,
            owner->redis.committed);
-  assert_string_equal(delivery_owner_last_window(owner), expected);
+  assert_string_equal(delivery_owner_last_transaction(owner), expected);
 }
 
-TEST(what_is_put_meanwhile_leaves_with_the_next_window, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   static const char *const texts[] = {"one", "two", "three"};
   for (size_t i = 0; i < 3; i++) {
     delivery_owner_put(owner, texts[i]);
-    delivery_owner_go(owner);
+    delivery_owner_flush(owner);
   }
-  delivery_owner_awaits(owner, &owner->redis.executed, 2); /* the claim, and the first of them */
+  delivery_owner_await(owner, &owner->redis.executed,
+                       2); /* the ownership transaction, and the first of them */
   loop_settle(&owner->loop);
-  assert_int_equal(owner->redis.looks, 3);
+  assert_int_equal(owner->redis.probes, 3);
   assert_int_equal(owner->delivered, 0);
-  assert_string_equal(delivery_owner_last_commands(owner, 2), LOOK);
+  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
   owner->redis.silent_from = NULL;
   owner->put_when_delivered = "four";
-  delivery_owner_let_answer(owner);
-  delivery_owner_awaits(owner, &owner->delivered, 3);
+  delivery_owner_let_reply(owner);
+  delivery_owner_await(owner, &owner->delivered, 3);
   is_committed(owner, 1, 4);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nLPUSH " KEY "results three\nSET "), 1);
@@ -111,76 +114,79 @@ TEST(what_is_put_meanwhile_leaves_with_the_next_window, delivery_owner_set_up, d
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(a_lost_answer_is_not_a_lost_window, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_batch_whose_reply_was_lost_is_not_sent_again, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", true);
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" LOOK);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
   assert_int_equal(owner->send_queue.bytes, 0);
   delivery_owner_deliver(owner, "two");
   is_committed(owner, 1, 3);
-  assert_string_equal(owner->said, "claimed delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
-TEST(a_lost_window_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_lost_batch_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
-  int looks = owner->redis.looks;
+  int probes = owner->redis.probes;
   delivery_owner_lose(owner, "one", false);
-  char *first = strdup(delivery_owner_last_window(owner));
+  char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 3); /* lost, look, again */
-  assert_string_equal(delivery_owner_last_window(owner), first);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 3); /* lost, probe, again */
+  assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->delivered, 2);
+  delivery_owner_await(owner, &owner->delivered, 2);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET "), 1);
   assert_true(strstr(owner->redis.done, "one") < strstr(owner->redis.done, "two"));
-  assert_string_equal(owner->said, "claimed delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
-TEST(a_lost_claim_is_made_again_or_found, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_lost_ownership_transaction_is_repeated_or_found, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.deaf_from = "MULTI";
   delivery_owner_make(owner, 0);
-  delivery_owner_awaits(owner, &owner->redis.looks, 2);
+  delivery_owner_await(owner, &owner->redis.probes, 2);
   owner->redis.deaf_from = NULL;
   owner->redis.silent_from = "MULTI";
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->redis.looks, 4);
+  delivery_owner_await(owner, &owner->redis.probes, 4);
   assert_int_equal(owner->redis.executed, 1);
-  assert_int_equal(owner->claimed, 0);
+  assert_int_equal(owner->owned, 0);
   owner->redis.silent_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->claimed, 1);
+  delivery_owner_await(owner, &owner->owned, 1);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 1);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
-  assert_string_equal(owner->said, "claimed delivered");
+  assert_string_equal(owner->transcript, "owned delivered");
 }
 
-TEST(an_emptied_redis_does_not_have_it, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(an_emptied_redis_does_not_count_as_delivered, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, NULL);
-  delivery_owner_awaits(owner, &owner->delivered, 2);
-  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+  delivery_owner_await(owner, &owner->delivered, 2);
+  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
   assert_int_equal(delivery_owner_done(owner, "zero"), 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
   is_committed(owner, 1, 3);
 }
 
-TEST(a_redis_that_went_back_is_told_once, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(lost_data_is_reported_once, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   char earlier[128];
@@ -189,32 +195,33 @@ TEST(a_redis_that_went_back_is_told_once, delivery_owner_set_up, delivery_owner_
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, earlier);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_awaits(owner, &owner->forgotten, 1);
+  delivery_owner_await(owner, &owner->lost_data, 1);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->delivered, 2);
-  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+  delivery_owner_await(owner, &owner->delivered, 2);
+  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
   is_committed(owner, 1, 3);
   delivery_owner_lose(owner, "two", false); /* that is another time */
   redis_model_commit(&owner->redis, earlier);
-  delivery_owner_awaits(owner, &owner->delivered, 3);
-  assert_int_equal(owner->forgotten, 2);
+  delivery_owner_await(owner, &owner->delivered, 3);
+  assert_int_equal(owner->lost_data, 2);
 }
 
 /* The key was touched, but it is still this agent's. */
-TEST(a_window_that_was_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.dirty = true;
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
-  assert_int_equal(owner->redis.looks, 4); /* the first, the claim, the nil, the same again */
+  assert_int_equal(owner->redis.probes, 4); /* handshake, ownership, the nil, the repetition */
   assert_int_equal(fake_redis_connections(owner->server), 1);
-  assert_string_equal(owner->said, "claimed delivered");
+  assert_string_equal(owner->transcript, "owned delivered");
 }
 
-TEST(a_large_window_goes_in_parts, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_large_batch_is_sent_as_the_socket_takes_it, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 3000000 }; /* many times what a socket takes */
   char *text = malloc(LARGE + 1);
@@ -224,29 +231,30 @@ TEST(a_large_window_goes_in_parts, delivery_owner_set_up, delivery_owner_tear_do
   delivery_owner_start(owner);
   fake_redis_stop_reading(owner->server);
   delivery_owner_put(owner, text);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->delivered, 0);
   fake_redis_close_connection(owner->server); /* half of it was written */
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   free(text);
 }
 
-TEST(an_answer_nobody_asked_for_is_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_reply_to_no_request_drops_the_connection, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   fake_redis_send(owner->server, "+OK\r\n");
-  delivery_owner_awaits(owner, &owner->redis.looks, 3);
+  delivery_owner_await(owner, &owner->redis.probes, 3);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
 }
 
 /* Nor are answers to what was not sent yet. */
-TEST(an_answer_that_is_too_early_is_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_reply_before_its_command_drops_the_connection, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 3000000 };
   char *text = calloc(1, LARGE + 1);
@@ -255,13 +263,13 @@ TEST(an_answer_that_is_too_early_is_no_answer, delivery_owner_set_up, delivery_o
   delivery_owner_start(owner);
   fake_redis_stop_reading(owner->server);
   delivery_owner_put(owner, text);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
   snprintf(answers, sizeof answers,
            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n",
            (int)(number - owner->redis.committed), owner->redis.committed);
   fake_redis_send(owner->server, answers);
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   free(text);

@@ -1,4 +1,4 @@
-/* The window that is sent ahead while the one before it is under way: all of it but its EXEC. */
+/* The transaction that is opened while the one before it is under way: all of it but its EXEC. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -10,9 +10,9 @@
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
-#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+#define PROBE "WATCH " COMMITTED "\nGET " COMMITTED "\n"
 
-/* Many times what a socket takes; each one is a window by itself. */
+/* Many times what a socket takes; each one is a batch by itself. */
 enum { LARGE = 3000000 };
 
 /* This stands before the C library's. Of what is large some is taken, or nothing, by chance: so
@@ -42,134 +42,139 @@ static void came_last(const struct delivery_owner *owner, const char *const comm
   }
 }
 
-TEST(it_is_executed_when_the_one_before_it_was, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_next_batch_is_executed_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
-  const size_t ahead = 1 + AHEAD_WINDOW + 1; /* MULTI … SET */
+  const size_t ahead = 1 + AHEAD_BATCH + 1; /* MULTI … SET */
   size_t commands = fake_redis_commands(owner->server);
   assert_string_equal(fake_redis_command(owner->server, commands - ahead), "MULTI");
   assert_string_equal(fake_redis_command(owner->server, commands - ahead - 1), "GET " COMMITTED);
-  delivery_owner_let_answer(owner); /* and the next EXEC is not answered */
-  delivery_owner_awaits(owner, &owner->redis.executed, 3);
+  delivery_owner_let_reply(owner); /* and the next EXEC is not answered */
+  delivery_owner_await(owner, &owner->redis.executed, 3);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands + 3);
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" LOOK);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
   assert_int_equal(owner->delivered, 1);
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, AHEAD_MORE);
-  assert_string_equal(owner->said, "claimed delivered delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(behind_each_there_is_the_next, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(each_batch_is_followed_by_the_next, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   ahead_put_records(owner, 1, 3 * AHEAD_MORE);
   for (int batch = 3; batch <= 5; batch++) {
-    ahead_awaits(owner, batch);
+    ahead_await(owner, batch);
     assert_int_equal(owner->redis.executed, batch - 1);
     assert_int_equal(owner->delivered, batch - 3);
-    delivery_owner_let_answer(owner);
+    delivery_owner_let_reply(owner);
   }
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, 3 * AHEAD_MORE);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
 /* More may come, which then goes with it. */
-TEST(less_than_a_window_waits, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(less_than_a_full_batch_is_not_opened_early, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   size_t commands = fake_redis_commands(owner->server);
-  ahead_put_records(owner, 1, AHEAD_WINDOW);
+  ahead_put_records(owner, 1, AHEAD_BATCH);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
-  ahead_let_answer(owner);
-  ahead_all_is_done(owner, 0, AHEAD_WINDOW);
-  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + AHEAD_WINDOW + 4);
-  assert_string_equal(owner->said, "claimed delivered delivered");
+  ahead_let_reply(owner);
+  ahead_all_is_done(owner, 0, AHEAD_BATCH);
+  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + AHEAD_BATCH + 4);
+  assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
 /* Nobody knows yet whether the job is this agent's. */
-TEST(nothing_is_sent_behind_the_claim, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(nothing_is_opened_during_the_ownership_transaction, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.silent_from = "EXEC";
   delivery_owner_make(owner, 0);
-  delivery_owner_awaits(owner, &owner->redis.executed, 1);
+  delivery_owner_await(owner, &owner->redis.executed, 1);
   ahead_put_records(owner, 0, 2 * AHEAD_MORE);
   loop_settle(&owner->loop);
-  assert_string_equal(delivery_owner_last_commands(owner, 2), LOOK);
-  ahead_let_answer(owner);
+  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, 2 * AHEAD_MORE);
 }
 
-TEST(lost_behind_one_that_was_executed, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_connection_is_lost_after_the_first_was_executed, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
-  char *ahead = strdup(delivery_owner_last_window(owner));
-  int looks = owner->redis.looks;
+  char *ahead = strdup(delivery_owner_last_transaction(owner));
+  int probes = owner->redis.probes;
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 2); /* found; and sent, not answered */
-  const char *again = delivery_owner_last_window(owner);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 2); /* found; and sent, not answered */
+  const char *again = delivery_owner_last_transaction(owner);
   assert_memory_equal(again, ahead, strlen(ahead));
   assert_int_equal(strncmp(again + strlen(ahead), "*1\r\n$4\r\nEXEC\r\n", 14), 0);
-  assert_string_equal(owner->said, "claimed delivered");
+  assert_string_equal(owner->transcript, "owned delivered");
   free(ahead);
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, AHEAD_MORE);
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-/* Two times, the second of them with more held: both windows stay what they are. */
-TEST(lost_behind_one_that_was_not_executed, delivery_owner_set_up, delivery_owner_tear_down) {
+/* Twice, the second time with more queued: both transactions stay what they are. */
+TEST(the_connection_is_lost_before_the_first_was_executed, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "EXEC";
   ahead_send_first(owner);
   ahead_put_records(owner, 1, AHEAD_MORE);
-  ahead_awaits(owner, 3);
-  char *both = strdup(delivery_owner_last_two_windows(owner));
+  ahead_await(owner, 3);
+  char *both = strdup(delivery_owner_last_two_transactions(owner));
   ahead_put(owner, AHEAD_MORE + 1, 10);
   owner->redis.deaf_from = "EXEC";
   fake_redis_close_connection(owner->server);
-  int looks = owner->redis.looks;
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 2);
-  delivery_owner_go(owner);
-  ahead_awaits(owner, 3);
-  assert_string_equal(delivery_owner_last_two_windows(owner), both);
+  int probes = owner->redis.probes;
+  delivery_owner_await(owner, &owner->redis.probes, probes + 2);
+  delivery_owner_flush(owner);
+  ahead_await(owner, 3);
+  assert_string_equal(delivery_owner_last_two_transactions(owner), both);
   assert_int_equal(owner->redis.executed, 1);
   free(both);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
   ahead_all_is_done(owner, 0, AHEAD_MORE + 1);
-  assert_string_equal(owner->said, "claimed delivered delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
 }
 
 /* The key was touched, but it is still this agent's: the one ahead must not be executed before. */
-TEST(behind_one_that_was_not_executed_it_is_forgotten, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(redis_drops_the_next_when_the_first_was_not_executed, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.dirty = true;
   ahead_go(owner);
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, AHEAD_MORE);
   assert_int_equal(fake_redis_connections(owner->server), 2);
-  assert_string_equal(owner->said, "claimed delivered delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
 }
 
 /* And so may it itself: nothing is ahead of it any more. */
-TEST(one_that_was_ahead_and_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_next_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   ahead_start(owner);
   owner->redis.dirty = true;
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, AHEAD_MORE);
   assert_int_equal(fake_redis_connections(owner->server), 1);
-  assert_string_equal(owner->said, "claimed delivered delivered delivered");
+  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
 }
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
@@ -179,31 +184,31 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 }
 
 /* Inside of a transaction it would not be answered. Nor does it wait for more than these two. */
-TEST(a_question_waits_for_it, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_waits_for_the_open_transaction, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   int answers = 0;
   ahead_start(owner);
   size_t commands = fake_redis_commands(owner->server);
   const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_ask(owner->delivery, command_new(words, 3), on_answer, &answers);
+  delivery_query(owner->delivery, command_new(words, 3), on_answer, &answers);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
-  delivery_owner_let_answer(owner); /* and the next EXEC is not answered */
-  delivery_owner_awaits(owner, &owner->redis.executed, 3);
+  delivery_owner_let_reply(owner); /* and the next EXEC is not answered */
+  delivery_owner_await(owner, &owner->redis.executed, 3);
   ahead_put_records(owner, AHEAD_MORE + 1,
-                    AHEAD_MORE + AHEAD_WINDOW); /* with number AHEAD_MORE enough for a window */
+                    AHEAD_MORE + AHEAD_BATCH); /* with number AHEAD_MORE a full batch */
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands + 3);
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" LOOK);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
   assert_int_equal(answers, 0);
-  delivery_owner_let_answer(owner);
-  delivery_owner_awaits(owner, &answers, 1);
+  delivery_owner_let_reply(owner);
+  delivery_owner_await(owner, &answers, 1);
   for (size_t i = 0; i < 3; i++)
     assert_string_equal(fake_redis_command(owner->server, commands + 3 + i),
                         ((const char *const[]){"WATCH " COMMITTED, "GET " COMMITTED,
                                                "LINDEX " KEY "inflight -1"})[i]);
-  ahead_let_answer(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE + AHEAD_WINDOW);
+  ahead_let_reply(owner);
+  ahead_all_is_done(owner, 0, AHEAD_MORE + AHEAD_BATCH);
   assert_int_equal(answers, 1);
 }
 
@@ -219,7 +224,7 @@ static bool has_arrived(void *context) {
 }
 
 /* Half of the first is written when the next one is there. */
-TEST(to_a_slow_reader_one_goes_after_the_other, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_slow_redis_gets_one_batch_after_the_other, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -227,9 +232,9 @@ TEST(to_a_slow_reader_one_goes_after_the_other, delivery_owner_set_up, delivery_
   fake_redis_stop_reading(owner->server);
   owner->redis.silent_from = "EXEC";
   ahead_put(owner, 0, LARGE);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   ahead_put(owner, 1, LARGE);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(arrived(owner), before);
   fake_redis_read_on(owner->server);
@@ -238,24 +243,24 @@ TEST(to_a_slow_reader_one_goes_after_the_other, delivery_owner_set_up, delivery_
       "MULTI", "LPUSH " KEY "results 0-", "SET " COMMITTED, "EXEC", "WATCH", "GET",
       "MULTI", "LPUSH " KEY "results 1-", "SET " COMMITTED};
   came_last(owner, both, sizeof both / sizeof *both);
-  ahead_let_answer(owner);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
 /* Half of it is written when the one before it is answered: its EXEC goes with the other half. */
-TEST(to_a_slow_reader_the_end_goes_behind_the_rest, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
   fake_redis_stop_reading(owner->server);
   ahead_put(owner, 1, LARGE);
-  delivery_owner_go(owner);
-  ahead_let_answer(owner);
-  delivery_owner_awaits(owner, &owner->delivered, 1);
-  ahead_put(owner, 2, LARGE); /* and behind it there is one more */
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
+  ahead_let_reply(owner);
+  delivery_owner_await(owner, &owner->delivered, 1);
+  ahead_put(owner, 2, LARGE); /* and one more after it */
+  delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 2);
   fake_redis_read_on(owner->server);
@@ -268,12 +273,12 @@ TEST(to_a_slow_reader_the_end_goes_behind_the_rest, delivery_owner_set_up, deliv
 }
 
 /* Nothing but one go: the owner may wait for room. */
-TEST(it_leaves_right_behind_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_next_batch_leaves_right_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_put_records(owner, 0, 3 * AHEAD_MORE);
-  ahead_awaits(owner, 3);
-  ahead_let_answer(owner);
+  ahead_await(owner, 3);
+  ahead_let_reply(owner);
   ahead_all_is_done(owner, 0, 3 * AHEAD_MORE);
 }

@@ -1,10 +1,10 @@
-/* Questions between windows. */
+/* Questions between transactions. */
 
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
-#include "wire/step.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
 #define KEY "sandbox:j:"
 
@@ -14,7 +14,7 @@ struct asker {
   int cut;
   int ask_again;   /* from inside the answer, so often */
   const char *put; /* and this is put first, and goes */
-  char text[256];  /* the answers, one space behind each */
+  char text[256];  /* the replies, a space after each */
 };
 
 static void ask(struct asker *self);
@@ -26,7 +26,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
   strncat(strncat(self->text, reply->type == REDIS_REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
   if (self->put != NULL) {
     delivery_owner_put(self->owner, self->put);
-    delivery_owner_go(self->owner);
+    delivery_owner_flush(self->owner);
     self->put = NULL;
   }
   if (self->ask_again > 0) {
@@ -37,7 +37,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 
 static void ask(struct asker *self) {
   const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_ask(self->owner->delivery, command_new(words, 3), on_answer, self);
+  delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
 }
 
 static bool is_answered(void *context) {
@@ -52,7 +52,7 @@ static void gets(struct asker *asker, const char *text) {
   asker->text[0] = '\0';
 }
 
-TEST(it_is_answered_once, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_gets_one_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -66,14 +66,15 @@ TEST(it_is_answered_once, delivery_owner_set_up, delivery_owner_tear_down) {
   assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
 }
 
-TEST(before_the_claim_it_goes_with_it, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_leaves_with_the_ownership_transaction, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   owner->redis.next_answer = "$5\r\nhello\r\n";
   gets(&asker, "hello ");
-  assert_string_equal(owner->said, "claimed");
+  assert_string_equal(owner->transcript, "owned");
   size_t handshake = 1 + PREFLIGHT_COUNT;
   assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
   assert_string_equal(fake_redis_command(owner->server, handshake), "MULTI");
@@ -81,7 +82,7 @@ TEST(before_the_claim_it_goes_with_it, delivery_owner_set_up, delivery_owner_tea
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-TEST(without_the_claim_it_has_no_answer, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(without_ownership_a_query_gets_no_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
@@ -89,37 +90,37 @@ TEST(without_the_claim_it_has_no_answer, delivery_owner_set_up, delivery_owner_t
   owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
   owner->redis.next_answer = "$5\r\nearly\r\n";
   gets(&asker, "nil ");
-  assert_string_equal(owner->said, "claimed");
+  assert_string_equal(owner->transcript, "owned");
   assert_int_equal(owner->redis.executed, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(nor_when_that_is_lost, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(nor_when_the_ownership_transaction_is_lost, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   owner->redis.deaf_from = "EXEC";
-  delivery_owner_awaits(owner, &owner->redis.looks, 2);
+  delivery_owner_await(owner, &owner->redis.probes, 2);
   loop_settle(&owner->loop);
   assert_int_equal(asker.answers, 0);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
   gets(&asker, "nil ");
-  assert_int_equal(owner->claimed, 1);
+  assert_int_equal(owner->owned, 1);
 }
 
-TEST(it_comes_behind_the_window_that_is_on_its_way, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_follows_the_batch_that_is_under_way, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   delivery_owner_put(owner, "one");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   delivery_owner_put(owner, "two");
   ask(&asker);
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   gets(&asker, "nil ");
-  delivery_owner_awaits(owner, &owner->delivered, 2);
+  delivery_owner_await(owner, &owner->delivered, 2);
   size_t commands = fake_redis_commands(owner->server);
   /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
@@ -128,13 +129,13 @@ TEST(it_comes_behind_the_window_that_is_on_its_way, delivery_owner_set_up, deliv
 }
 
 /* What the first one saw is still so when the next one is asked. */
-TEST(no_window_comes_between_two_in_a_row, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(no_batch_is_sent_between_two_queries, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
   delivery_owner_start(owner);
   ask(&asker);
   gets(&asker, "nil nil nil ");
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
   /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
   for (size_t i = 0; i < 3; i++)
@@ -143,8 +144,8 @@ TEST(no_window_comes_between_two_in_a_row, delivery_owner_set_up, delivery_owner
   assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
 }
 
-/* The connection is the same, what is behind it is not. */
-TEST(that_redis_went_back_is_told_before_the_answer, delivery_owner_set_up, delivery_owner_tear_down) {
+/* The same connection, another state of Redis. */
+TEST(lost_data_is_reported_before_the_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -152,22 +153,23 @@ TEST(that_redis_went_back_is_told_before_the_answer, delivery_owner_set_up, deli
   redis_model_commit(&owner->redis, "");
   ask(&asker);
   gets(&asker, "nil ");
-  assert_non_null(strstr(owner->said, "forgotten"));
+  assert_non_null(strstr(owner->transcript, "lost_data"));
 }
 
-TEST(another_owner_is_noticed_before_the_answer, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(another_owner_is_noticed_before_the_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   redis_model_commit(&owner->redis, "9:00000000000000ff:1");
   ask(&asker);
-  delivery_owner_awaits(owner, &owner->failed, 1);
+  delivery_owner_await(owner, &owner->failed, 1);
   loop_settle(&owner->loop);
   assert_string_equal(asker.text, "");
 }
 
-TEST(it_is_asked_again_after_a_lost_connection, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_is_sent_again_after_a_lost_connection, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -188,24 +190,25 @@ TEST(it_is_asked_again_after_a_lost_connection, delivery_owner_set_up, delivery_
 static void ask_two(struct asker *self) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
                                                       {"LINDEX", KEY "inflight", "-1"}};
-  delivery_ask(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+  delivery_query(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
 }
 
-TEST(several_commands_are_answered_in_order, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(replies_to_several_commands_come_in_order, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner, .put = "one"};
   delivery_owner_start(owner);
   owner->redis.next_answer = "$5\r\nfirst\r\n";
   ask_two(&asker);
   gets(&asker, "first nil ");
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
   /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
   assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
 }
 
-TEST(of_several_what_is_not_answered_is_asked_again, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(only_commands_without_a_reply_are_sent_again, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -221,7 +224,7 @@ TEST(of_several_what_is_not_answered_is_asked_again, delivery_owner_set_up, deli
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-TEST(what_passes_is_asked_again, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_query_refused_for_now_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
@@ -231,18 +234,19 @@ TEST(what_passes_is_asked_again, delivery_owner_set_up, delivery_owner_tear_down
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(what_does_not_pass_is_told, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_final_refusal_is_reported, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
   ask(&asker);
-  delivery_owner_awaits(owner, &owner->failed, 1);
+  delivery_owner_await(owner, &owner->failed, 1);
   assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
   assert_int_equal(asker.answers, 0);
 }
 
-TEST(of_what_is_too_large_the_beginning_comes, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_reply_that_is_too_large_comes_as_its_beginning, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   static char bytes[32769];
   struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};

@@ -8,15 +8,15 @@
 #define OTHERS "2:00000000000000ff:1"
 
 static void fails(struct delivery_owner *owner, const char *error) {
-  delivery_owner_awaits(owner, &owner->failed, 1);
+  delivery_owner_await(owner, &owner->failed, 1);
   loop_settle(&owner->loop);
   if (strstr(owner->error, error) == NULL)
     fail_msg("%s", owner->error);
   assert_int_equal(owner->failed, 1);
   assert_false(fake_redis_is_connected(owner->server));
-  assert_true(delivery_is_gone(owner->delivery));
+  assert_true(delivery_is_unreachable(owner->delivery));
   size_t commands = fake_redis_commands(owner->server);
-  delivery_owner_go(owner); /* and nothing more is sent */
+  delivery_owner_flush(owner); /* and nothing more is sent */
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
 }
@@ -26,28 +26,29 @@ static bool again_and_again(void *context) {
   return fake_redis_connections(owner->server) >= 5;
 }
 
-TEST(what_passes_is_sent_again_and_told_once, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_passing_refusal_is_sent_again_and_logged_once, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
   delivery_owner_put(owner, "one");
   delivery_owner_put(owner, "two");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   assert_true(loop_until(&owner->loop, again_and_again, owner));
   assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
-  assert_false(delivery_is_gone(owner->delivery));
+  assert_false(delivery_is_unreachable(owner->delivery));
   owner->redis.refused = NULL;
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
-  assert_string_equal(owner->said, "claimed delivered");
+  assert_string_equal(owner->transcript, "owned delivered");
   assert_int_equal(delivery_owner_logged(owner, "OOM"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
 }
 
 /* Redis refuses EXEC itself when its state has changed since the commands were queued. */
-TEST(so_is_what_is_refused_with_the_last_command, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(so_is_a_refusal_of_the_last_command, delivery_owner_set_up, delivery_owner_tear_down) {
   static const char *const refusals[] = {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
@@ -61,24 +62,24 @@ TEST(so_is_what_is_refused_with_the_last_command, delivery_owner_set_up, deliver
   }
   owner->redis.exec_refusal = "EXECABORT Transaction discarded because of: NOPERM no";
   delivery_owner_put(owner, "two");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
-TEST(what_does_not_pass_is_told_with_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_put(owner, "one");
   delivery_owner_put(owner, "two");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   fails(owner, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
   assert_int_equal(delivery_owner_done(owner, "one"), 0);
   assert_true(owner->send_queue.bytes > 0); /* it was not delivered */
 }
 
-TEST(every_command_has_its_name, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(each_refusal_names_its_own_command, delivery_owner_set_up, delivery_owner_tear_down) {
   static const char *const commands[] = {"SET " COMMITTED, "WATCH " COMMITTED};
   for (size_t i = 0; i < 2; i++) {
     struct delivery_owner *owner = *state;
@@ -86,7 +87,7 @@ TEST(every_command_has_its_name, delivery_owner_set_up, delivery_owner_tear_down
     owner->redis.refused = commands[i];
     owner->redis.refusal = "WRONGTYPE Operation against a key";
     delivery_owner_put(owner, "one");
-    delivery_owner_go(owner);
+    delivery_owner_flush(owner);
     char expected[128];
     snprintf(expected, sizeof expected, "redis refuses %s: WRONGTYPE", commands[i]);
     fails(owner, expected);
@@ -95,17 +96,18 @@ TEST(every_command_has_its_name, delivery_owner_set_up, delivery_owner_tear_down
   }
 }
 
-TEST(a_claim_that_is_refused_has_its_name_too, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_refused_ownership_transaction_names_its_command, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused = "SET " COMMITTED;
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
   fails(owner, "redis refuses SET " COMMITTED ": NOPERM no permissions");
-  assert_int_equal(owner->claimed, 0);
+  assert_int_equal(owner->owned, 0);
 }
 
 /* The others were executed: it can be tried neither again nor not at all. */
-TEST(an_error_inside_a_transaction_is_for_good, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(an_error_inside_a_transaction_is_final, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
@@ -113,36 +115,36 @@ TEST(an_error_inside_a_transaction_is_for_good, delivery_owner_set_up, delivery_
   owner->redis.refused_inside = true;
   delivery_owner_put(owner, "two");
   delivery_owner_put(owner, "three");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   fails(owner, "redis refuses LPUSH " KEY "results: OOM which passes elsewhere");
   assert_int_equal(owner->delivered, 0);
 }
 
-/* What was executed was executed, whatever happens to what is asked behind it. */
-TEST(what_is_refused_behind_a_transaction_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
+/* A transaction stays executed, whatever the replies after it are. */
+TEST(a_refusal_after_a_transaction_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   owner->redis.refused = "WATCH";
   owner->redis.refusal = "CLUSTERDOWN The cluster is down";
-  int looks = owner->redis.looks;
+  int probes = owner->redis.probes;
   delivery_owner_put(owner, "one");
-  delivery_owner_go(owner);
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 2);
+  delivery_owner_flush(owner);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 2);
   assert_int_equal(owner->delivered, 0);
   owner->redis.refused = NULL;
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(owner->failed, 0);
 }
 
-TEST(a_refused_login_is_told, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_refused_handshake_is_reported, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.refused_login = "LREM";
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
   fails(owner, "LREM " KEY "inflight: NOPERM no permissions");
-  assert_int_equal(owner->redis.executed, 0); /* nor is the job claimed */
+  assert_int_equal(owner->redis.executed, 0); /* nor is the job taken over */
 }
 
 TEST(another_agent_takes_over, delivery_owner_set_up, delivery_owner_tear_down) {
@@ -151,14 +153,14 @@ TEST(another_agent_takes_over, delivery_owner_set_up, delivery_owner_tear_down) 
   delivery_owner_deliver(owner, "one");
   redis_model_commit(&owner->redis, OTHERS);
   delivery_owner_put(owner, "two");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   fails(owner, "another agent has taken over this job (" COMMITTED ")");
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(owner->redis.committed, OTHERS);
-  assert_string_equal(owner->said, "claimed delivered failed");
+  assert_string_equal(owner->transcript, "owned delivered failed");
 }
 
-TEST(another_agent_takes_over_while_it_is_away, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(another_agent_takes_over_during_an_outage, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", false);
@@ -169,40 +171,40 @@ TEST(another_agent_takes_over_while_it_is_away, delivery_owner_set_up, delivery_
 }
 
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
-   executed, since the other's claim is older than the watch. */
-TEST(another_agent_takes_over_behind_a_window, delivery_owner_set_up, delivery_owner_tear_down) {
+   executed, since the other agent wrote before the WATCH. */
+TEST(another_agent_takes_over_after_a_batch, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
   owner->put_when_delivered = "two";
   delivery_owner_put(owner, "one");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   fails(owner, "another agent has taken over");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(owner->redis.committed, OTHERS);
-  assert_string_equal(owner->said, "claimed failed"); /* nobody acts on what arrived */
+  assert_string_equal(owner->transcript, "owned failed"); /* nothing acts on the delivery */
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-TEST(who_claims_second_has_lost, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(the_second_of_two_that_take_over_loses, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
   delivery_owner_put(owner, "one");
   delivery_owner_make(owner, 0);
   fails(owner, "another agent has taken over");
-  assert_int_equal(owner->claimed, 0);
+  assert_int_equal(owner->owned, 0);
   assert_string_equal(owner->redis.committed, "1:00000000000000ff:1");
   assert_string_equal(owner->redis.done, "");
 }
 
 /* What depends on what arrived may depend on what was lost with it. */
-TEST(what_was_lost_is_told_before_what_arrived, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(lost_data_is_reported_before_the_delivery, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.commit_behind = "";
   delivery_owner_deliver(owner, "one");
-  assert_string_equal(owner->said, "claimed forgotten delivered");
+  assert_string_equal(owner->transcript, "owned lost_data delivered");
   delivery_owner_deliver(owner, "two");
-  assert_string_equal(owner->said, "claimed forgotten delivered delivered");
+  assert_string_equal(owner->transcript, "owned lost_data delivered delivered");
 }

@@ -4,7 +4,7 @@
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-/* More than a timer may be late by: a test looks now and then only. */
+/* Milliseconds; more than a timer may be late by. */
 enum { LATE_MS = 50 };
 
 static int64_t since_ms(int64_t start_ms) {
@@ -29,28 +29,29 @@ static bool is_lost(void *context) {
 }
 
 /* Half open: what is sent disappears, and nothing says so. */
-TEST(a_window_that_is_not_answered_is_a_lost_connection, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_batch_without_a_reply_is_a_lost_connection, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "MULTI";
   int64_t start_ms = virtual_time_ms;
   delivery_owner_put(owner, "one");
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   assert_true(loop_until(&owner->loop, is_lost, owner));
   assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
   owner->redis.deaf_from = NULL;
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
 /* The time of an answer begins anew with each request, and ends with its last answer. */
-TEST(it_is_looked_when_nothing_is_sent, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(an_idle_connection_is_probed, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
-  int looks = owner->redis.looks;
+  int probes = owner->redis.probes;
   int64_t start_ms = virtual_time_ms;
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 5);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 5);
   assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
   assert_string_equal(delivery_owner_last_commands(owner, 2),
                       "WATCH sandbox:j:committed\nGET sandbox:j:committed\n");
@@ -60,7 +61,7 @@ TEST(it_is_looked_when_nothing_is_sent, delivery_owner_set_up, delivery_owner_te
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(a_look_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_probe_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   owner->redis.deaf_from = "WATCH";
@@ -70,35 +71,35 @@ TEST(a_look_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_tea
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(a_look_finds_another_agent, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_probe_finds_another_agent, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   redis_model_commit(&owner->redis, "2:00000000000000ff:1");
-  delivery_owner_awaits(owner, &owner->failed, 1);
+  delivery_owner_await(owner, &owner->failed, 1);
   assert_non_null(strstr(owner->error, "another agent"));
 }
 
-TEST(a_look_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_down) {
+TEST(a_probe_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
   redis_model_commit(&owner->redis, NULL);
-  delivery_owner_awaits(owner, &owner->forgotten, 1);
-  int looks = owner->redis.looks;
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 2);
-  assert_int_equal(owner->forgotten, 1); /* it is told once */
+  delivery_owner_await(owner, &owner->lost_data, 1);
+  int probes = owner->redis.probes;
+  delivery_owner_await(owner, &owner->redis.probes, probes + 2);
+  assert_int_equal(owner->lost_data, 1); /* it is reported once */
   delivery_owner_deliver(owner, "two");
-  assert_string_equal(owner->said, "claimed delivered forgotten delivered");
+  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
 }
 
-/* There is nothing that could be refused: the trouble is over, and is said to be. */
-TEST(a_look_ends_the_trouble, delivery_owner_set_up, delivery_owner_tear_down) {
+/* Nothing is left that could be refused: the end of the outage is logged. */
+TEST(a_probe_ends_the_outage, delivery_owner_set_up, delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
-  int looks = owner->redis.looks;
+  int probes = owner->redis.probes;
   fake_redis_close_connection(owner->server);
-  delivery_owner_awaits(owner, &owner->redis.looks, looks + 1);
+  delivery_owner_await(owner, &owner->redis.probes, probes + 1);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_logged(owner, "closed by the server"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
@@ -116,8 +117,9 @@ static bool has_read(void *context) {
   return length >= reading->until;
 }
 
-/* A window may take longer than an answer, where the way is narrow. */
-TEST(what_is_still_being_taken_is_not_late, delivery_owner_set_up, delivery_owner_tear_down) {
+/* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
+TEST(a_batch_that_is_still_being_read_is_not_late, delivery_owner_set_up,
+     delivery_owner_tear_down) {
   struct delivery_owner *owner = *state;
   enum { LARGE = 8000000, PART = 400000 };
   char *text = malloc(LARGE + 1);
@@ -128,7 +130,7 @@ TEST(what_is_still_being_taken_is_not_late, delivery_owner_set_up, delivery_owne
   fake_redis_stop_reading(owner->server);
   delivery_owner_put(owner, text);
   int64_t start_ms = virtual_time_ms;
-  delivery_owner_go(owner);
+  delivery_owner_flush(owner);
   struct reading reading = {.owner = owner};
   while (since_ms(start_ms) < 20000) {
     fake_redis_read_on(owner->server);
@@ -140,7 +142,7 @@ TEST(what_is_still_being_taken_is_not_late, delivery_owner_set_up, delivery_owne
   }
   assert_int_equal(owner->delivered, 0);
   fake_redis_read_on(owner->server);
-  delivery_owner_awaits(owner, &owner->delivered, 1);
+  delivery_owner_await(owner, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
   free(text);
 }

@@ -7,7 +7,7 @@ enum { MULTI, XADD, LPUSH, EXEC, GET };
 
 struct trial {
   struct exchange request;
-  char *pieces[3];
+  char *events, *get; /* XADD and LPUSH; GET */
 };
 
 static char *join(char *first, char *second) {
@@ -23,23 +23,22 @@ static int set_up(void **state) {
   static struct trial trial;
   trial = (struct trial){0};
   const char *event[] = {"XADD", "the:events", "*", "data", "LPUSH\r\n$1"};
-  trial.pieces[0] = command_new((const char *[]){"MULTI"}, 1);
-  trial.pieces[1] =
+  trial.events =
       join(command_new(event, 5), command_new((const char *[]){"LPUSH", "the:results", ""}, 3));
-  trial.pieces[2] = join(command_new((const char *[]){"EXEC"}, 1),
-                         command_new((const char *[]){"GET", "the:committed"}, 2));
+  trial.get = command_new((const char *[]){"GET", "the:committed"}, 2);
   exchange_init(&trial.request);
-  exchange_add(&trial.request, trial.pieces[0], strlen(trial.pieces[0]), 1);
-  exchange_add(&trial.request, trial.pieces[1], strlen(trial.pieces[1]), 2);
-  exchange_add_exec(&trial.request, trial.pieces[2], strlen(trial.pieces[2]), 2);
+  exchange_add_multi(&trial.request);
+  exchange_add(&trial.request, trial.events, strlen(trial.events), 2);
+  exchange_add_exec(&trial.request);
+  exchange_add(&trial.request, trial.get, strlen(trial.get), 1);
   *state = &trial;
   return 0;
 }
 
 static int tear_down(void **state) {
   struct trial *trial = *state;
-  for (size_t i = 0; i < 3; i++)
-    free(trial->pieces[i]);
+  free(trial->events);
+  free(trial->get);
   return 0;
 }
 
@@ -48,7 +47,7 @@ static bool take(struct trial *trial, int type, const char *text) {
   return exchange_take(&trial->request, &reply);
 }
 
-/* The answer to EXEC: of two commands; NULL is one that is well. */
+/* The reply to EXEC, for two commands: the text of an error, or NULL for success. */
 static bool take_executed(struct trial *trial, const char *first, const char *second) {
   redisReply errors[2] = {{.type = REDIS_REPLY_ERROR, .str = (char *)(uintptr_t)first},
                           {.type = REDIS_REPLY_ERROR, .str = (char *)(uintptr_t)second}};
@@ -68,7 +67,7 @@ static void expect_explained(const struct trial *trial, const char *text) {
   assert_string_equal(error.text, text);
 }
 
-TEST(the_last_answer_is_told, set_up, tear_down) {
+TEST(the_last_reply_is_recognised, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
@@ -77,7 +76,7 @@ TEST(the_last_answer_is_told, set_up, tear_down) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-TEST(what_somebody_else_prevented_was_not_executed, set_up, tear_down) {
+TEST(a_transaction_that_a_watch_prevented_was_not_executed, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take(trial, REDIS_REPLY_NIL, ""));
@@ -86,7 +85,7 @@ TEST(what_somebody_else_prevented_was_not_executed, set_up, tear_down) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-TEST(the_first_refusal_counts, set_up, tear_down) {
+TEST(the_first_refusal_is_kept, set_up, tear_down) {
   struct trial *trial = *state;
   assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
@@ -98,7 +97,7 @@ TEST(the_first_refusal_counts, set_up, tear_down) {
   expect_explained(trial, "redis refuses LPUSH the:results: OOM command not allowed");
 }
 
-TEST(a_refusal_inside_a_transaction_is_that_of_its_command, set_up, tear_down) {
+TEST(a_refusal_inside_a_transaction_names_its_command, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, "WRONGTYPE of the first", "WRONGTYPE of the second"));
@@ -112,7 +111,7 @@ TEST(a_command_without_a_key_is_named_alone, set_up, tear_down) {
   expect_explained(trial, "redis refuses MULTI: NOPERM");
 }
 
-TEST(what_stands_behind_the_window_is_named_too, set_up, tear_down) {
+TEST(a_refusal_after_the_transaction_names_its_command, set_up, tear_down) {
   struct trial *trial = *state;
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
@@ -120,26 +119,134 @@ TEST(what_stands_behind_the_window_is_named_too, set_up, tear_down) {
   expect_explained(trial, "redis refuses GET the:committed: NOPERM");
 }
 
-/* Of a transaction that is sent ahead only the first answers are due. */
-TEST(what_is_added_later_is_waited_for, set_up, tear_down) {
+/* A transaction that is opened early is replied to before its EXEC is added. */
+TEST(replies_to_what_is_added_later_are_due_too, set_up, tear_down) {
   struct trial *trial = *state;
   exchange_init(&trial->request);
-  exchange_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
-  exchange_add(&trial->request, trial->pieces[1], strlen(trial->pieces[1]), 2);
+  exchange_add_multi(&trial->request);
+  exchange_add(&trial->request, trial->events, strlen(trial->events), 2);
   assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
-  exchange_add_exec(&trial->request, trial->pieces[2], strlen(trial->pieces[2]), 2);
+  exchange_add_exec(&trial->request);
+  exchange_add(&trial->request, trial->get, strlen(trial->get), 1);
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
   assert_false(take_executed(trial, NULL, NULL));
   assert_true(trial->request.executed);
   assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
 }
 
-TEST(an_array_elsewhere_is_no_transaction, set_up, tear_down) {
+TEST(an_array_is_a_transaction_only_in_reply_to_exec, set_up, tear_down) {
   struct trial *trial = *state;
   exchange_init(&trial->request);
-  exchange_add(&trial->request, trial->pieces[0], strlen(trial->pieces[0]), 1);
+  exchange_add_multi(&trial->request);
   assert_true(take_executed(trial, "ERR inside", NULL));
   assert_false(trial->request.executed);
   assert_string_equal(trial->request.refusal, "");
+}
+
+/* --- queries -----------------------------------------------------------------------------------
+ */
+
+struct query_trial {
+  struct query query;
+  struct exchange request;
+  char replies[64]; /* each with a space after it; "-" before that: not whole */
+  char *next;       /* put from inside the reply "last" */
+};
+
+static void on_answer(void *owner, const redisReply *reply, bool whole) {
+  struct query_trial *trial = owner;
+  size_t length = strlen(trial->replies);
+  (void)snprintf(trial->replies + length, sizeof trial->replies - length, "%s%s ", reply->str,
+                 whole ? "" : "-");
+  if (trial->next == NULL || strcmp(reply->str, "last") != 0)
+    return;
+  query_put(&trial->query, trial->next, on_answer, trial);
+  trial->next = NULL;
+}
+
+static char *two_commands(void) {
+  return command_list_new(
+      (const char *const[][COMMAND_LIST_WORDS]){{"LINDEX", "the:list\r\n*1", "-1"}, {"GET", "key"}},
+      2);
+}
+
+static int query_set_up(void **state) {
+  static struct query_trial trial;
+  trial = (struct query_trial){0};
+  exchange_init(&trial.request);
+  query_put(&trial.query, two_commands(), on_answer, &trial);
+  *state = &trial;
+  return 0;
+}
+
+static int query_tear_down(void **state) {
+  struct query_trial *trial = *state;
+  query_release(&trial->query);
+  free(trial->next);
+  return 0;
+}
+
+static void take_reply(struct query_trial *trial, const char *text, bool whole) {
+  redisReply reply = {
+      .type = REDIS_REPLY_STRING, .str = (char *)(uintptr_t)text, .len = strlen(text)};
+  query_take(&trial->query, &reply, whole);
+}
+
+static void expect_asked(struct query_trial *trial, const char *text, size_t commands) {
+  exchange_init(&trial->request);
+  query_add(&trial->query, &trial->request);
+  assert_int_equal(trial->request.count, 1);
+  assert_int_equal(trial->request.commands, commands);
+  assert_int_equal(trial->request.pieces[0].iov_len, strlen(text));
+  assert_memory_equal(trial->request.pieces[0].iov_base, text, strlen(text));
+}
+
+TEST(each_reply_reaches_the_owner_in_order, query_set_up, query_tear_down) {
+  struct query_trial *trial = *state;
+  char *all = two_commands();
+  expect_asked(trial, all, 2);
+  free(all);
+  take_reply(trial, "one", false);
+  assert_non_null(trial->query.commands);
+  take_reply(trial, "two", true);
+  assert_null(trial->query.commands);
+  assert_string_equal(trial->replies, "one- two ");
+}
+
+TEST(commands_without_a_reply_are_sent_again, query_set_up, query_tear_down) {
+  struct query_trial *trial = *state;
+  char *second = command_new((const char *[]){"GET", "key"}, 2);
+  take_reply(trial, "one", true);
+  expect_asked(trial, second, 1);
+  expect_asked(trial, second, 1); /* as often as it takes */
+  free(second);
+  take_reply(trial, "two", true);
+  assert_null(trial->query.commands);
+  assert_string_equal(trial->replies, "one two ");
+}
+
+TEST(the_next_query_may_be_put_in_the_last_reply, query_set_up, query_tear_down) {
+  struct query_trial *trial = *state;
+  char *next = command_new((const char *[]){"PING"}, 1);
+  trial->next = command_new((const char *[]){"PING"}, 1);
+  take_reply(trial, "one", true);
+  take_reply(trial, "last", true);
+  assert_non_null(trial->query.commands);
+  expect_asked(trial, next, 1);
+  free(next);
+  take_reply(trial, "three", true);
+  assert_null(trial->query.commands);
+  assert_string_equal(trial->replies, "one last three ");
+}
+
+TEST(a_query_replaces_the_one_before, query_set_up, query_tear_down) {
+  struct query_trial *trial = *state;
+  char *next = command_new((const char *[]){"PING"}, 1);
+  take_reply(trial, "one", true);
+  query_put(&trial->query, command_new((const char *[]){"PING"}, 1), on_answer, trial);
+  expect_asked(trial, next, 1);
+  free(next);
+  query_release(&trial->query);
+  assert_null(trial->query.commands);
 }

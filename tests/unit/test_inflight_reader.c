@@ -118,7 +118,7 @@ static size_t first_command(const struct scene *self, const char *beginning) {
 }
 
 /* Then it goes with the claim. */
-TEST(it_may_begin_before_the_outbox_is_ready, set_up, tear_down) {
+TEST(it_may_begin_before_the_outbox_is_owner, set_up, tear_down) {
   struct scene *scene = *state;
   void *owner = scene->owner;
   outbox_owner_tear_down(&owner);

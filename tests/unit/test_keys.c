@@ -1,7 +1,7 @@
 #include "agent/doors/redis/keys.h"
 #include "tests/test.h"
 
-TEST(the_names_are_the_contract_s) {
+TEST(the_names_are_those_of_the_contract) {
   struct keys keys;
   keys_init(&keys, "pipe-42");
   assert_string_equal(keys.in, "sandbox:pipe-42:in");
@@ -16,7 +16,7 @@ TEST(the_names_are_the_contract_s) {
   assert_null(keys.heartbeat);
 }
 
-TEST(the_job_id_is_taken_verbatim) {
+TEST(the_job_id_is_used_verbatim) {
   struct keys keys;
   keys_init(&keys, "{pipe:42} %s");
   assert_string_equal(keys.in, "sandbox:{pipe:42} %s:in");

@@ -151,7 +151,7 @@ TEST(every_text_at_every_split_point) {
 }
 
 /* Line ends at each place of a word, with neighbours that make a careless scan borrow. */
-TEST(every_place_in_a_word) {
+TEST(every_offset_in_a_word) {
   static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};
   for (size_t f = 0; f < sizeof fill; f++) {
     for (size_t length = 0; length < 40; length++) {
@@ -253,7 +253,7 @@ TEST(a_long_line_byte_by_byte) {
 }
 
 /* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
-TEST(what_was_searched_is_not_searched_again) {
+TEST(searched_bytes_are_not_searched_again) {
   struct line_splitter splitter;
   struct line line;
   line_splitter_init(&splitter);

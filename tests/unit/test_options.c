@@ -208,8 +208,8 @@ TEST(wrong_usage, clear_environment) {
       {{"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
       {{"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
       {{"--redis-url=h:x", "--job-id=j"}, "redis url: the port must be a number from 1 to 65535"},
-      {{"--redis-url"}, "a value is missing behind '--redis-url'"},
-      {{"--job-id=j", "--idle-cycles"}, "a value is missing behind '--idle-cycles'"},
+      {{"--redis-url"}, "a value is missing after '--redis-url'"},
+      {{"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
       {{"--jump"}, "unknown option '--jump'"},
       {{"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
       {{"--h"}, "unknown option '--h'"}, /* may be two of them */

@@ -43,7 +43,7 @@ TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_
   assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
-TEST(what_was_put_before_the_connection_is_sent_behind_it, outbox_owner_set_up,
+TEST(what_was_added_before_the_connection_is_sent_after_it, outbox_owner_set_up,
      outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_make(owner, 0, 1000000);
@@ -68,7 +68,7 @@ static bool is_refreshed_twice(void *context) {
   return owner->redis.executed >= 4;
 }
 
-TEST(and_again_three_times_in_their_time, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(keys_are_refreshed_three_times_in_each_ttl, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 1, 1000000);
   assert_true(loop_until(&owner->loop, is_refreshed_twice, owner));
@@ -81,7 +81,7 @@ static bool is_often_gone(void *context) {
   return owner->unreachable >= 5;
 }
 
-TEST(without_redis_refreshing_does_not_pile_up, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(refreshes_do_not_pile_up_during_an_outage, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 1, 1000000);
   outbox_owner_delivers(owner);
@@ -104,15 +104,15 @@ TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_do
     assert_int_equal(owner->empty, 0);
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
-  assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is held */
-  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2);   /* the claim, one window, one ahead */
+  assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is queued */
+  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2); /* ownership, one batch, one opened early */
   outbox_owner_delivers(owner);
   assert_int_equal(owner->room, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
-  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* nothing is held: a record of any size */
+  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* empty: it accepts a record of any size */
 }
 
-TEST(one_record_may_be_larger_than_the_hold, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(one_record_may_be_larger_than_the_queue, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000);
   outbox_owner_put_event(owner, 1, 5000);
@@ -128,22 +128,22 @@ TEST(one_record_may_be_larger_than_the_hold, outbox_owner_set_up, outbox_owner_t
   assert_int_equal(owner->room, 2);
 }
 
-TEST(it_is_gone_when_it_could_not_come_back, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(it_is_unreachable_when_a_reconnect_failed, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   loop_settle(&owner->loop);
-  assert_false(outbox_is_gone(owner->outbox)); /* that is still to be seen */
+  assert_false(outbox_is_unreachable(owner->outbox)); /* that is still to be seen */
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->unreachable));
-  assert_true(outbox_is_gone(owner->outbox));
+  assert_true(outbox_is_unreachable(owner->outbox));
   fake_redis_accept(owner->server);
   outbox_owner_put_event(owner, 1, 0);
   outbox_owner_delivers(owner);
-  assert_false(outbox_is_gone(owner->outbox));
+  assert_false(outbox_is_unreachable(owner->outbox));
 }
 
-TEST(one_beat_is_held_at_most, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(at_most_one_beat_is_queued, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
@@ -164,7 +164,7 @@ TEST(one_beat_is_held_at_most, outbox_owner_set_up, outbox_owner_tear_down) {
 }
 
 /* Nobody has to wait for it, nor is it missed. */
-TEST(a_beat_alone_is_nothing, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(a_beat_alone_counts_as_empty, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
@@ -178,7 +178,7 @@ TEST(a_beat_alone_is_nothing, outbox_owner_set_up, outbox_owner_tear_down) {
   assert_false(outbox_is_empty(owner->outbox));
 }
 
-TEST(what_does_not_pass_is_told, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(a_final_refusal_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   owner->redis.refused = "LPUSH";
@@ -189,17 +189,17 @@ TEST(what_does_not_pass_is_told, outbox_owner_set_up, outbox_owner_tear_down) {
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
   assert_non_null(strstr(owner->error, "LPUSH " KEY "results: WRONGTYPE"));
   assert_false(outbox_is_empty(owner->outbox));
-  assert_true(outbox_is_gone(owner->outbox));
+  assert_true(outbox_is_unreachable(owner->outbox));
 }
 
-TEST(a_redis_that_forgot_is_told, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(lost_data_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
   outbox_owner_delivers(owner);
   redis_model_commit(&owner->redis, NULL);
   fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->forgotten));
+  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->lost_data));
 }
 
 static void note_result(void *owner, const char *json, size_t length) {
@@ -208,7 +208,7 @@ static void note_result(void *owner, const char *json, size_t length) {
   assert_true(length > 2 && json[0] == '{' && json[length - 1] == '}');
 }
 
-TEST(what_is_held_of_results_can_be_read, outbox_owner_set_up, outbox_owner_tear_down) {
+TEST(queued_results_can_be_read, outbox_owner_set_up, outbox_owner_tear_down) {
   struct outbox_owner *owner = *state;
   int results = 0;
   outbox_owner_make(owner, 0, 1000000);

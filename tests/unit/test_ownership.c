@@ -1,46 +1,46 @@
 #include "agent/doors/redis/out/ownership.h"
 #include "tests/test.h"
 
-#define NONCE 0xabcdef0123456789U
+#define INSTANCE 0xabcdef0123456789U
 #define OURS "0000000000000007"
 
-/* Takes the job over from who left this value. */
-static struct ownership heir_of(const char *value, size_t length, uint64_t instance) {
+/* Takes the job over from the owner that left this value. */
+static struct ownership successor_of(const char *value, size_t length, uint64_t instance) {
   struct ownership ownership;
   ownership_init(&ownership, instance);
-  struct ownership_news news = ownership_see(&ownership, false, value, length);
-  assert_false(news.arrived || news.forgotten || news.taken);
-  assert_false(ownership_is_made(&ownership));
+  struct ownership_change news = ownership_update(&ownership, false, value, length);
+  assert_false(news.arrived || news.lost_data || news.taken);
+  assert_false(ownership_is_established(&ownership));
   return ownership;
 }
 
-/* An agent of generation 3, with the nonce 7. */
+/* An agent of epoch 3 and instance 7. */
 static struct ownership owner_at(uint64_t delivered) {
-  struct ownership ownership = heir_of("2:0000000000000001:9", 20, 7);
+  struct ownership ownership = successor_of("2:0000000000000001:9", 20, 7);
   ownership.delivered = delivered;
   return ownership;
 }
 
-static enum ownership_verdict judge(uint64_t delivered, const char *value) {
+static enum ownership_state judge(uint64_t delivered, const char *value) {
   struct ownership ownership = owner_at(delivered);
-  return ownership_judge(&ownership, value, value != NULL ? strlen(value) : 0);
+  return ownership_compare(&ownership, value, value != NULL ? strlen(value) : 0);
 }
 
-TEST(each_agent_raises_the_generation) {
-  struct ownership ownership = heir_of(NULL, 0, NONCE);
+TEST(each_agent_raises_the_epoch) {
+  struct ownership ownership = successor_of(NULL, 0, INSTANCE);
   assert_int_equal(ownership.epoch, 1);
   assert_int_equal(ownership.delivered, 0);
   for (uint64_t epoch = 1; epoch < 5; epoch++) {
     char value[OWNERSHIP_TEXT_SIZE];
     size_t length = ownership_text(&ownership, 1000, value);
-    ownership = heir_of(value, length, NONCE + epoch);
+    ownership = successor_of(value, length, INSTANCE + epoch);
     assert_int_equal(ownership.epoch, epoch + 1);
     assert_int_equal(ownership.delivered, 0);
-    assert_true(ownership.instance == NONCE + epoch);
+    assert_true(ownership.instance == INSTANCE + epoch);
   }
 }
 
-TEST(its_text_names_all_three) {
+TEST(the_text_has_all_three_numbers) {
   struct ownership ownership = owner_at(4);
   char text[OWNERSHIP_TEXT_SIZE];
   assert_int_equal(ownership_text(&ownership, 5, text), 20);
@@ -50,25 +50,25 @@ TEST(its_text_names_all_three) {
   assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
 }
 
-TEST(its_own_number_tells_what_arrived) {
+TEST(its_own_sequence_shows_what_arrived) {
   assert_int_equal(judge(4, "3:" OURS ":5"), OWNERSHIP_DELIVERED);
   assert_int_equal(judge(4, "3:" OURS ":4"), OWNERSHIP_PENDING);
-  assert_int_equal(judge(4, "3:" OURS ":3"), OWNERSHIP_FORGOTTEN);
-  assert_int_equal(judge(4, "3:" OURS ":6"), OWNERSHIP_FORGOTTEN); /* nobody wrote that */
+  assert_int_equal(judge(4, "3:" OURS ":3"), OWNERSHIP_LOST_DATA);
+  assert_int_equal(judge(4, "3:" OURS ":6"), OWNERSHIP_LOST_DATA); /* nobody wrote that */
   assert_int_equal(judge(0, "3:" OURS ":1"), OWNERSHIP_DELIVERED);
   assert_int_equal(judge(9, "3:" OURS ":10"), OWNERSHIP_DELIVERED); /* numbers, not texts */
 }
 
-TEST(before_the_first_window_an_earlier_owner_is_as_it_should_be) {
+TEST(before_the_first_transaction_an_earlier_owner_is_expected) {
   assert_int_equal(judge(0, NULL), OWNERSHIP_PENDING);
   assert_int_equal(judge(0, "2:0000000000000001:9"), OWNERSHIP_PENDING);
   assert_int_equal(judge(0, "1:" OURS ":1"), OWNERSHIP_PENDING);
 }
 
-TEST(an_earlier_owner_later_on_means_that_redis_went_back) {
-  assert_int_equal(judge(1, NULL), OWNERSHIP_FORGOTTEN);
-  assert_int_equal(judge(1, "2:0000000000000001:9"), OWNERSHIP_FORGOTTEN);
-  assert_int_equal(judge(1, "2:" OURS ":2"), OWNERSHIP_FORGOTTEN);
+TEST(an_earlier_owner_later_means_lost_data) {
+  assert_int_equal(judge(1, NULL), OWNERSHIP_LOST_DATA);
+  assert_int_equal(judge(1, "2:0000000000000001:9"), OWNERSHIP_LOST_DATA);
+  assert_int_equal(judge(1, "2:" OURS ":2"), OWNERSHIP_LOST_DATA);
 }
 
 TEST(a_later_owner_has_taken_over) {
@@ -80,7 +80,7 @@ TEST(a_later_owner_has_taken_over) {
   }
 }
 
-TEST(what_no_agent_wrote_is_nobodys_claim) {
+TEST(a_value_of_another_form_names_no_owner) {
   static const char *const values[] = {
       "",
       "9",
@@ -110,28 +110,28 @@ TEST(what_no_agent_wrote_is_nobodys_claim) {
       "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999",
   };
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-    struct ownership ownership = heir_of(values[i], strlen(values[i]), NONCE);
+    struct ownership ownership = successor_of(values[i], strlen(values[i]), INSTANCE);
     if (ownership.epoch != 1 || judge(0, values[i]) != OWNERSHIP_PENDING ||
-        judge(1, values[i]) != OWNERSHIP_FORGOTTEN)
+        judge(1, values[i]) != OWNERSHIP_LOST_DATA)
       fail_msg("%s", values[i]);
   }
-  struct ownership ownership = heir_of("9:0000000000000001:1\0", 21, NONCE);
+  struct ownership ownership = successor_of("9:0000000000000001:1\0", 21, INSTANCE);
   assert_int_equal(ownership.epoch, 1);
 }
 
 static void expect_seen(struct ownership *ownership, bool executed, const char *value,
-                        const struct ownership_news *expected, uint64_t delivered) {
-  struct ownership_news news =
-      ownership_see(ownership, executed, value, value != NULL ? strlen(value) : 0);
+                        const struct ownership_change *expected, uint64_t delivered) {
+  struct ownership_change news =
+      ownership_update(ownership, executed, value, value != NULL ? strlen(value) : 0);
   assert_int_equal(news.arrived, expected->arrived);
-  assert_int_equal(news.forgotten, expected->forgotten);
+  assert_int_equal(news.lost_data, expected->lost_data);
   assert_int_equal(news.taken, expected->taken);
   assert_int_equal(ownership->delivered, delivered);
-  assert_int_equal(ownership_is_made(ownership), delivered > 0);
+  assert_int_equal(ownership_is_established(ownership), delivered > 0);
 }
 
-TEST(what_is_seen_counts_what_arrived) {
-  static const struct ownership_news nothing = {0}, arrived = {.arrived = true};
+TEST(an_update_counts_what_arrived) {
+  static const struct ownership_change nothing = {0}, arrived = {.arrived = true};
   struct ownership ownership = owner_at(0);
   expect_seen(&ownership, false, "2:0000000000000001:9", &nothing, 0);
   expect_seen(&ownership, true, "3:" OURS ":1", &arrived, 1);
@@ -139,22 +139,22 @@ TEST(what_is_seen_counts_what_arrived) {
   expect_seen(&ownership, false, "3:" OURS ":2", &arrived, 2); /* though its answer was lost */
 }
 
-TEST(what_was_executed_has_arrived_whatever_came_since) {
-  static const struct ownership_news lost = {.arrived = true, .forgotten = true},
-                                     taken = {.arrived = true, .taken = true};
+TEST(an_executed_transaction_arrived_whatever_came_since) {
+  static const struct ownership_change lost = {.arrived = true, .lost_data = true},
+                                       taken = {.arrived = true, .taken = true};
   struct ownership ownership = owner_at(4);
   expect_seen(&ownership, true, NULL, &lost, 5);
   expect_seen(&ownership, true, "4:0000000000000001:1", &taken, 6);
 }
 
-TEST(what_was_not_executed_may_be_lost_or_taken) {
-  static const struct ownership_news lost = {.forgotten = true}, taken = {.taken = true};
+TEST(without_execution_data_may_be_lost_or_the_job_taken) {
+  static const struct ownership_change lost = {.lost_data = true}, taken = {.taken = true};
   struct ownership ownership = owner_at(4);
   expect_seen(&ownership, false, "3:" OURS ":3", &lost, 4);
   expect_seen(&ownership, false, "4:0000000000000001:1", &taken, 4);
 }
 
-TEST(what_is_unchanged_need_not_be_judged) {
+TEST(an_unchanged_value_is_recognised) {
   struct ownership ownership = owner_at(0);
   assert_true(ownership_is_unchanged(&ownership, "3:" OURS ":0", 20));
   assert_false(ownership_is_unchanged(&ownership, "3:" OURS ":1", 20));

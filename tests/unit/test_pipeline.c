@@ -3,13 +3,13 @@
 #include "tests/test.h"
 
 #define COMMITTED "sandbox:j:committed"
-#define LOOK "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+#define PROBE "WATCH " COMMITTED "\nGET " COMMITTED "\n"
 
 struct trial {
   struct keys keys;
   struct pipeline pipeline;
   struct query query;
-  char *held[2]; /* two windows of one command each */
+  char *queued[2]; /* two batches of one command each */
   char bytes[4096];
   size_t length;
   size_t room; /* what is taken from now on */
@@ -39,7 +39,7 @@ static int set_up(void **state) {
   keys_init(&trial.keys, "j");
   pipeline_init(&trial.pipeline, &trial.keys, 0);
   for (size_t i = 0; i < 2; i++)
-    trial.held[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
+    trial.queued[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
   *state = &trial;
   return 0;
 }
@@ -47,19 +47,19 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++)
-    free(trial.held[i]);
+    free(trial.queued[i]);
   query_release(&trial.query);
   pipeline_release(&trial.pipeline);
   keys_release(&trial.keys);
   return 0;
 }
 
-static void open_window(size_t number) {
-  char *held = trial.held[number - 1];
+static void open_transaction(size_t number) {
+  char *queued = trial.queued[number - 1];
   char value[OWNERSHIP_TEXT_SIZE];
   (void)snprintf(value, sizeof value, "1:2:%zu", number);
   struct batch batch = {
-      .pieces = {{.iov_base = held, .iov_len = strlen(held)}}, .count = 1, .commands = 1};
+      .pieces = {{.iov_base = queued, .iov_len = strlen(queued)}}, .count = 1, .commands = 1};
   pipeline_open(&trial.pipeline, &batch, value);
 }
 
@@ -94,34 +94,34 @@ static void expect_sent(const char *commands) {
   trial.length = 0;
 }
 
-static enum pipeline_answer take(int type, const char *text, bool expected_last) {
+static enum pipeline_reply take(int type, const char *text, bool expected_last) {
   redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
   bool last;
-  enum pipeline_answer answer = pipeline_take(&trial.pipeline, &reply, &last);
+  enum pipeline_reply answer = pipeline_take(&trial.pipeline, &reply, &last);
   assert_int_equal(last, expected_last);
   return answer;
 }
 
-/* Of a window with one command: up to its EXEC. */
+/* The replies of a transaction with one command, up to its EXEC. */
 static void take_queued(void) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
 }
 
-/* Its EXEC and the look, but for the value. */
+/* Its EXEC and the probe, but for the value. */
 static void take_executed(void) {
-  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
 }
 
-TEST(a_window_is_one_transaction_and_a_look, set_up, tear_down) {
+TEST(a_request_is_one_transaction_and_a_probe, set_up, tear_down) {
   assert_false(pipeline_is_open(&trial.pipeline));
-  open_window(1);
+  open_transaction(1);
   assert_true(pipeline_is_open(&trial.pipeline));
   pipeline_execute(&trial.pipeline, &trial.query);
   assert_false(pipeline_is_open(&trial.pipeline));
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE);
   take_queued();
   take_executed();
   assert_true(trial.pipeline.is_busy);
@@ -132,44 +132,44 @@ TEST(a_window_is_one_transaction_and_a_look, set_up, tear_down) {
   assert_false(trial.pipeline.is_busy);
 }
 
-TEST(what_it_leaves_behind_may_expire, set_up, tear_down) {
+TEST(the_committed_key_may_expire, set_up, tear_down) {
   pipeline_release(&trial.pipeline);
   pipeline_init(&trial.pipeline, &trial.keys, 60);
-  open_window(1);
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" LOOK);
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" PROBE);
 }
 
-TEST(a_look_takes_the_question_with_it, set_up, tear_down) {
+TEST(a_query_leaves_with_the_probe, set_up, tear_down) {
   int answers = 0;
   ask(&answers);
   pipeline_probe(&trial.pipeline, NULL);
-  expect_sent(LOOK);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  expect_sent(PROBE);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
   assert_false(trial.pipeline.now.executed);
   pipeline_settle(&trial.pipeline);
   pipeline_probe(&trial.pipeline, &trial.query);
-  expect_sent(LOOK "LLEN in\nPING\n");
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  expect_sent(PROBE "LLEN in\nPING\n");
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", false), PIPELINE_COMMITTED);
   pipeline_settle(&trial.pipeline);
   assert_true(trial.pipeline.is_busy);
-  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_ANSWER);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_ANSWER);
+  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_QUERY);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_QUERY);
   pipeline_settle(&trial.pipeline);
   assert_false(trial.pipeline.is_busy);
   assert_int_equal(answers, 0); /* that is the owner's */
 }
 
-TEST(the_window_behind_waits_for_its_exec, set_up, tear_down) {
-  assert_false(pipeline_has_room(&trial.pipeline)); /* behind nothing */
-  open_window(1);
+TEST(the_next_transaction_waits_for_its_exec, set_up, tear_down) {
+  assert_false(pipeline_has_room(&trial.pipeline)); /* nothing is under way */
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, NULL);
   assert_true(pipeline_has_room(&trial.pipeline));
-  open_window(2);
+  open_transaction(2);
   assert_false(pipeline_has_room(&trial.pipeline)); /* one is enough */
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE
               "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
   take_queued();
   take_executed();
@@ -177,22 +177,22 @@ TEST(the_window_behind_waits_for_its_exec, set_up, tear_down) {
   pipeline_settle(&trial.pipeline);
   assert_true(pipeline_is_open(&trial.pipeline));
   pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("EXEC\n" LOOK);
+  expect_sent("EXEC\n" PROBE);
   take_queued();
   take_executed();
   assert_int_equal(take(REDIS_REPLY_STRING, "1:2:2", true), PIPELINE_COMMITTED);
 }
 
-TEST(behind_what_is_answered_there_is_no_room, set_up, tear_down) {
+TEST(after_the_reply_there_is_no_room, set_up, tear_down) {
   pipeline_probe(&trial.pipeline, NULL);
-  expect_sent(LOOK);
-  assert_false(pipeline_has_room(&trial.pipeline)); /* nor behind a look */
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  expect_sent(PROBE);
+  assert_false(pipeline_has_room(&trial.pipeline)); /* nor after a probe */
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
   pipeline_settle(&trial.pipeline);
   int answers = 0;
   ask(&answers);
-  open_window(1);
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, &trial.query);
   pipeline_send(&trial.pipeline, NULL);
   take_queued();
@@ -202,56 +202,56 @@ TEST(behind_what_is_answered_there_is_no_room, set_up, tear_down) {
   assert_false(pipeline_has_room(&trial.pipeline));
 }
 
-/* Nor does what is behind go first when there is room again. */
-TEST(what_is_not_taken_is_sent_later, set_up, tear_down) {
+/* The next transaction does not overtake the rest of the first. */
+TEST(what_the_socket_does_not_take_is_sent_later, set_up, tear_down) {
   trial.stutters = true;
-  open_window(1);
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, NULL);
-  open_window(2);
+  open_transaction(2);
   for (size_t length = SIZE_MAX; length != trial.length;) {
     length = trial.length;
     pipeline_send(&trial.pipeline, NULL);
     pipeline_send(&trial.pipeline, NULL);
   }
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE
               "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
 }
 
-TEST(a_refusal_is_told_at_the_end, set_up, tear_down) {
-  open_window(1);
+TEST(a_refusal_is_returned_with_the_last_reply, set_up, tear_down) {
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
   assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_REFUSED);
   assert_string_equal(trial.pipeline.now.refusal, "OOM");
 }
 
-TEST(what_is_not_due_is_of_no_use, set_up, tear_down) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNASKED);
+TEST(a_reply_that_is_not_due_is_unexpected, set_up, tear_down) {
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNEXPECTED);
   trial.room = 10;
   pipeline_probe(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_STEP);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNASKED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNEXPECTED);
 }
 
-TEST(with_the_connection_all_of_it_is_gone, set_up, tear_down) {
-  open_window(1);
+TEST(a_reset_drops_both_requests, set_up, tear_down) {
+  open_transaction(1);
   pipeline_execute(&trial.pipeline, NULL);
-  open_window(2);
+  open_transaction(2);
   trial.room = 30;
   pipeline_send(&trial.pipeline, NULL);
-  pipeline_lose(&trial.pipeline);
+  pipeline_reset(&trial.pipeline);
   assert_false(trial.pipeline.is_busy);
   assert_false(pipeline_is_open(&trial.pipeline));
   trial.room = SIZE_MAX;
   trial.length = 0;
   expect_sent("");
-  open_window(1); /* from its beginning again */
+  open_transaction(1); /* from its beginning again */
   pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" LOOK);
+  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE);
 }

@@ -50,7 +50,7 @@ static void read_command(const struct handshake_probe *probe, const char **at, c
     out += sprintf(out, "%s%.*s", k > 0 ? " " : "", (int)words[k].length, words[k].text);
 }
 
-TEST(every_command_and_every_key_is_asked_for) {
+TEST(every_command_and_every_key_is_checked) {
   struct preflight permissions;
   make(&permissions);
   struct handshake_probe probe = preflight_probe(&permissions);
@@ -67,7 +67,7 @@ TEST(every_command_and_every_key_is_asked_for) {
 
 /* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
  */
-TEST(nothing_is_done) {
+TEST(the_preflight_changes_nothing) {
   struct preflight permissions;
   make(&permissions);
   struct handshake_probe probe = preflight_probe(&permissions);

@@ -27,8 +27,8 @@ static void scene_free(struct scene *self) {
   free(self);
 }
 
-/* What is held is these commands, their words joined by one space, one line each; and it is one
-   window. Delivers it. */
+/* Queued are exactly these commands, their words joined by one space, one line each; and it is one
+   batch. Delivers it. */
 static void holds(struct scene *self, const char *expected) {
   static char text[8192];
   size_t commands = 0;
@@ -139,7 +139,7 @@ TEST(a_result_and_what_goes_with_it_are_one_piece) {
 TEST(a_result_is_never_cut) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}");
-  /* A window that is full but for room for the event alone. */
+  /* A batch with room left for the event alone. */
   size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
   memset(send_queue_reserve(&scene->send_queue, most), 'x', most);
   send_queue_commit(&scene->send_queue, 1);
@@ -158,7 +158,7 @@ TEST(a_result_is_never_cut) {
   scene_free(scene);
 }
 
-TEST(of_a_step_that_is_not_whole_the_oldest_is_removed) {
+TEST(a_truncated_step_is_removed_as_the_oldest) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = {.payload = "{begin", .length = 6, .truncated = true};
   records_result(&scene->records, NULL, &result, &step, false);
@@ -184,7 +184,7 @@ TEST(a_step_is_removed_or_put_back) {
 }
 
 /* One piece: a reader sees all of a step or nothing. */
-TEST(events_that_are_kept_back_leave_with_the_result) {
+TEST(deferred_events_leave_with_the_result) {
   struct scene *scene = scene_new(0, 60);
   struct claimed step = claimed("{the step}");
   size_t one = records_defer_event(&scene->records, &event);
@@ -209,7 +209,7 @@ TEST(events_that_are_kept_back_leave_with_the_result) {
 }
 
 /* They belong to the step that runs: another's answer leaves without them. */
-TEST(an_answer_without_events_leaves_others_kept_back) {
+TEST(a_result_without_events_leaves_others_deferred) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}"), other = claimed("{cancelled}");
   records_defer_event(&scene->records, &event);
@@ -224,7 +224,7 @@ TEST(an_answer_without_events_leaves_others_kept_back) {
   scene_free(scene);
 }
 
-TEST(events_that_are_kept_back_can_leave_before_the_result) {
+TEST(deferred_events_can_leave_before_the_result) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}");
   records_put_deferred(&scene->records); /* there are none */
@@ -256,7 +256,7 @@ TEST(keys_that_expire_are_refreshed) {
   scene_free(scene);
 }
 
-TEST(keys_that_stay_lose_the_time_that_they_had) {
+TEST(keys_that_stay_lose_the_ttl_that_they_had) {
   struct scene *scene = scene_new(0, 0);
   records_refresh(&scene->records);
   holds(scene, "PERSIST " KEY "in\n"
@@ -267,7 +267,7 @@ TEST(keys_that_stay_lose_the_time_that_they_had) {
   scene_free(scene);
 }
 
-TEST(without_a_time_nothing_expires) {
+TEST(without_a_ttl_nothing_expires) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{the step}");
   records_started(&scene->records, "id");
@@ -289,7 +289,7 @@ static size_t removals(const struct scene *scene, const char *payload) {
   return records_removals(&scene->records, &step);
 }
 
-/* A window's worth of something else. */
+/* A full batch of other commands. */
 static void put_much(struct scene *scene) {
   size_t enough = scene->send_queue.bytes + BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE;
   while (scene->send_queue.bytes < enough)
@@ -305,7 +305,7 @@ TEST(removals_are_found_wherever_they_lie) {
     records_result(&scene->records, NULL, &result, &step, true);
     put_much(scene);
   }
-  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is on its way is held too */
+  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is under way is queued too */
   for (size_t i = 0; i < 3; i++)
     assert_int_equal(removals(scene, payloads[i]), 1);
   assert_int_equal(removals(scene, "{first"), 0);
@@ -318,7 +318,7 @@ TEST(removals_are_found_wherever_they_lie) {
   scene_free(scene);
 }
 
-TEST(what_is_alike_is_counted) {
+TEST(equal_payloads_are_counted) {
   struct scene *scene = scene_new(0, 0);
   struct claimed step = claimed("{twice}"), cut = {.payload = "{", .length = 1, .truncated = true};
   records_removal(&scene->records, &step);
@@ -343,7 +343,7 @@ static void note_result(void *owner, const char *json, size_t length) {
            (int)length, json);
 }
 
-TEST(each_result_that_is_held_is_told) {
+TEST(each_queued_result_is_visited) {
   struct scene *scene = scene_new(0, 60);
   struct claimed step = claimed("{the step}");
   records_each_result(&scene->records, note_result, scene);

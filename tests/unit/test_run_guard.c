@@ -12,8 +12,8 @@ struct scene {
   struct log log;
   struct fake_redis *server, *other;
   struct redis_url url;
-  struct run_guard *guard; /* NULL: it is done */
-  const char *to_question; /* of `server`; NULL: none */
+  struct run_guard *guard;    /* NULL: it is done */
+  const char *reply_to_query; /* of `server`; NULL: none */
   int done;
   enum run_guard_answer output;
   char why[256];
@@ -24,7 +24,7 @@ static const char *output(void *owner, const char *command) {
   if (strncmp(command, "SISMEMBER ", 10) != 0)
     return "+OK\r\n";
   assert_string_equal(command, "SISMEMBER agentsmith:runs:active run-7");
-  return scene->to_question;
+  return scene->reply_to_query;
 }
 
 static const char *answer_of_other(void *owner, const char *command) {
@@ -82,52 +82,52 @@ static void expect(struct scene *scene, enum run_guard_answer expected, const ch
     fail_msg("`%s`, not `%s`", scene->why, why);
 }
 
-TEST(one_that_is_there_is_alive, set_up, tear_down) {
+TEST(a_run_in_the_set_is_alive, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->to_question = ":1\r\n";
+  scene->reply_to_query = ":1\r\n";
   expect(scene, RUN_GUARD_ALIVE, "");
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:guard");
   assert_false(fake_redis_is_connected(scene->server));
 }
 
-TEST(one_that_is_not_there_is_over, set_up, tear_down) {
+TEST(a_run_that_is_not_in_the_set_is_over, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->to_question = ":0\r\n";
+  scene->reply_to_query = ":0\r\n";
   expect(scene, RUN_GUARD_OVER, "");
 }
 
-TEST(an_error_is_no_answer, set_up, tear_down) {
+TEST(an_error_leaves_it_unknown, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->to_question = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+  scene->reply_to_query = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   expect(scene, RUN_GUARD_UNKNOWN, "WRONGTYPE");
 }
 
 /* Nobody waits for what passes either. */
-TEST(nor_is_one_that_passes, set_up, tear_down) {
+TEST(a_passing_error_leaves_it_unknown, set_up, tear_down) {
   struct scene *scene = *state;
-  scene->to_question = "-LOADING Redis is loading the dataset in memory\r\n";
+  scene->reply_to_query = "-LOADING Redis is loading the dataset in memory\r\n";
   expect(scene, RUN_GUARD_UNKNOWN, "LOADING");
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-TEST(another_node_is_asked, set_up, tear_down) {
+TEST(a_redirection_is_followed, set_up, tear_down) {
   struct scene *scene = *state;
   char moved[64];
   struct redis_url other = fake_redis_url(scene->other);
   snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.host, other.port);
-  scene->to_question = moved;
+  scene->reply_to_query = moved;
   expect(scene, RUN_GUARD_ALIVE, "");
   assert_int_equal(fake_redis_connections(scene->other), 1);
 }
 
-TEST(who_says_nothing_is_not_waited_for, set_up, tear_down) {
+TEST(a_silent_redis_is_not_waited_for, set_up, tear_down) {
   struct scene *scene = *state;
   int64_t start_ms = virtual_time_ms;
   expect(scene, RUN_GUARD_UNKNOWN, "no answer within 10 s");
   assert_in_range(virtual_time_ms - start_ms, RUN_GUARD_MS - 500, RUN_GUARD_MS + 5000);
 }
 
-TEST(who_is_away_is_not_waited_for, set_up, tear_down) {
+TEST(an_unreachable_redis_is_not_waited_for, set_up, tear_down) {
   struct scene *scene = *state;
   fake_redis_refuse(scene->server);
   int64_t start_ms = virtual_time_ms;
@@ -144,13 +144,13 @@ TEST(a_lost_connection_is_made_again, set_up, tear_down) {
   struct scene *scene = *state;
   ask(scene);
   assert_true(loop_until(&scene->loop, is_asked, scene->server));
-  scene->to_question = ":1\r\n";
+  scene->reply_to_query = ":1\r\n";
   fake_redis_close_connection(scene->server);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
   assert_int_equal(scene->output, RUN_GUARD_ALIVE);
 }
 
-TEST(who_cancels_hears_nothing, set_up, tear_down) {
+TEST(a_cancelled_guard_calls_nothing, set_up, tear_down) {
   struct scene *scene = *state;
   ask(scene);
   assert_true(loop_until(&scene->loop, is_asked, scene->server));

@@ -8,7 +8,7 @@ static char byte_at(size_t position) {
   return (char)((position * 2654435761U) >> 13);
 }
 
-/* The naive queue: positions in that sequence, and how many commands are held. */
+/* The naive queue: positions in that sequence, and how many commands are queued. */
 struct model {
   size_t delivered;
   size_t committed;
@@ -31,7 +31,7 @@ static void holds_from(const char *bytes, size_t length, size_t position) {
       fail_msg("byte %zu is wrong", position + i);
 }
 
-/* All pieces together are what is held. */
+/* All pieces together are what is queued. */
 static void compare(const struct send_queue *send_queue, const struct model *model) {
   assert_int_equal(send_queue->bytes, model->committed - model->delivered);
   struct send_queue_piece piece = {.bytes = NULL};
@@ -44,7 +44,7 @@ static void compare(const struct send_queue *send_queue, const struct model *mod
   assert_int_equal(position, model->committed);
 }
 
-static void check_window(const struct batch *batch, size_t position) {
+static void check_batch(const struct batch *batch, size_t position) {
   assert_non_null(batch);
   assert_in_range(batch->count, 1, BATCH_PIECES);
   size_t length = 0;
@@ -57,16 +57,16 @@ static void check_window(const struct batch *batch, size_t position) {
   assert_true(batch->count == 1 || length <= BATCH_PIECES * CHUNK);
 }
 
-static struct batch window_of(struct send_queue *send_queue, const struct model *model) {
+static struct batch batch_of(struct send_queue *send_queue, const struct model *model) {
   const struct batch *batch = send_queue_batch(send_queue);
-  check_window(batch, model->delivered);
+  check_batch(batch, model->delivered);
   assert_true(batch->length <= send_queue->bytes);
   assert_true(batch->commands <= model->commands);
   return *batch;
 }
 
 static void deliver(struct send_queue *send_queue, struct model *model) {
-  struct batch batch = window_of(send_queue, model);
+  struct batch batch = batch_of(send_queue, model);
   send_queue_delivered(send_queue);
   model->delivered += batch.length;
   model->commands -= batch.commands;
@@ -96,14 +96,14 @@ TEST(an_empty_one_has_nothing) {
   send_queue_free(&send_queue); /* is empty again */
 }
 
-TEST(what_is_there_leaves_together) {
+TEST(what_is_queued_leaves_together) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
   put(&send_queue, &model, 10, 1);
   put(&send_queue, &model, 20, 3);
   put(&send_queue, &model, CHUNK, 2);
-  struct batch batch = window_of(&send_queue, &model);
+  struct batch batch = batch_of(&send_queue, &model);
   assert_int_equal(batch.length, 30 + CHUNK);
   assert_int_equal(batch.commands, 6);
   assert_int_equal(batch.count, 2);
@@ -111,55 +111,55 @@ TEST(what_is_there_leaves_together) {
   send_queue_free(&send_queue);
 }
 
-TEST(a_window_stays_what_it_is) {
+TEST(a_batch_stays_what_it_is) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
   put(&send_queue, &model, 10, 1);
-  struct batch batch = window_of(&send_queue, &model);
+  struct batch batch = batch_of(&send_queue, &model);
   put(&send_queue, &model, 20, 2);
   put(&send_queue, &model, CHUNK, 3);
   for (int times = 0; times < 2; times++) {
-    struct batch again = window_of(&send_queue, &model);
+    struct batch again = batch_of(&send_queue, &model);
     assert_memory_equal(&again, &batch, sizeof batch);
     assert_int_equal(again.length, 10);
     assert_int_equal(again.commands, 1);
   }
   deliver(&send_queue, &model);
   compare(&send_queue, &model);
-  batch = window_of(&send_queue, &model);
+  batch = batch_of(&send_queue, &model);
   assert_int_equal(batch.length, 20 + CHUNK);
   assert_int_equal(batch.commands, 5);
   drain(&send_queue, &model);
   send_queue_free(&send_queue);
 }
 
-TEST(a_window_is_so_many_chunks) {
+TEST(a_batch_has_at_most_batch_pieces_chunks) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
   for (size_t i = 0; i <= BATCH_PIECES; i++)
     put(&send_queue, &model, CHUNK, 2);
-  struct batch batch = window_of(&send_queue, &model);
+  struct batch batch = batch_of(&send_queue, &model);
   assert_int_equal(batch.length, BATCH_PIECES * CHUNK);
   assert_int_equal(batch.commands, 2 * BATCH_PIECES);
   drain(&send_queue, &model);
   send_queue_free(&send_queue);
 }
 
-TEST(behind_it_there_is_nothing_less_than_a_window) {
+TEST(the_next_batch_is_a_full_one) {
   struct send_queue send_queue;
   struct model model = {0};
   send_queue_init(&send_queue);
   put(&send_queue, &model, 10, 1);
-  struct batch batch = window_of(&send_queue, &model);
+  struct batch batch = batch_of(&send_queue, &model);
   put(&send_queue, &model, 20, 2); /* in the same chunk */
   for (size_t i = 0; i < BATCH_PIECES; i++) {
     assert_null(send_queue_next_batch(&send_queue));
     put(&send_queue, &model, CHUNK, 3);
   }
   struct batch next = *send_queue_next_batch(&send_queue);
-  check_window(&next, batch.length);
+  check_batch(&next, batch.length);
   assert_int_equal(next.count, BATCH_PIECES);
   assert_int_equal(next.commands, 2 + 3 * (BATCH_PIECES - 1));
   put(&send_queue, &model, CHUNK, 3);
@@ -167,7 +167,7 @@ TEST(behind_it_there_is_nothing_less_than_a_window) {
                       sizeof next); /* stays what it is */
   deliver(&send_queue, &model);
   assert_memory_equal(send_queue_batch(&send_queue), &next, sizeof next);
-  check_window(send_queue_next_batch(&send_queue), model.delivered + next.length);
+  check_batch(send_queue_next_batch(&send_queue), model.delivered + next.length);
   compare(&send_queue, &model);
   drain(&send_queue, &model);
   send_queue_free(&send_queue);
@@ -184,14 +184,14 @@ TEST(lengths_around_a_chunk) {
     put(&send_queue, &model, 10 * CHUNK + length, 1);
     put(&send_queue, &model, 3, 1);
     compare(&send_queue, &model);
-    struct batch batch = window_of(&send_queue, &model);
+    struct batch batch = batch_of(&send_queue, &model);
     assert_int_equal(batch.count, length <= CHUNK ? 1 : 2);
     assert_int_equal(batch.length, length);
     deliver(&send_queue, &model);
-    assert_int_equal(window_of(&send_queue, &model).length,
+    assert_int_equal(batch_of(&send_queue, &model).length,
                      10 * CHUNK + length); /* is one by itself */
     deliver(&send_queue, &model);
-    assert_int_equal(window_of(&send_queue, &model).length, 3);
+    assert_int_equal(batch_of(&send_queue, &model).length, 3);
     drain(&send_queue, &model);
     put(&send_queue, &model, 7, 1); /* and it is as new */
     drain(&send_queue, &model);
@@ -225,11 +225,11 @@ TEST(behaves_as_a_naive_queue) {
       else if (model.committed == model.delivered)
         continue;
       else if (what == 2)
-        (void)window_of(&send_queue, &model); /* sent, and its answer lost */
+        (void)batch_of(&send_queue, &model); /* sent, and its reply lost */
       else if (next_random(&seed) % 2 == 0 && send_queue_batch(&send_queue) != NULL &&
                send_queue_next_batch(&send_queue) != NULL)
-        check_window(send_queue_next_batch(&send_queue),
-                     model.delivered + send_queue_batch(&send_queue)->length);
+        check_batch(send_queue_next_batch(&send_queue),
+                    model.delivered + send_queue_batch(&send_queue)->length);
       else
         deliver(&send_queue, &model);
       if (turn % 16 == 0)

@@ -180,8 +180,8 @@ static void go_on_closing(struct redis_door *self) {
     return;
   bool empty = outbox_is_empty(self->outbox);
   bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !empty;
-  bool away = self->failed || !outbox_is_ready(self->outbox) || outbox_is_gone(self->outbox);
-  if (self->failed || !outbox_is_ready(self->outbox) || (away && !wait))
+  bool away = self->failed || !outbox_is_owner(self->outbox) || outbox_is_unreachable(self->outbox);
+  if (self->failed || !outbox_is_owner(self->outbox) || (away && !wait))
     close_now(self);
   else if (empty && self->closing == DELIVERING)
     end_heartbeat(self);
@@ -220,16 +220,16 @@ static void on_error(void *owner, const struct error *error) {
 
 static void on_connected(void *owner) {
   struct redis_door *self = owner;
-  if (!outbox_is_ready(self->outbox) && !engine_is_leaving(&self->door))
+  if (!outbox_is_owner(self->outbox) && !engine_is_leaving(&self->door))
     prefetch_prepare(self->prefetch);
 }
 
-static char *on_claiming(void *owner) {
+static char *on_ownership_command(void *owner) {
   struct redis_door *self = owner;
   return heartbeat_command(self->heartbeat);
 }
 
-static void on_claimed(void *owner) {
+static void on_owned(void *owner) {
   struct redis_door *self = owner;
   outbox_refresh(self->outbox);
   heartbeat_start(self->heartbeat);
@@ -254,7 +254,7 @@ static void on_delivered(void *owner) {
 }
 
 /* A step whose start is not acknowledged may have run before. */
-static void on_forgotten(void *owner) {
+static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
   if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
     engine_reject(self->unstarted, prefetch_lost_result);
@@ -275,14 +275,14 @@ static void on_outbox_failed(void *owner, const struct error *error) {
 
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct redis_door *self = owner;
-  return outbox_is_ours(self->outbox, value, length);
+  return outbox_check_owner(self->outbox, value, length);
 }
 
 /* While Redis is away altogether the write would only be late. The outbox takes one only when the
    one before has arrived. */
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct redis_door *self = owner;
-  if (outbox_is_gone(self->outbox) || !outbox_beat(self->outbox, value, seconds))
+  if (outbox_is_unreachable(self->outbox) || !outbox_beat(self->outbox, value, seconds))
     return false;
   outbox_flush(self->outbox);
   bool arrived = self->wrote_fallback;
@@ -411,7 +411,7 @@ static struct client_name client_name(const struct redis_door *self, const char 
 /* A Redis that never answered, or does not take what is held, is an error; nobody is asked then. */
 static void idle(struct door *door) {
   struct redis_door *self = self_of(door);
-  bool stuck = !outbox_is_ready(self->outbox) || !outbox_is_empty(self->outbox);
+  bool stuck = !outbox_is_owner(self->outbox) || !outbox_is_empty(self->outbox);
   if (stuck)
     engine_leave(door, AGENT_EXIT_ERROR, "the idle limit");
   else if (self->options.run_id == NULL)
@@ -428,9 +428,9 @@ static void dump(const struct door *door) {
                                         "removing the heartbeat", "closed"};
   log_line(self->log, LOG_INFO, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
            closing[self->closing],
-           !outbox_is_ready(self->outbox) ? "the job is not taken over yet"
-           : outbox_is_gone(self->outbox) ? "redis is away"
-                                          : "connected",
+           !outbox_is_owner(self->outbox)        ? "the job is not taken over yet"
+           : outbox_is_unreachable(self->outbox) ? "redis is away"
+                                                 : "connected",
            outbox_bytes(self->outbox));
   prefetch_dump(self->prefetch);
 }
@@ -452,10 +452,10 @@ static const struct door_type redis_door_type = {.name = "redis",
 
 static void make_outbox(struct redis_door *self) {
   static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .claiming = on_claiming,
-                                                  .claimed = on_claimed,
+                                                  .ownership_command = on_ownership_command,
+                                                  .owned = on_owned,
                                                   .delivered = on_delivered,
-                                                  .forgotten = on_forgotten,
+                                                  .lost_data = on_lost_data,
                                                   .unreachable = on_unreachable,
                                                   .failed = on_outbox_failed};
   struct client_name name = client_name(self, "out");

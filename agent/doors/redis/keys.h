@@ -2,20 +2,20 @@
 #define AGENT_DOORS_REDIS_KEYS_H
 
 /*
- * The Redis keys of one job. The job id is taken verbatim: `{pipe-42}` is a hash tag that puts them
+ * The Redis keys of one job. The job id is used verbatim: `{pipe-42}` is a hash tag that puts them
  * all in one Redis Cluster slot.
  */
 struct keys {
-  char *in;        /* LIST: Steps, taken from the tail */
-  char *events;    /* STREAM: StepEvents */
-  char *results;   /* LIST: StepResults, pushed at the head */
-  char *inflight;  /* LIST: Steps taken and not answered, the newest at the head */
-  char *started;   /* STRING: stepId of the step that was started and is not answered */
+  char *in;       /* LIST: Steps, taken from the tail */
+  char *events;   /* STREAM: StepEvents */
+  char *results;  /* LIST: StepResults, pushed at the head */
+  char *inflight; /* LIST: Steps that were claimed and have no result yet, the newest at the head */
+  char *started;  /* STRING: stepId of the step that was started and has no result yet */
   char *committed; /* STRING: who owns the job, and what it delivered last */
-  char *heartbeat; /* STRING: there as long as the agent is */
+  char *heartbeat; /* STRING: exists while the agent runs */
 };
 
-/* Makes the names; release them with keys_release. Aborts when out of memory. */
+/* Builds the names, which keys_release frees. Aborts when out of memory. */
 void keys_init(struct keys *self, const char *job_id);
 void keys_release(struct keys *self);
 

@@ -14,9 +14,9 @@
 struct run_guard {
   void (*done)(void *owner, enum run_guard_answer answer, const char *why);
   void *owner;
-  struct log log; /* the link's: what is wrong the owner hears, once */
+  struct log log; /* the client's: errors only, since the owner reports the outcome, once */
   struct client *client;
-  struct event *finish; /* when the time is up, or as soon as the link no longer is on the stack */
+  struct event *finish; /* when the time is up, or once the client is not on the stack any more */
   char *query;
   enum run_guard_answer answer;
   char why[256];
@@ -52,7 +52,7 @@ static void on_ready(void *owner, const redisReply *last) {
     client_reconnect(self->client, "the socket takes no more");
 }
 
-/* Only where the answer has to be looked for elsewhere is an error no answer. */
+/* A redirection is followed; every other error is the outcome. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct run_guard *self = owner;
   if (reply->type == REDIS_REPLY_ERROR && error_reply_redirect(reply->str) != NULL)

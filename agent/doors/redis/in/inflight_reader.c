@@ -23,7 +23,7 @@ static void ask(struct inflight_reader *self, size_t commands) {
   }
   self->commands = self->due = commands;
   self->bytes = 0;
-  outbox_ask(self->outbox, command_list_new(queries, commands), on_answer, self);
+  outbox_query(self->outbox, command_list_new(queries, commands), on_answer, self);
 }
 
 /* Twice as many as before, while they are small. */
@@ -109,7 +109,7 @@ void inflight_reader_boot(struct inflight_reader *self) {
       {"XREVRANGE", self->keys->events, "+", "-", "COUNT", "1"},
       {"LINDEX", self->keys->inflight, "-1"},
   };
-  outbox_ask(self->outbox, command_list_new(queries, 3), on_boot_answer, self);
+  outbox_query(self->outbox, command_list_new(queries, 3), on_boot_answer, self);
 }
 
 /* Of truncated ones nothing is compared: they are removed in their order. */

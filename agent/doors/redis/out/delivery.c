@@ -1,10 +1,38 @@
 /*
- * What is held leaves in windows (pipeline.h), each of which writes "<generation>:<nonce>:<number>"
- * to the key `committed`. Every window, and each login (permissions.h), ends with WATCH and GET of
- * that key: the number tells whether a window whose answer was lost has arrived. It is the presence
- * of this number that counts, so that an emptied Redis is not taken for one that has everything.
- * And since the key is watched from before it is read, no transaction of an agent that has been
- * superseded is executed, however late it arrives.
+ * How everything is written to Redis exactly once.
+ *
+ * The difficulty: a transaction is sent, and the connection is lost before the reply to its EXEC
+ * has come. Redis may have executed it or not. Sent again, its lines may be in the stream twice;
+ * not sent again, they may be missing. Redis does not number what a client sends, so this is done
+ * here:
+ *
+ * 1. What is queued leaves in batches, each of them one transaction (pipeline.h). Its last command
+ *    sets the key `committed` to "<epoch>:<instance>:<sequence>", and each transaction has the next
+ *    sequence. So the content and the number are written together, or neither is.
+ * 2. A batch stays in the send queue, byte for byte, until it is known that it was executed.
+ * 3. `committed` is read after every transaction and, in the handshake of every connection, before
+ *    anything is sent. If it holds the sequence of the batch, that was executed and leaves the
+ *    queue, whatever became of the reply. If it holds the sequence before, the batch was not
+ *    executed: the same bytes are sent again, with the same sequence. Only a number that is there
+ *    counts as delivered; so a Redis that comes back empty is never taken for one that has all.
+ * 4. The lost connection's transaction may still be under way, in a buffer of the kernel or of a
+ *    proxy, when the new connection reads the key. Hence each connection sends WATCH before it
+ *    reads the key: EXEC does nothing if anyone has written the key since. Of the late transaction
+ *    and its repetition, the one that is executed first writes the key and thereby disables the
+ *    other. Each EXEC is followed by a GET, which says what happened.
+ * 5. The same protects a job from two agents. An agent takes a job over by one transaction of a
+ *    higher epoch that contains nothing from the send queue. From then on no transaction of the
+ *    agent before is executed, however late it arrives; and that agent reads a foreign value and
+ *    stops.
+ *
+ * Redis can also lose what it has acknowledged: restarted from an older snapshot, or replaced by a
+ * replica that had not received it yet. Then `committed` holds an older value, or is missing. What
+ * was acknowledged is not in the queue any more and cannot be repeated here: lost_data() reports
+ * it, and the owner does what it can. The delivery goes on with the batch that is next.
+ *
+ * The order of the requests on a connection: the preflight, which ends with the first probe (WATCH
+ * and GET); the ownership transaction, once; then a query, if there is one, else the next batch.
+ * When there is nothing to send, the key is probed every PROBE_IDLE_MS.
  */
 #include "agent/doors/redis/out/delivery.h"
 
@@ -15,88 +43,90 @@
 #include "agent/doors/redis/out/ownership.h"
 #include "agent/doors/redis/out/pipeline.h"
 #include "agent/doors/redis/out/preflight.h"
-#include "agent/doors/redis/out/query.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "wire/step.h"
 
-/* The longest that Redis may take for an answer that is due, and how long nothing is asked at all.
-   Of a Redis that is dead the heartbeat tells within 4 s; on its own this looks only for what has
-   happened to this connection alone, and less often than the supply asks when nothing comes. */
-#define ANSWER_MS 10900
-#define QUIET_MS 12000
+/* How long Redis may take for a reply, and after which silence the connection is probed. A Redis
+   that is dead is noticed by the heartbeat within 4 s, and by the consumer; these two serve for a
+   failure of this connection alone. The probe comes less often than the consumer's request, which
+   blocks for CONSUMER_BLOCK_SECONDS. */
+#define REPLY_MS 10900
+#define PROBE_IDLE_MS 12000
 
 struct delivery {
   const struct keys *keys;
   const struct delivery_handler *handler;
   void *owner;
   struct client *client;
-  struct preflight permissions;
-  struct event *quiet;
+  struct preflight preflight;
+  struct event *idle; /* for the probe of an idle connection */
   struct send_queue *send_queue;
   struct ownership ownership;
-  bool looked;    /* on this connection: what has arrived is known */
-  bool forgotten; /* said so, and nothing was delivered since */
+  bool probe_due;     /* `committed` is to be read before anything else */
+  bool loss_reported; /* and nothing was delivered since */
   struct pipeline pipeline;
   struct query query;
-  char *with_claim; /* what the owner does with the claim; NULL: nothing */
+  char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
 };
 
-static void start(struct delivery *self) {
-  (void)evtimer_del(self->quiet);
-  client_set_reply_timeout(self->client, ANSWER_MS);
+static void send_request(struct delivery *self) {
+  (void)evtimer_del(self->idle);
+  client_set_reply_timeout(self->client, REPLY_MS);
   pipeline_send(&self->pipeline, self->client);
 }
 
 static void send_probe(struct delivery *self, const struct query *query) {
   pipeline_probe(&self->pipeline, query);
-  start(self);
+  send_request(self);
 }
 
-static void open_window(struct delivery *self, const struct batch *batch, uint64_t number) {
+static void open_transaction(struct delivery *self, const struct batch *batch, uint64_t sequence) {
   char value[OWNERSHIP_TEXT_SIZE];
-  (void)ownership_text(&self->ownership, number, value);
+  (void)ownership_text(&self->ownership, sequence, value);
   pipeline_open(&self->pipeline, batch, value);
 }
 
-static void send_window(struct delivery *self, const struct batch *batch) {
+static void send_batch(struct delivery *self, const struct batch *batch) {
   if (!pipeline_is_open(&self->pipeline))
-    open_window(self, batch, self->ownership.delivered + 1);
+    open_transaction(self, batch, self->ownership.delivered + 1);
   pipeline_execute(&self->pipeline, NULL);
-  start(self);
+  send_request(self);
 }
 
-/* A window without what is held, which must not arrive in another's job. The question that waits
-   for it goes with it. */
+/* Takes the job over: a transaction without anything from the send queue, since it is not known yet
+   whether the job is another agent's. A query leaves with it. */
 static void send_ownership(struct delivery *self) {
   struct batch batch = {0};
-  free(self->with_claim);
-  self->with_claim = self->handler->claiming != NULL ? self->handler->claiming(self->owner) : NULL;
-  if (self->with_claim != NULL)
-    batch = (struct batch){
-        .pieces = {{.iov_base = self->with_claim, .iov_len = strlen(self->with_claim)}},
-        .count = 1,
-        .commands = 1};
-  open_window(self, &batch, self->ownership.delivered + 1);
+  free(self->ownership_command);
+  self->ownership_command = self->handler->ownership_command != NULL
+                                ? self->handler->ownership_command(self->owner)
+                                : NULL;
+  if (self->ownership_command != NULL)
+    batch = (struct batch){.pieces = {{.iov_base = self->ownership_command,
+                                       .iov_len = strlen(self->ownership_command)}},
+                           .count = 1,
+                           .commands = 1};
+  open_transaction(self, &batch, self->ownership.delivered + 1);
   pipeline_execute(&self->pipeline, &self->query);
-  start(self);
+  send_request(self);
 }
 
-/* When much is held. */
-static void send_ahead(struct delivery *self) {
+/* Opens the next transaction while one is under way; only when a whole batch is queued after it. */
+static void send_next_batch(struct delivery *self) {
   const struct batch *batch;
-  if (!pipeline_has_room(&self->pipeline) || !ownership_is_made(&self->ownership) ||
+  if (!pipeline_has_room(&self->pipeline) || !ownership_is_established(&self->ownership) ||
       self->query.commands != NULL || (batch = send_queue_next_batch(self->send_queue)) == NULL)
     return;
-  open_window(self, batch, self->ownership.delivered + 2);
+  open_transaction(self, batch, self->ownership.delivered + 2);
   pipeline_send(&self->pipeline, self->client);
 }
 
-/* Nothing is left that could be refused. */
-static void be_quiet(struct delivery *self) {
+/* Nothing is to be sent: all that could be refused was accepted. */
+static void become_idle(struct delivery *self) {
   client_mark_healthy(self->client);
-  loop_timer_start(self->quiet, QUIET_MS);
+  loop_timer_start(self->idle, PROBE_IDLE_MS);
 }
 
 static void next_request(struct delivery *self) {
@@ -104,18 +134,18 @@ static void next_request(struct delivery *self) {
     return;
   const struct batch *batch = NULL;
   if (!self->pipeline.is_busy) {
-    if (!self->looked)
+    if (self->probe_due)
       send_probe(self, NULL);
-    else if (!ownership_is_made(&self->ownership))
+    else if (!ownership_is_established(&self->ownership))
       send_ownership(self);
     else if (self->query.commands != NULL && !pipeline_is_open(&self->pipeline))
       send_probe(self, &self->query);
     else if ((batch = send_queue_batch(self->send_queue)) != NULL)
-      send_window(self, batch);
+      send_batch(self, batch);
     else
-      be_quiet(self);
+      become_idle(self);
   }
-  send_ahead(self);
+  send_next_batch(self);
 }
 
 static void fail(struct delivery *self, const struct error *error) {
@@ -123,7 +153,8 @@ static void fail(struct delivery *self, const struct error *error) {
   self->handler->failed(self->owner, error);
 }
 
-/* What was executed in part cannot be tried again, unlike the look behind it. */
+/* An error reply that may pass is tried again on another connection. Not so when it is the reply to
+   a command inside a transaction that was executed: the others have taken effect. */
 static void on_refusal(struct delivery *self) {
   const struct exchange *request = &self->pipeline.now;
   bool in_part = request->executed && request->refused < request->exec;
@@ -134,55 +165,57 @@ static void on_refusal(struct delivery *self) {
   fail(self, &error);
 }
 
-static void tell_taken(struct delivery *self) {
+static void fail_as_taken(struct delivery *self) {
   struct error error;
   (void)error_set(&error, "another agent has taken over this job (%.150s)", self->keys->committed);
   fail(self, &error);
 }
 
-/* What was lost is told first: what depends on what has arrived may depend on that too. */
-static void tell(struct delivery *self, const struct ownership_news *news) {
-  if (news->forgotten && !self->forgotten) {
-    self->forgotten = true;
-    self->handler->forgotten(self->owner);
+/* A loss is reported first: what the owner does with a delivery may depend on it. */
+static void report(struct delivery *self, const struct ownership_change *change) {
+  if (change->lost_data && !self->loss_reported) {
+    self->loss_reported = true;
+    self->handler->lost_data(self->owner);
   }
-  if (news->arrived) {
-    next_request(self); /* Redis works on while the owner makes use of the room */
+  if (change->arrived) {
+    next_request(self); /* Redis works on while the owner uses the room */
     self->handler->delivered(self->owner);
   }
 }
 
-/* What the key says when a window, or a look, has been answered; Redis may have gone back, or the
-   job to another, with this connection still there. Whoever it names now owns the job, whatever
-   arrived before: what the owner hears would make it send more. */
+/* The value of `committed` was read, after a transaction or by a probe. Also on a connection that
+   never broke, Redis may have lost data, or another agent may have taken the job. The latter is
+   checked before the owner hears of a delivery, which would make it send more. */
 static void on_committed(struct delivery *self, const redisReply *reply) {
-  bool was_claimed = ownership_is_made(&self->ownership);
-  struct ownership_news news =
-      ownership_see(&self->ownership, self->pipeline.now.executed, reply->str, reply->len);
+  bool was_established = ownership_is_established(&self->ownership);
+  struct ownership_change change =
+      ownership_update(&self->ownership, self->pipeline.now.executed, reply->str, reply->len);
   pipeline_settle(&self->pipeline);
-  self->looked = true;
-  if (news.arrived) {
-    self->forgotten = false;
+  self->probe_due = false;
+  if (change.arrived) {
+    self->loss_reported = false;
     client_mark_healthy(self->client);
-    if (was_claimed)
+    if (was_established)
       send_queue_delivered(self->send_queue);
   }
-  if (news.taken) {
-    tell_taken(self);
+  if (change.taken) {
+    fail_as_taken(self);
     return;
   }
-  if (!news.arrived && pipeline_is_open(&self->pipeline))
-    client_reconnect_now(self->client); /* without what stands open on it */
-  if (news.arrived && !was_claimed)
-    self->handler->claimed(self->owner);
+  if (!change.arrived && pipeline_is_open(&self->pipeline))
+    client_reconnect_now(
+        self->client); /* Redis drops the open transaction: the one before comes first */
+  if (change.arrived && !was_established)
+    self->handler->owned(self->owner);
   else
-    tell(self, &news);
+    report(self, &change);
 }
 
-/* Until the owner has returned this is still the request: the next question follows this one, with
-   no window between them. What was asked together with a claim that failed is asked again. */
-static void on_answer(struct delivery *self, const redisReply *reply) {
-  if (ownership_is_made(&self->ownership)) {
+/* Until the owner has returned the request counts as under way: so the query that it puts is sent
+   next, before a batch. A query that left with an ownership transaction that was not executed is
+   sent again. */
+static void on_query_reply(struct delivery *self, const redisReply *reply) {
+  if (ownership_is_established(&self->ownership)) {
     client_mark_healthy(self->client);
     query_take(&self->query, reply, !client_reply_is_truncated(self->client));
   }
@@ -192,18 +225,18 @@ static void on_answer(struct delivery *self, const redisReply *reply) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
   bool last;
-  enum pipeline_answer answer = pipeline_take(&self->pipeline, reply, &last);
-  if (answer == PIPELINE_UNASKED) {
-    client_reconnect(self->client, "an answer nobody asked for");
+  enum pipeline_reply kind = pipeline_take(&self->pipeline, reply, &last);
+  if (kind == PIPELINE_UNEXPECTED) {
+    client_reconnect(self->client, "a reply to no request");
     return;
   }
   if (last)
     client_set_reply_timeout(self->client, 0);
-  if (answer == PIPELINE_COMMITTED)
+  if (kind == PIPELINE_COMMITTED)
     on_committed(self, reply);
-  else if (answer == PIPELINE_ANSWER)
-    on_answer(self, reply);
-  else if (answer == PIPELINE_REFUSED)
+  else if (kind == PIPELINE_QUERY)
+    on_query_reply(self, reply);
+  else if (kind == PIPELINE_REFUSED)
     on_refusal(self);
   if (last)
     next_request(self);
@@ -222,8 +255,8 @@ static void on_ready(void *owner, const redisReply *committed) {
 
 static void on_down(void *owner) {
   struct delivery *self = owner;
-  pipeline_lose(&self->pipeline);
-  (void)evtimer_del(self->quiet);
+  pipeline_reset(&self->pipeline);
+  (void)evtimer_del(self->idle);
 }
 
 static void on_writable(void *owner) {
@@ -241,23 +274,24 @@ static void on_failed(void *owner, const struct error *error) {
   self->handler->failed(self->owner, error);
 }
 
+/* Every request ends with a probe, so one that is under way is enough. */
 void delivery_probe(struct delivery *self) {
-  if (self->pipeline.is_busy)
+  if (self->pipeline.is_busy || pipeline_is_open(&self->pipeline))
     return;
-  self->looked = false;
+  self->probe_due = true;
   next_request(self);
 }
 
-bool delivery_is_ours(struct delivery *self, const char *committed, size_t length) {
+bool delivery_check_owner(struct delivery *self, const char *committed, size_t length) {
   if (ownership_is_unchanged(&self->ownership, committed, length))
     return true;
-  enum ownership_verdict outcome_result = ownership_judge(&self->ownership, committed, length);
-  if (outcome_result != OWNERSHIP_PENDING)
+  enum ownership_state state = ownership_compare(&self->ownership, committed, length);
+  if (state != OWNERSHIP_PENDING)
     delivery_probe(self);
-  return outcome_result != OWNERSHIP_TAKEN;
+  return state != OWNERSHIP_TAKEN;
 }
 
-static void on_quiet(evutil_socket_t fd, short what, void *context) {
+static void on_idle(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   delivery_probe(context);
@@ -274,29 +308,32 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                        .unreachable = on_unreachable,
                                                        .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
-  *self = (struct delivery){
-      .keys = options->keys, .handler = handler, .owner = owner, .send_queue = send_queue};
+  *self = (struct delivery){.keys = options->keys,
+                            .handler = handler,
+                            .owner = owner,
+                            .send_queue = send_queue,
+                            .probe_due = true};
   ownership_init(&self->ownership, random_u64());
   pipeline_init(&self->pipeline, options->keys, options->key_ttl_seconds);
-  preflight_init(&self->permissions, options->keys);
+  preflight_init(&self->preflight, options->keys);
   struct client_options client_options = {.url = options->url,
                                           .role = "outbox",
                                           .name = options->name,
-                                          .probe = preflight_probe(&self->permissions),
+                                          .probe = preflight_probe(&self->preflight),
                                           .discard_values = true,
                                           .largest_string = STEP_PAYLOAD_MAX};
   self->client = client_new(base, log, &client_options, &client_handler, self);
-  self->quiet = loop_timer_new(base, on_quiet, self);
+  self->idle = loop_timer_new(base, on_idle, self);
   return self;
 }
 
 void delivery_free(struct delivery *self) {
   client_free(self->client);
-  event_free(self->quiet);
-  preflight_release(&self->permissions);
+  event_free(self->idle);
+  preflight_release(&self->preflight);
   pipeline_release(&self->pipeline);
   query_release(&self->query);
-  free(self->with_claim);
+  free(self->ownership_command);
   free(self);
 }
 
@@ -304,24 +341,24 @@ void delivery_start(struct delivery *self) {
   (void)client_start(self->client);
 }
 
-void delivery_go(struct delivery *self) {
+void delivery_flush(struct delivery *self) {
   next_request(self);
 }
 
-void delivery_ask(struct delivery *self, char *commands,
-                  void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
+void delivery_query(struct delivery *self, char *commands,
+                    void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
   query_put(&self->query, commands, answer, owner);
   next_request(self);
 }
 
-bool delivery_is_claimed(const struct delivery *self) {
-  return ownership_is_made(&self->ownership);
+bool delivery_is_owner(const struct delivery *self) {
+  return ownership_is_established(&self->ownership);
 }
 
 bool delivery_had_owner(const struct delivery *self) {
   return self->ownership.epoch > 1;
 }
 
-bool delivery_is_gone(const struct delivery *self) {
+bool delivery_is_unreachable(const struct delivery *self) {
   return client_is_unreachable(self->client);
 }

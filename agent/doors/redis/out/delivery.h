@@ -12,21 +12,26 @@
 #include "base/log.h"
 
 /*
- * Brings what is held to Redis: every window exactly once and in order, across any number of lost
- * connections, and only as long as the job is this agent's.
+ * Writes what is in the send queue to Redis: each command exactly once and in order, across any
+ * number of lost connections, until another agent takes the job over. delivery.c begins with how.
  *
+ *   delivery_new
  *   delivery_start
- *     reached()         connected, and an answer is due: time for something else
- *     claiming()        what is to be done with the claim, or not at all; may be NULL
- *     claimed()         once: the job is this agent's
- *   delivery_go         there is something in the hold
- *     delivered()       a window arrived, and has left the hold
- *     forgotten()       Redis came back without what it had acknowledged; what follows is sent all
- *                       the same
- *     unreachable()     Redis was lost, and one more attempt to come back to it has failed
- *     failed()          an error that does not pass: nothing more will be sent
+ *     connected()       the socket is connected, the handshake under way: time for other work
+ *     ownership_command()
+ *                       which command is to be part of the ownership transaction; may be NULL
+ *     owned()           once: the job is this agent's
+ *   delivery_flush      after each addition to the send queue
+ *     delivered()       a batch was executed, and has left the send queue
+ *     lost_data()       Redis lost data that it had acknowledged; once until the next delivered().
+ *                       The delivery goes on
+ *     unreachable()     the connection was lost, and an attempt to reconnect has failed; another
+ *                       follows
+ *     failed()          an error that no attempt will change: nothing more is sent. What is queued
+ *                       stays in the send queue
+ *   delivery_free
  *
- * No callback comes from inside delivery_start, or from one of the functions below it.
+ * No callback comes from inside a function of this header.
  */
 struct delivery;
 
@@ -34,53 +39,60 @@ struct delivery_options {
   const struct redis_url *url;
   const struct keys *keys;
   const char *name;                   /* for CLIENT LIST */
-  unsigned long long key_ttl_seconds; /* 0: the claim does not expire */
+  unsigned long long key_ttl_seconds; /* of `committed`; 0: it does not expire */
 };
 
 struct delivery_handler {
   void (*connected)(void *owner);
-  char *(*claiming)(void *owner); /* one encoded command, which is taken over and freed */
-  void (*claimed)(void *owner);
+  char *(*ownership_command)(void *owner); /* one encoded command, to be freed; or NULL */
+  void (*owned)(void *owner);
   void (*delivered)(void *owner);
-  void (*forgotten)(void *owner);
+  void (*lost_data)(void *owner);
   void (*unreachable)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Url, keys, log, hold and handler must outlive the delivery. */
+/* The url, the keys, the log, the send queue and the handler must outlive the delivery; the options
+   and the name are read during the call. */
 struct delivery *delivery_new(struct event_base *base, const struct log *log,
                               const struct delivery_options *options, struct send_queue *send_queue,
                               const struct delivery_handler *handler, void *owner);
 void delivery_free(struct delivery *self);
 
 void delivery_start(struct delivery *self);
-void delivery_go(struct delivery *self);
+
+/* Sends what is queued: at once, or after what is under way. Idempotent. */
+void delivery_flush(struct delivery *self);
 
 /*
- * Asks one question between two windows, when it is known what has arrived; before the job is
- * claimed, together with the claim. It is one command or several, which may be asked twice: what is
- * not answered is asked again after a lost connection. `answer` is called once for each, in order,
- * unless the delivery fails; `whole` is false when what came is only the beginning of a string that
- * is larger than a payload may be. The text is taken over and freed. One question at a time: the
- * next one from inside the last answer.
+ * Sends a query between two batches, when it is known what was delivered; before the job is this
+ * agent's, together with the ownership transaction. `commands` is one encoded command or several
+ * that change nothing; it is taken over and freed. Those without a reply are sent again after a
+ * lost connection. `answer` is called once for each, in order, unless the delivery fails; `whole`
+ * is false when the reply is only the beginning of a string that is longer than STEP_PAYLOAD_MAX.
+ * One query at a time: the next one not before the last answer(), and from inside it at the
+ * earliest.
  */
-void delivery_ask(struct delivery *self, char *commands,
-                  void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+void delivery_query(struct delivery *self, char *commands,
+                    void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 
-/* The job is claimed: looks now whether Redis answers, and still has what it acknowledged. */
+/* Reads `committed` now, on this connection: does Redis reply, and does it still have what it
+   acknowledged? Only when the job is this agent's. */
 void delivery_probe(struct delivery *self);
 
-/* The job is claimed, and somebody has read this value of `committed` (NULL: there is none): false
-   when it names another agent. Looks for itself when it is not as expected. */
-bool delivery_is_ours(struct delivery *self, const char *committed, size_t length);
+/* Takes a value of `committed` that was read on another connection (NULL: the key does not exist).
+   Returns false when it names another agent. Probes when it is not as expected, since only what was
+   read on the delivery's own connection counts. Only when the job is this agent's. */
+bool delivery_check_owner(struct delivery *self, const char *committed, size_t length);
 
-/* The job was claimed: it is this agent's, unless the delivery has failed since. */
-bool delivery_is_claimed(const struct delivery *self);
+/* True once the job is this agent's, also after the delivery has failed. */
+bool delivery_is_owner(const struct delivery *self);
 
-/* Another agent had the job before this one, as far as Redis knows. */
+/* True when another agent had the job before this one, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);
 
-/* Redis was lost, and an attempt to come back to it has failed; or the delivery has failed. */
-bool delivery_is_gone(const struct delivery *self);
+/* True when the connection was lost and an attempt to reconnect has failed, or when the delivery
+   has failed. */
+bool delivery_is_unreachable(const struct delivery *self);
 
 #endif

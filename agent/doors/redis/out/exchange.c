@@ -2,26 +2,39 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/net/error_reply.h"
+#include "base/check.h"
+
+static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
+static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
 
 void exchange_init(struct exchange *self) {
   *self = (struct exchange){0};
 }
 
 void exchange_add(struct exchange *self, const char *text, size_t length, size_t commands) {
+  CHECK(self->count < EXCHANGE_PIECES);
   self->pieces[self->count++] =
       (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
   self->commands += commands;
 }
 
-void exchange_add_exec(struct exchange *self, const char *text, size_t length, size_t commands) {
-  self->exec = self->commands;
-  exchange_add(self, text, length, commands);
+void exchange_add_multi(struct exchange *self) {
+  CHECK(self->commands == 0);
+  exchange_add(self, multi, sizeof multi - 1, 1);
 }
 
-/* What is not sent yet; returns the number of pieces. */
+void exchange_add_exec(struct exchange *self) {
+  CHECK(self->exec == 0 && self->commands > 0 && self->pieces[0].iov_base == multi);
+  self->exec = self->commands;
+  exchange_add(self, exec, sizeof exec - 1, 1);
+}
+
+/* Fills in what is not sent yet; returns the number of pieces. */
 static int rest_of(const struct exchange *self, struct iovec rest[EXCHANGE_PIECES]) {
   int count = 0;
   size_t skip = self->sent;
@@ -51,36 +64,71 @@ bool exchange_is_sent(const struct exchange *self) {
   return rest_of(self, rest) == 0;
 }
 
-static void note_refusal(struct exchange *self, const redisReply *reply, size_t number) {
+static void keep_refusal(struct exchange *self, const redisReply *reply, size_t index) {
   if (reply == NULL || reply->type != REDIS_REPLY_ERROR || self->refusal[0] != '\0')
     return;
   (void)snprintf(self->refusal, sizeof self->refusal, "%s", reply->str);
-  self->refused = number;
+  self->refused = index;
 }
 
 bool exchange_take(struct exchange *self, const redisReply *reply) {
-  size_t number = self->answered++;
-  note_refusal(self, reply, number);
-  /* The answers to all that was queued; an error among them does not undo the others. When somebody
-     else wrote a watched key it is nil: then nothing was done. */
-  if (self->exec > 0 && number == self->exec && reply->type == REDIS_REPLY_ARRAY) {
+  size_t index = self->replied++;
+  keep_refusal(self, reply, index);
+  /* EXEC's reply is an array with the replies of all queued commands; an error among them does not
+     undo the others. It is nil, and nothing was executed, when another client wrote the watched
+     key. */
+  if (self->exec > 0 && index == self->exec && reply->type == REDIS_REPLY_ARRAY) {
     self->executed = true;
     for (size_t i = 0; i < reply->elements; i++)
-      note_refusal(self, reply->element[i], i + 1);
+      keep_refusal(self, reply->element[i], i + 1);
   }
-  return self->answered == self->commands;
+  return self->replied == self->commands;
 }
 
 void exchange_explain_refusal(const struct exchange *self, struct error *error) {
   struct command_word words[2] = {{.text = ""}};
-  size_t number = 0;
+  size_t read = 0;
   for (int i = 0; i < self->count; i++) {
     const char *at = self->pieces[i].iov_base;
     const char *end = at + self->pieces[i].iov_len;
-    while (number <= self->refused && command_read(&at, end, words, 2))
-      number++;
+    while (read <= self->refused && command_read(&at, end, words, 2))
+      read++;
   }
   size_t key = words[1].length < 120 ? words[1].length : 120;
   (void)error_set(error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
                   key > 0 ? " " : "", (int)key, words[1].text, error_reply_explain(self->refusal));
+}
+
+void query_put(struct query *self, char *commands,
+               void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
+  query_release(self);
+  *self = (struct query){
+      .commands = commands, .unanswered = commands, .answer = answer, .owner = owner};
+}
+
+void query_release(struct query *self) {
+  free(self->commands);
+  *self = (struct query){0};
+}
+
+void query_add(const struct query *self, struct exchange *request) {
+  CHECK(self->commands != NULL);
+  size_t length = strlen(self->unanswered), commands = 0;
+  struct command_word word;
+  for (const char *at = self->unanswered; command_read(&at, self->unanswered + length, &word, 1);)
+    commands++;
+  exchange_add(request, self->unanswered, length, commands);
+}
+
+void query_take(struct query *self, const redisReply *reply, bool whole) {
+  CHECK(self->commands != NULL);
+  struct command_word word;
+  char *answered = NULL;
+  (void)command_read(&self->unanswered, self->unanswered + strlen(self->unanswered), &word, 1);
+  if (self->unanswered[0] == '\0') {
+    answered = self->commands;
+    self->commands = NULL;
+  }
+  self->answer(self->owner, reply, whole);
+  free(answered);
 }

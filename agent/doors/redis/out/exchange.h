@@ -11,48 +11,84 @@
 #include "base/error.h"
 
 /*
- * Commands that go out together, and their answers: what is sent so far, what is answered, and the
- * first of the answers that is an error.
+ * Commands that leave together, and their replies: how much of them is sent, how many are replied
+ * to, and the first reply that is an error.
  *
  *   exchange_init(&request)
- *   exchange_add(&request, …)              as often as it takes, also when some of it is sent
- *   exchange_send(&request, link)          now, and whenever the link is writable
- *   exchange_take(&request, reply)         true with the last answer
+ *   exchange_add_multi(&request)           first of all, where it is a transaction
+ *   exchange_add(&request, …)              any number of times, also when part of it is sent
+ *   exchange_add_exec(&request)
+ *   exchange_send(&request, client)        now, and whenever the client is writable
+ *   exchange_take(&request, reply)         returns true with the last reply
  *
- * A command EXEC is the first of its piece, and MULTI the first of all commands.
+ * Nothing is to be released: all texts are borrowed.
+ */
+
+/* MULTI, a batch, the SET, EXEC, the probe; a query leaves only with a batch of one piece or none.
  */
 #define EXCHANGE_PIECES (BATCH_PIECES + 4)
 
 struct exchange {
   struct iovec pieces[EXCHANGE_PIECES];
   int count;
-  size_t sent; /* bytes */
-  size_t commands;
-  size_t exec; /* its number; 0: there is none */
-  size_t look; /* as many commands end with the look at `committed`; 0: there is none */
-  size_t answered;
-  bool executed;     /* the transaction was */
-  char refusal[160]; /* the first error among the answers; empty for none */
-  size_t refused;    /* the number of the command that it answers, from 0 */
+  size_t sent;     /* bytes */
+  size_t commands; /* in all pieces */
+  size_t exec;     /* index of EXEC among the commands; 0: there is none, since MULTI has index 0 */
+  size_t probe_end;  /* number of commands up to the end of the probe (pipeline.h); 0: no probe */
+  size_t replied;    /* number of replies that came */
+  bool executed;     /* EXEC was replied to with the replies of the transaction */
+  char refusal[160]; /* the first error among the replies, cut; empty: none */
+  size_t refused;    /* index of the command that it is the reply to */
 };
 
 void exchange_init(struct exchange *self);
 
-/* A piece is so many whole commands, and must live as long as the request. */
+/* Appends `commands` whole commands, `length` bytes, which must outlive the exchange. At most
+   EXCHANGE_PIECES pieces. */
 void exchange_add(struct exchange *self, const char *text, size_t length, size_t commands);
 
-/* The same for one that begins with EXEC. */
-void exchange_add_exec(struct exchange *self, const char *text, size_t length, size_t commands);
+/* Append MULTI, before everything else, and EXEC, once. */
+void exchange_add_multi(struct exchange *self);
+void exchange_add_exec(struct exchange *self);
 
-/* Sends what the link takes now. */
+/* Sends what the client takes now. */
 void exchange_send(struct exchange *self, struct client *client);
 
 bool exchange_is_sent(const struct exchange *self);
 
-/* Takes the next answer; returns whether it was the last of those that are due so far. */
+/* Takes the next reply; returns true when none is due after it. */
 bool exchange_take(struct exchange *self, const redisReply *reply);
 
-/* "redis refuses <command> <key>: <refusal>" */
+/* Fills in "redis refuses <command> <key>: <refusal>". */
 void exchange_explain_refusal(const struct exchange *self, struct error *error);
+
+/*
+ * A query: commands that change nothing, one or several, which are sent again on the next
+ * connection until all of them are replied to.
+ *
+ *   query_put       replaces the query before it
+ *   query_add       appends it to an exchange, each time that it is sent
+ *   query_take      with each reply; calls the owner's function with it
+ *   query_release
+ */
+struct query {
+  char *commands;         /* owned, encoded; NULL: there is no query */
+  const char *unanswered; /* inside `commands`: the first command that is not replied to */
+  void (*answer)(void *owner, const redisReply *reply, bool whole);
+  void *owner;
+};
+
+/* Takes `commands` over and frees it; `answer` is called once for each command, in order. `whole`
+   is false when the reply is only the beginning of a string (client_reply_is_truncated). */
+void query_put(struct query *self, char *commands,
+               void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+void query_release(struct query *self);
+
+/* Appends the commands that are not replied to. Their text is valid until the last answer() has
+   returned, or until query_put or query_release. There must be a query. */
+void query_add(const struct query *self, struct exchange *request);
+
+/* The next query may be put from inside the last answer(). */
+void query_take(struct query *self, const redisReply *reply, bool whole);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How often the keys' time is set anew: three times in it, once an hour at least. */
+/* How often the keys' time to live is restarted: this often in it, and at least once an hour. */
 #define REFRESHES 3
 #define REFRESH_MAX_SECONDS 3600
 
@@ -18,12 +18,12 @@ struct outbox {
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  size_t room_bytes;   /* there is room again when no more is held */
-  uint64_t beat_start; /* of the last beat, in all that was ever held */
-  size_t beat_length;  /* 0: there was none */
+  size_t room_bytes;   /* queued; with no more there is room again */
+  uint64_t beat_start; /* offset of the last beat in all bytes that were ever queued */
+  size_t beat_length;  /* in bytes; 0: there was none */
 };
 
-static bool holds_beat(const struct outbox *self) {
+static bool has_beat(const struct outbox *self) {
   return self->beat_length > 0 && self->send_queue.gone <= self->beat_start;
 }
 
@@ -61,7 +61,7 @@ void outbox_return(struct outbox *self, const struct claimed *claimed) {
 }
 
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
-  if (holds_beat(self))
+  if (has_beat(self))
     return false;
   size_t before = self->send_queue.bytes;
   records_beat(&self->records, value, seconds);
@@ -75,7 +75,7 @@ void outbox_remove_heartbeat(struct outbox *self) {
 }
 
 void outbox_flush(struct outbox *self) {
-  delivery_go(self->delivery);
+  delivery_flush(self->delivery);
 }
 
 size_t outbox_room(const struct outbox *self) {
@@ -93,11 +93,11 @@ size_t outbox_bytes(const struct outbox *self) {
 }
 
 bool outbox_is_empty(const struct outbox *self) {
-  return self->send_queue.bytes == (holds_beat(self) ? self->beat_length : 0);
+  return self->send_queue.bytes == (has_beat(self) ? self->beat_length : 0);
 }
 
-bool outbox_is_ready(const struct outbox *self) {
-  return delivery_is_claimed(self->delivery);
+bool outbox_is_owner(const struct outbox *self) {
+  return delivery_is_owner(self->delivery);
 }
 
 bool outbox_had_owner(const struct outbox *self) {
@@ -108,12 +108,12 @@ void outbox_probe(struct outbox *self) {
   delivery_probe(self->delivery);
 }
 
-bool outbox_is_ours(struct outbox *self, const char *committed, size_t length) {
-  return delivery_is_ours(self->delivery, committed, length);
+bool outbox_check_owner(struct outbox *self, const char *committed, size_t length) {
+  return delivery_check_owner(self->delivery, committed, length);
 }
 
-bool outbox_is_gone(const struct outbox *self) {
-  return delivery_is_gone(self->delivery);
+bool outbox_is_unreachable(const struct outbox *self) {
+  return delivery_is_unreachable(self->delivery);
 }
 
 bool outbox_returns(const struct outbox *self, const struct claimed *claimed) {
@@ -129,10 +129,10 @@ void outbox_each_result(const struct outbox *self,
   records_each_result(&self->records, result, owner);
 }
 
-void outbox_ask(struct outbox *self, char *commands,
-                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
-                void *owner) {
-  delivery_ask(self->delivery, commands, answer, owner);
+void outbox_query(struct outbox *self, char *commands,
+                  void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                  void *owner) {
+  delivery_query(self->delivery, commands, answer, owner);
 }
 
 static void start_refresh(struct outbox *self) {
@@ -144,10 +144,10 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct outbox *self = context;
-  /* Nobody needs it twice while Redis is away. */
-  if (!delivery_is_gone(self->delivery)) {
+  /* One is enough while Redis is unreachable: it is sent with the first batch. */
+  if (!delivery_is_unreachable(self->delivery)) {
     records_refresh(&self->records);
-    delivery_go(self->delivery);
+    delivery_flush(self->delivery);
   }
   start_refresh(self);
 }
@@ -162,7 +162,8 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct delivery_handler *handler, void *owner) {
   struct outbox *self = memory_allocate(sizeof *self);
   *self = (struct outbox){.hold_bytes = options->hold_bytes};
-  /* Room is given in small pieces, so that it is made use of between two windows. */
+  /* Readers are woken when one batch of room is free, not when all of it is: they fill it while the
+     next batch is under way. */
   size_t piece = 2 * SEND_QUEUE_CHUNK_SIZE;
   self->room_bytes =
       options->hold_bytes > 4 * piece ? options->hold_bytes - piece : options->hold_bytes / 4 * 3;

@@ -15,15 +15,16 @@
 #include "wire/step_result.h"
 
 /*
- * The one way out: events, results and what goes with them, in order, over one connection. Each is
- * encoded once, into the bytes that are sent, and held until it is delivered, which happens exactly
- * once (delivery.h, which also has the callbacks).
+ * Where everything leaves for Redis but the heartbeat: events, results, and the bookkeeping of
+ * steps, in order, over one connection. Each is encoded once, into the bytes that are sent, and
+ * stays in the send queue until it is delivered, exactly once (delivery.h, which also has the
+ * callbacks).
  *
  *   outbox_start
- *     claimed()                        the job is this agent's: outbox_refresh
- *   outbox_event …, outbox_flush       a batch leaves together
+ *     owned()                          the job is this agent's: outbox_refresh
+ *   outbox_event …, outbox_flush       what was added since the last flush leaves together
  *   outbox_result, outbox_flush
- *     delivered()                      outbox_is_empty and outbox_room say how far it got
+ *     delivered()                      outbox_is_empty and outbox_room have changed
  */
 struct outbox;
 
@@ -33,26 +34,27 @@ struct outbox_options {
   const char *name;                   /* for CLIENT LIST */
   unsigned long long events_maxlen;   /* of MAXLEN ~; 0: the stream is not trimmed */
   unsigned long long key_ttl_seconds; /* 0: keys do not expire */
-  size_t hold_bytes;                  /* full from here on; a record is still taken whole */
+  size_t hold_bytes; /* full from here on; what is added then is queued all the same */
 };
 
-/* Url, keys, log and handler must outlive the outbox. */
+/* The url, the keys, the log and the handler must outlive the outbox. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct outbox_options *options,
                           const struct delivery_handler *handler, void *owner);
+/* What is not delivered is lost. */
 void outbox_free(struct outbox *self);
 
 void outbox_start(struct outbox *self);
 
-/* The keys of the job get their time to live anew, now and from then on regularly. */
+/* Restarts the time to live of the job's keys, now and three times in each such time, at least once
+   an hour. */
 void outbox_refresh(struct outbox *self);
 
-/* What these write is in records.h. They always take what they are given; a caller that can wait
-   asks outbox_room before. */
+/* What these write is in records.h. They add it also when the outbox is full; a caller that can
+   wait asks outbox_room first. Nothing is sent before outbox_flush. */
 void outbox_event(struct outbox *self, const struct step_event *event);
 
-/* The event is kept back until the next outbox_result, with which it leaves in one record, or until
-   outbox_put_deferred. Returns the bytes that are kept back. */
+/* See records_defer_event. */
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
 void outbox_put_deferred(struct outbox *self);
 
@@ -64,47 +66,47 @@ void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
 void outbox_return(struct outbox *self, const struct claimed *claimed);
 void outbox_remove_heartbeat(struct outbox *self);
 
-/* Sets the heartbeat's key. At most one such record is held: false, and nothing is done, as long as
-   the one before is not delivered. */
+/* Sets the key `heartbeat` for `seconds`. At most one is queued: returns false, and does nothing,
+   while the one before is not delivered. */
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds);
 
-/* Everything so far is to leave: at once, or after the batch that is on its way. */
+/* Sends everything that was added: at once, or after the batch that is under way. */
 void outbox_flush(struct outbox *self);
 
-/* How many bytes it takes before it is full: 0 when it is full, SIZE_MAX when it is empty, so that
-   one record of any size is taken. */
+/* How many more bytes it takes until it is full: 0 when it is full; SIZE_MAX when it is empty, so
+   that one record of any size is accepted. */
 size_t outbox_room(const struct outbox *self);
 
-/* It takes enough again to be worth waking up who waited for room. */
+/* True when there is enough room to wake those who wait for it: not for a few bytes only. */
 bool outbox_has_room_again(const struct outbox *self);
 
-/* Everything is delivered. A queued heartbeat does not count: nobody waits for it. */
+/* True when everything is delivered. A queued heartbeat does not count: nobody waits for it. */
 bool outbox_is_empty(const struct outbox *self);
 
 /* Bytes that are not delivered. */
 size_t outbox_bytes(const struct outbox *self);
 
-/* See delivery_is_claimed. */
-bool outbox_is_ready(const struct outbox *self);
+/* See delivery_is_owner. */
+bool outbox_is_owner(const struct outbox *self);
 
-/* See delivery_had_owner, delivery_probe and delivery_is_ours. */
+/* See delivery_had_owner, delivery_probe and delivery_check_owner. */
 bool outbox_had_owner(const struct outbox *self);
 void outbox_probe(struct outbox *self);
-bool outbox_is_ours(struct outbox *self, const char *committed, size_t length);
+bool outbox_check_owner(struct outbox *self, const char *committed, size_t length);
 
-/* Redis was lost, and an attempt to come back to it has failed; or the outbox has failed. */
-bool outbox_is_gone(const struct outbox *self);
+/* See delivery_is_unreachable. */
+bool outbox_is_unreachable(const struct outbox *self);
 
-/* See records.h; the results are those that are not delivered. */
+/* See records.h: these look at what is not delivered. */
 size_t outbox_removals(const struct outbox *self, const struct claimed *claimed);
 bool outbox_returns(const struct outbox *self, const struct claimed *claimed);
 void outbox_each_result(const struct outbox *self,
                         void (*result)(void *owner, const char *json, size_t length), void *owner);
 
-/* See delivery_ask. */
+/* See delivery_query. */
 struct redisReply;
-void outbox_ask(struct outbox *self, char *commands,
-                void (*answer)(void *owner, const struct redisReply *reply, bool whole),
-                void *owner);
+void outbox_query(struct outbox *self, char *commands,
+                  void (*answer)(void *owner, const struct redisReply *reply, bool whole),
+                  void *owner);
 
 #endif

@@ -1,29 +1,31 @@
 #include "agent/doors/redis/out/pipeline.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doors/redis/net/command.h"
+#include "base/check.h"
+#include "base/decimal.h"
 
-#define LOOK_COMMANDS 2
+#define PROBE_COMMANDS 2
 
-static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
-static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
+static_assert(sizeof((struct pipeline *)NULL)->ttl > DECIMAL_LENGTH_MAX, "any number of seconds");
 
 void pipeline_init(struct pipeline *self, const struct keys *keys,
                    unsigned long long key_ttl_seconds) {
   *self = (struct pipeline){.key = keys->committed};
   if (key_ttl_seconds > 0)
     (void)snprintf(self->ttl, sizeof self->ttl, "%llu", key_ttl_seconds);
-  const char *const look[LOOK_COMMANDS][COMMAND_LIST_WORDS] = {{"WATCH", self->key},
-                                                               {"GET", self->key}};
-  self->look = command_list_new(look, LOOK_COMMANDS);
+  const char *const probe[PROBE_COMMANDS][COMMAND_LIST_WORDS] = {{"WATCH", self->key},
+                                                                 {"GET", self->key}};
+  self->probe = command_list_new(probe, PROBE_COMMANDS);
 }
 
 void pipeline_release(struct pipeline *self) {
-  pipeline_lose(self);
-  free(self->look);
+  pipeline_reset(self);
+  free(self->probe);
 }
 
 static void clear(struct exchange *request, char **set) {
@@ -33,15 +35,16 @@ static void clear(struct exchange *request, char **set) {
 }
 
 bool pipeline_has_room(const struct pipeline *self) {
-  return self->is_busy && self->now.exec > 0 && self->now.answered < self->now.look &&
+  return self->is_busy && self->now.exec > 0 && self->now.replied < self->now.probe_end &&
          !pipeline_is_open(self);
 }
 
 void pipeline_open(struct pipeline *self, const struct batch *batch,
                    const char value[OWNERSHIP_TEXT_SIZE]) {
+  CHECK(!pipeline_is_open(self));
   const char *words[] = {"SET", self->key, value, "EX", self->ttl};
   self->next_set = command_new(words, self->ttl[0] != '\0' ? 5 : 3);
-  exchange_add(&self->next, multi, sizeof multi - 1, 1);
+  exchange_add_multi(&self->next);
   for (int i = 0; i < batch->count; i++)
     exchange_add(&self->next, batch->pieces[i].iov_base, batch->pieces[i].iov_len,
                  i == 0 ? batch->commands : 0);
@@ -52,28 +55,30 @@ bool pipeline_is_open(const struct pipeline *self) {
   return self->next.count > 0;
 }
 
-/* The end of what is `now`. */
-static void begin(struct pipeline *self, const struct query *query) {
-  exchange_add(&self->now, self->look, strlen(self->look), LOOK_COMMANDS);
-  self->now.look = self->now.commands;
+/* Ends the request that begins. */
+static void add_probe(struct pipeline *self, const struct query *query) {
+  exchange_add(&self->now, self->probe, strlen(self->probe), PROBE_COMMANDS);
+  self->now.probe_end = self->now.commands;
   if (query != NULL && query->commands != NULL)
     query_add(query, &self->now);
   self->is_busy = true;
 }
 
 void pipeline_execute(struct pipeline *self, const struct query *query) {
+  CHECK(!self->is_busy && pipeline_is_open(self));
   clear(&self->now, &self->now_set);
   self->now = self->next;
   self->now_set = self->next_set;
   self->next_set = NULL;
   exchange_init(&self->next);
-  exchange_add_exec(&self->now, exec, sizeof exec - 1, 1);
-  begin(self, query);
+  exchange_add_exec(&self->now);
+  add_probe(self, query);
 }
 
 void pipeline_probe(struct pipeline *self, const struct query *query) {
+  CHECK(!self->is_busy && !pipeline_is_open(self));
   clear(&self->now, &self->now_set);
-  begin(self, query);
+  add_probe(self, query);
 }
 
 void pipeline_send(struct pipeline *self, struct client *client) {
@@ -82,22 +87,22 @@ void pipeline_send(struct pipeline *self, struct client *client) {
     exchange_send(&self->next, client);
 }
 
-enum pipeline_answer pipeline_take(struct pipeline *self, const redisReply *reply, bool *last) {
+enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply, bool *last) {
   *last = self->is_busy && exchange_take(&self->now, reply);
   if (!self->is_busy || (*last && !exchange_is_sent(&self->now)))
-    return PIPELINE_UNASKED;
+    return PIPELINE_UNEXPECTED;
   if (self->now.refusal[0] != '\0')
-    return *last ? PIPELINE_REFUSED : PIPELINE_STEP;
-  if (self->now.answered < self->now.look)
-    return PIPELINE_STEP;
-  return self->now.answered == self->now.look ? PIPELINE_COMMITTED : PIPELINE_ANSWER;
+    return *last ? PIPELINE_REFUSED : PIPELINE_PROGRESS;
+  if (self->now.replied < self->now.probe_end)
+    return PIPELINE_PROGRESS;
+  return self->now.replied == self->now.probe_end ? PIPELINE_COMMITTED : PIPELINE_QUERY;
 }
 
 void pipeline_settle(struct pipeline *self) {
-  self->is_busy = self->now.answered < self->now.commands;
+  self->is_busy = self->now.replied < self->now.commands;
 }
 
-void pipeline_lose(struct pipeline *self) {
+void pipeline_reset(struct pipeline *self) {
   clear(&self->now, &self->now_set);
   clear(&self->next, &self->next_set);
   self->is_busy = false;

@@ -6,11 +6,11 @@
 #include "agent/doors/redis/net/command.h"
 
 void preflight_init(struct preflight *self, const struct keys *keys) {
-  /* Reading tells the type. A command in a transaction is checked when it is queued, and what is
-     discarded is not done. */
+  /* A read checks the type of its key. A command inside MULTI is checked for permission when it is
+     queued, and DISCARD drops it. */
   const char *const commands[PREFLIGHT_COUNT][COMMAND_LIST_WORDS] = {
-      /* In a cluster all keys have to be in one slot. DISCARD ends the watch, too. A denial
-         is left to the commands below: Redis does not say which of the keys it means. */
+      /* Checks that in a cluster all keys are in one slot. NOPERM is ignored here (`joint`), since
+         it does not name the key; the commands below do. DISCARD ends this watch. */
       {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
        keys->committed, keys->heartbeat},
       {"LLEN", keys->in},
@@ -35,7 +35,7 @@ void preflight_init(struct preflight *self, const struct keys *keys) {
       {"EXPIRE", keys->results, "1"},
       {"PERSIST", keys->in},
       {"DISCARD"},
-      /* The first look at what has arrived, with which the login ends: delivery.c. */
+      /* The first probe: delivery.c. */
       {"WATCH", keys->committed},
       {"GET", keys->committed},
   };

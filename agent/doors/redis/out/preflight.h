@@ -5,22 +5,25 @@
 #include "agent/doors/redis/keys.h"
 
 /*
- * What is asked of the server before anything is done in its name: whether each key is of the type
- * that it should be, and whether each command would be allowed. So that what is wrong is said at
- * boot, with the command and the key, and not with the first result. The last command of all is GET
- * committed, after a WATCH. Does no I/O.
+ * The commands that end the handshake of the outbox's connection: they check that each key has the
+ * expected type and that each command of the agent is permitted, and change nothing. So a wrong key
+ * or a missing permission fails at boot, with an error that names command and key, and not with the
+ * first result. The last two are the first probe, WATCH and GET committed (pipeline.h). Does no
+ * I/O.
+ *
+ * A new command or key of the agent is added to the list in preflight.c.
  */
 #define PREFLIGHT_COUNT 25
 
 struct preflight {
-  char *text;
+  char *text; /* encoded commands */
 };
 
-/* The keys are read during the call only. */
+/* The keys are read during the call. */
 void preflight_init(struct preflight *self, const struct keys *keys);
 void preflight_release(struct preflight *self);
 
-/* Valid as long as the permissions are. */
+/* Borrows the text of the preflight. */
 struct handshake_probe preflight_probe(const struct preflight *self);
 
 #endif

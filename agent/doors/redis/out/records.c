@@ -1,23 +1,31 @@
 #include "agent/doors/redis/out/records.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doors/redis/net/command.h"
+#include "base/check.h"
+#include "base/decimal.h"
 #include "base/memory.h"
 
-/* As many commands as one piece has at most. */
-#define PIECE_COMMANDS 8
+/* The most that a piece has, but for event and result: records_refresh has 5 commands, SET ... EX 5
+   words. */
+#define PIECE_COMMANDS 5
+#define PIECE_WORDS 5
 
-/* A piece before it is written: commands of at most five words. */
+static_assert(sizeof((struct records *)NULL)->ttl > DECIMAL_LENGTH_MAX, "any number of seconds");
+
+/* A piece before it is encoded: the words are borrowed. */
 struct piece {
-  struct command_word words[PIECE_COMMANDS][5];
+  struct command_word words[PIECE_COMMANDS][PIECE_WORDS];
   size_t counts[PIECE_COMMANDS];
   size_t commands;
 };
 
 static void add(struct piece *piece, const struct command_word *words, size_t count) {
+  CHECK(piece->commands < PIECE_COMMANDS && count <= PIECE_WORDS);
   memcpy(piece->words[piece->commands], words, count * sizeof *words);
   piece->counts[piece->commands++] = count;
 }
@@ -38,7 +46,7 @@ static void add_removal(const struct records *self, struct piece *piece,
                                 command_word("-1"), payload},
         4);
   else
-    add(piece, /* not RPOP, which would send all of it once more */
+    add(piece, /* not RPOP, whose reply is the whole payload */
         (struct command_word[]){command_word("LTRIM"), command_word(self->keys->inflight),
                                 command_word("0"), command_word("-2")},
         4);
@@ -65,7 +73,7 @@ static void put(struct records *self, const struct piece *piece) {
 }
 
 static void make_heads(struct records *self, unsigned long long maxlen) {
-  char number[24];
+  char number[DECIMAL_LENGTH_MAX + 1];
   (void)snprintf(number, sizeof number, "%llu", maxlen);
   const char *trimmed[] = {"XADD", self->keys->events, "MAXLEN", "~", number, "*", "data"};
   const char *whole[] = {"XADD", self->keys->events, "*", "data"};
@@ -102,7 +110,7 @@ void records_event(struct records *self, const struct step_event *event) {
   send_queue_commit(self->send_queue, 1);
   if (event->kind != STEP_EVENT_STARTED)
     return;
-  /* Behind it: it may be what brings the stream into being. */
+  /* After it: the XADD may be what creates the stream. */
   struct piece piece = {0};
   add_expire(self, &piece, self->keys->events);
   put(self, &piece);
@@ -149,7 +157,7 @@ void records_started(struct records *self, const char *step_id) {
   put(self, &piece);
 }
 
-/* Event and result are written where they are sent from, in front of what goes with them. */
+/* Event and result are encoded straight into the send queue, before the commands after them. */
 void records_result(struct records *self, const struct step_event *completed,
                     const struct step_result *result, const struct claimed *claimed, bool started) {
   struct piece rest = {0};
@@ -234,7 +242,7 @@ static bool is(const struct command_word *word, const char *text) {
   return command_word_is(word, text, strlen(text));
 }
 
-/* Goes on from `*at` to the next held command of this name on this key. */
+/* A walk over the queued commands. */
 struct walk {
   const struct records *records;
   struct send_queue_piece piece;
@@ -261,7 +269,8 @@ static bool walk_next(struct walk *self, const char *name, const char *key,
   return false;
 }
 
-/* Commands on the list of the steps that are taken, with this payload; NULL: with any. */
+/* How many queued commands of this name on `inflight` have this payload as word `number`; NULL:
+ * any. */
 static size_t count(const struct records *self, const char *name, size_t number,
                     const struct claimed *claimed) {
   struct walk walk = {.records = self};

@@ -12,77 +12,82 @@
 #include "wire/step_result.h"
 
 /*
- * What the agent has to say, as commands in the hold. What one call writes is one piece: it arrives
- * as a whole or not at all.
+ * What the agent writes to Redis, as commands in the send queue. Each call below adds one piece:
+ * its commands are in one transaction, so that all of them are executed or none. Does no I/O.
+ * Nothing here fails; it aborts when out of memory.
  */
 struct records {
   struct send_queue *send_queue;
   const struct keys *keys;
   struct command_head event;  /* the XADD */
   struct command_head result; /* the LPUSH */
-  char ttl[24];               /* seconds; empty: keys do not expire */
-  struct buffer deferred;     /* events that are kept back, encoded */
+  char ttl[24];               /* in seconds; empty: keys do not expire */
+  struct buffer deferred;     /* the XADDs of deferred events */
   size_t deferred_commands;
 };
 
-/* One step as it lies in the list of the steps that are taken. */
+/* A step as it lies in the list `inflight`. The payload is borrowed. */
 struct claimed {
   const char *payload;
   size_t length;
-  bool truncated; /* only its beginning is known; it is removed when it is the oldest */
+  bool
+      truncated; /* only the beginning is known: it can be removed only as the oldest of the list */
 };
 
-/* Hold and keys must outlive the records. `events_maxlen` 0: the stream is not trimmed. */
+/* Send queue and keys must outlive the records. `events_maxlen`: entries of MAXLEN ~; 0: the stream
+   is not trimmed. `key_ttl_seconds` 0: keys do not expire. */
 void records_init(struct records *self, struct send_queue *send_queue, const struct keys *keys,
                   unsigned long long events_maxlen, unsigned long long key_ttl_seconds);
 void records_release(struct records *self);
 
+/* Adds the event to the stream. */
 void records_event(struct records *self, const struct step_event *event);
 
-/* Keeps the event back until the next records_result with a last event, which writes it into the
-   same piece, or until records_put_deferred, which makes a piece of all that is kept back. Returns
-   the bytes so kept. */
+/* Defers the event until the next records_result with a `completed` event, which writes it into its
+   piece, or until records_put_deferred, which makes one piece of all deferred events. Returns the
+   bytes that are deferred. */
 size_t records_defer_event(struct records *self, const struct step_event *event);
 void records_put_deferred(struct records *self);
 
-/* From now on this step has been started, until its result; NULL: none is. */
+/* Sets the key `started` to this id, until the step's result; NULL: removes the key. */
 void records_started(struct records *self, const char *step_id);
 
-/*
- * The answer, with the step's last event (NULL: it had none): it removes the step (`claimed`; NULL:
- * it is not in the list) from those that are taken, and, when it was `started`, from having been
- * so.
- */
+/* Pushes the result, after the step's last event (`completed`; NULL: none) and the deferred events,
+   and removes the step from `inflight` (`claimed`; NULL: it is not there). `started`: removes the
+   key `started`, too. */
 void records_result(struct records *self, const struct step_event *completed,
                     const struct step_result *result, const struct claimed *claimed, bool started);
 
-/* Removes a step without an answer. */
+/* Removes a step from `inflight`, without a result. */
 void records_removal(struct records *self, const struct claimed *claimed);
 
-/* Removes the newest of the steps that are alike, which was taken once more; not a truncated one.
- */
+/* The same for a step that was claimed twice: removes the newest of the equal payloads. Not for a
+   truncated one. */
 void records_removal_of_copy(struct records *self, const struct claimed *claimed);
 
-/* Puts a step back among those that are taken, as the oldest. */
+/* Puts a step into `inflight` as the oldest, once: where it is there already, it is moved. */
 void records_return(struct records *self, const struct claimed *claimed);
 
-/* Lets all keys of the job live on for their time; without one they stay, also those that an
-   earlier agent gave a time. */
+/* Restarts the time to live of all keys of the job but `committed` and `heartbeat`; without one it
+   makes them stay, also where an earlier agent gave them one. */
 void records_refresh(struct records *self);
 
-/* The agent is there: what the heartbeat says where it has no connection. */
+/* Sets the key `heartbeat`, which then expires after `seconds`. The heartbeat itself has a
+   connection of its own; this is for the time when it has none. */
 void records_beat(struct records *self, const char *value, const char *seconds);
 
-/* Removes the heartbeat's key: the agent is not there any more. */
+/* Removes the key `heartbeat`: the final DEL. */
 void records_remove_heartbeat(struct records *self);
 
-/* How many of such a step (there may be several that are alike) what is held removes. */
+/* How many steps of this payload the queued commands will remove from `inflight`, net of those that
+   they put back. Takes time in proportion to what is queued, as do the next two. */
 size_t records_removals(const struct records *self, const struct claimed *claimed);
 
-/* Whether such a step is put back by what is held. */
+/* True when a queued command puts a step of this payload back. */
 bool records_returns(const struct records *self, const struct claimed *claimed);
 
-/* Calls `result` with the JSON of each result that is held, oldest first. */
+/* Calls `result` with the JSON of each queued result, oldest first; the text is valid during the
+ * call. */
 void records_each_result(const struct records *self,
                          void (*result)(void *owner, const char *json, size_t length), void *owner);
 

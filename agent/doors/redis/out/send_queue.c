@@ -1,17 +1,22 @@
 #include "agent/doors/redis/out/send_queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 
 struct send_queue_chunk {
   struct send_queue_chunk *next;
   size_t size;
-  size_t start;    /* of what is not delivered */
-  size_t end;      /* behind what is committed */
+  size_t start;    /* offset of what is not delivered */
+  size_t end;      /* offset after what is committed */
   size_t commands; /* between the two */
   char bytes[];
 };
+
+static_assert(sizeof(struct send_queue_chunk) <= 40,
+              "the head that SEND_QUEUE_CHUNK_SIZE leaves room for");
 
 void send_queue_init(struct send_queue *self) {
   *self = (struct send_queue){0};
@@ -64,6 +69,7 @@ static void drop_first(struct send_queue *self) {
 }
 
 char *send_queue_reserve(struct send_queue *self, size_t length) {
+  CHECK(length > 0 && self->reserved == 0);
   if (self->last == NULL || self->last->size - self->last->end < length) {
     struct send_queue_chunk *chunk = new_chunk(self, length);
     if (self->last == NULL)
@@ -77,15 +83,16 @@ char *send_queue_reserve(struct send_queue *self, size_t length) {
 }
 
 void send_queue_commit(struct send_queue *self, size_t commands) {
+  CHECK(self->reserved > 0);
   self->last->end += self->reserved;
   self->last->commands += commands;
   self->bytes += self->reserved;
   self->reserved = 0;
 }
 
-/* From behind these bytes and commands on, to the end of a chunk. A piece that is larger than a
-   window is one by itself. */
-static struct batch take_window(const struct send_queue *self, size_t bytes, size_t commands) {
+/* The batch after these bytes and commands; it ends where a chunk ends. A chunk that is larger than
+   a batch is one by itself. */
+static struct batch make_batch(const struct send_queue *self, size_t bytes, size_t commands) {
   struct batch batch = {0};
   for (struct send_queue_chunk *chunk = self->first; chunk != NULL && batch.count < BATCH_PIECES;
        chunk = chunk->next) {
@@ -107,14 +114,14 @@ static struct batch take_window(const struct send_queue *self, size_t bytes, siz
 
 const struct batch *send_queue_batch(struct send_queue *self) {
   if (self->batch.count == 0)
-    self->batch = take_window(self, 0, 0);
+    self->batch = make_batch(self, 0, 0);
   return self->batch.count > 0 ? &self->batch : NULL;
 }
 
 const struct batch *send_queue_next_batch(struct send_queue *self) {
   const struct batch *first = &self->batch;
   if (self->next.count == 0 && self->bytes - first->length >= BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE)
-    self->next = take_window(self, first->length, first->commands);
+    self->next = make_batch(self, first->length, first->commands);
   return self->next.count > 0 ? &self->next : NULL;
 }
 

@@ -7,49 +7,49 @@
 #include <sys/uio.h>
 
 /*
- * What has been written for Redis and is not delivered: a queue of encoded commands, in the very
- * bytes that are sent. They leave a window at a time.
+ * The encoded commands that are not delivered, in the very bytes that are sent. They leave in
+ * batches, one transaction each.
  *
- *   char *out = send_queue_reserve(&hold, n);  … exactly n bytes …   send_queue_commit(&hold,
- * commands) send_queue_batch(&hold)                   send it, as often as it takes
- *   send_queue_next_batch(&hold)            send that too, where it helps
- *   send_queue_delivered(&hold)                the first one arrived
+ *   out = send_queue_reserve(&queue, n);  … write exactly n bytes …
+ *   send_queue_commit(&queue, commands)
+ *   batch = send_queue_batch(&queue)         send it, as often as needed
+ *   next = send_queue_next_batch(&queue)     may be sent before the first one is delivered
+ *   send_queue_delivered(&queue)             the first one was executed: `next` is now the first
  *
- * A window stays what it is until it is delivered, whatever is committed meanwhile: what is sent
- * again must be what was sent.
- *
- * Bytes lie in chunks of SEND_QUEUE_CHUNK_SIZE (what is larger has a chunk of its own) and are
- * never moved. Emptied chunks are used again, and freed when nothing is held, but for one.
+ * A batch stays what it is until it is delivered, whatever is committed meanwhile: what is sent
+ * again must be what was sent. Bytes lie in chunks and never move. Emptied chunks are used again;
+ * when the queue is empty all but one are freed.
  */
 
-/* With its head it is the least that musl's malloc maps by itself (MMAP_THRESHOLD in mallocng's
-   meta.h), in 32 pages: what has been delivered is the system's again, and not a hole. */
+/* Bytes in a chunk; what is longer gets a chunk of its own. With its head of 40 bytes a chunk has
+   the least size that musl's malloc maps by itself (MMAP_THRESHOLD, 131052, in mallocng's meta.h):
+   so what is freed goes back to the system and leaves no hole in the heap. */
 #define SEND_QUEUE_CHUNK_SIZE ((size_t)131052 - 40)
 
-/* A window is at most so many chunks: Redis, which executes it in one go, is then away from its
-   other clients for about a millisecond. */
+/* Chunks in a batch. Redis executes a transaction in one go: one of this size takes it about a
+   millisecond, in which its other clients wait. */
 #define BATCH_PIECES 2
 
 struct batch {
   struct iovec pieces[BATCH_PIECES];
-  int count; /* 0: there is no window */
-  size_t length;
+  int count;     /* 0: there is no batch */
+  size_t length; /* bytes in all pieces */
   size_t commands;
 };
 
 struct send_queue {
   struct send_queue_chunk *first; /* of the oldest commands */
   struct send_queue_chunk *last;
-  struct send_queue_chunk *spares; /* emptied; at most a window's */
+  struct send_queue_chunk *spares; /* emptied; at most BATCH_PIECES */
   int spare_count;
   size_t bytes;    /* not delivered */
-  uint64_t gone;   /* bytes that were delivered, ever */
-  size_t reserved; /* what send_queue_reserve gave room for */
+  uint64_t gone;   /* bytes that were delivered since the beginning */
+  size_t reserved; /* bytes that wait for send_queue_commit; 0: none */
   struct batch batch;
   struct batch next;
 };
 
-/* One chunk's part of what is held. */
+/* What is queued in one chunk. */
 struct send_queue_piece {
   const char *bytes;
   size_t length;
@@ -58,22 +58,24 @@ struct send_queue_piece {
 void send_queue_init(struct send_queue *self);
 void send_queue_free(struct send_queue *self);
 
-/* Room for exactly so many bytes (> 0), which become one piece. Aborts when out of memory. */
+/* Returns room for exactly `length` bytes (> 0), which are never split over two batches. Aborts
+   when out of memory. */
 char *send_queue_reserve(struct send_queue *self, size_t length);
 
-/* What was reserved is written, and is so many commands. */
+/* What was reserved is written: so it is queued, as this number of commands. */
 void send_queue_commit(struct send_queue *self, size_t commands);
 
-/* The window; NULL when nothing is held. */
+/* The oldest batch, fixed by the first call; NULL when nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
 
-/* What is to leave behind the window: NULL unless that is all that a window takes. */
+/* The batch after it, fixed by the first call; NULL unless a full batch is queued there. */
 const struct batch *send_queue_next_batch(struct send_queue *self);
 
+/* Removes the oldest batch. Does nothing when send_queue_batch was not called for it. */
 void send_queue_delivered(struct send_queue *self);
 
-/* Everything that is held, oldest first: the first piece with NULL, each next one with the piece
-   before. False when there is no more. */
+/* Walks over everything that is queued, oldest first: fills in the first piece when piece->bytes is
+   NULL, else the one after *piece. Returns false when there is no more. */
 bool send_queue_next_piece(const struct send_queue *self, struct send_queue_piece *piece);
 
 #endif
