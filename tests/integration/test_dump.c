@@ -39,7 +39,7 @@ TEST(an_idle_agent_says_its_doors, job_setup, job_teardown) {
   struct job *job = *state;
   expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
-    expect_dump(job, (const char *const[]){"redis", NULL});
+    expect_dump(job, (const char *const[]){"door", "redis", NULL});
   expect_to_go_on(job);
   job_shut_down(job);
 }
@@ -51,7 +51,7 @@ TEST(a_run_is_there_with_its_pid, job_setup, job_teardown) {
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
-  expect_dump(job, (const char *const[]){"redis", job_text(step, "stepId"),
+  expect_dump(job, (const char *const[]){"door", "redis", job_text(step, "stepId"),
                                          job_format(job, "pid %d", (int)pid), NULL});
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
@@ -65,7 +65,7 @@ TEST(an_outage_is_there, job_setup, job_teardown) {
   job_push(job, step);
   events_wait(job, step, "stdout", job->id);
   redis_server_freeze(job->server);
-  expect_dump(job, (const char *const[]){"redis", job_text(step, "stepId"), "bytes", NULL});
+  expect_dump(job, (const char *const[]){"door", "redis", job_text(step, "stepId"), "bytes", NULL});
   assert_true(agent_process_is_running(job->agent));
   redis_server_thaw(job->server);
   job_push_cancel(job, step);
@@ -79,6 +79,6 @@ TEST(an_agent_without_redis_says_so, job_setup_server, job_teardown) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "redis");
-  expect_dump(job, (const char *const[]){"redis", NULL});
+  expect_dump(job, (const char *const[]){"door", "redis", NULL});
   assert_true(agent_process_is_running(job->agent));
 }

@@ -8,7 +8,7 @@
 /* bash tells the time, and waits, without a process. */
 #define PACED(COUNT, SECONDS)                                                                      \
   "exec 9<> <(:); for ((i = 0; i < " COUNT "; i++)); do echo $EPOCHREALTIME; "                     \
-  "read -rt " SECONDS " -u 9; done"
+  "read -rt " SECONDS " -u 9; done; exit 0"
 
 static int by_value(const void *a, const void *b) {
   long long left = *(const long long *)a, right = *(const long long *)b;

@@ -60,7 +60,7 @@ TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
     follow(monitor, &seen);
     if (strcasecmp(seen.text, "xadd xadd lpush \n") != 0)
       job_fail(job, "%s: `%s`", fields[i], seen.text);
-    job_expect_part(job, job_result(job), "outputContent", "file");
+    assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 0);
   }
   redisFree(monitor);
 }
@@ -75,9 +75,8 @@ TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
   job_push(job, kind_rows_step(job, "'kind':'readFile','path':'none'"));
   struct transactions seen;
   follow(monitor, &seen);
-  assert_string_equal(seen.text, job_format(job, "%s",
-                                            seen.text[0] == 'x' ? "xadd xadd xadd lpush \n"
-                                                                : "XADD XADD XADD LPUSH \n"));
+  if (strcasecmp(seen.text, "xadd xadd xadd lpush \n") != 0)
+    job_fail(job, "`%s`", seen.text);
   assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 1);
   redisFree(monitor);
 }
