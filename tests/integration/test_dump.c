@@ -1,0 +1,95 @@
+/* SIGUSR1: the state of the agent goes to the log, and the agent goes on. */
+
+#include <signal.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* The log behind what it was before the signal, once it holds all of these (up to NULL). */
+struct awaited {
+  struct job *job;
+  size_t before;
+  const char *const *parts;
+};
+
+static bool has_all(void *context) {
+  const struct awaited *awaited = context;
+  const char *log = agent_process_log(awaited->job->agent) + awaited->before;
+  for (const char *const *part = awaited->parts; *part != NULL; part++)
+    if (strcasestr(log, *part) == NULL)
+      return false;
+  return true;
+}
+
+/* Asks again and again: what is awaited may have to come about. */
+static void expect_dump(struct job *job, const char *const *parts) {
+  int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+  do {
+    struct awaited awaited = {job, strlen(agent_process_log(job->agent)), parts};
+    assert_int_equal(kill(agent_process_pid(job->agent), SIGUSR1), 0);
+    if (wait_until(has_all, &awaited, 1000))
+      return;
+  } while (wait_now_ms() < end_ms);
+  job_fail(job, "not all of it is in the log: %s, …", parts[0]);
+}
+
+/* A step as a line of the log names it. */
+static const char *in_log(struct job *job, const cJSON *step) {
+  return job_format(job, "step=%.8s", job_text(step, "stepId"));
+}
+
+static void expect_to_go_on(struct job *job) {
+  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+}
+
+TEST(an_idle_agent_says_its_doors, job_setup, job_teardown) {
+  struct job *job = *state;
+  expect_to_go_on(job);
+  for (int i = 0; i < 3; i++)
+    expect_dump(job, (const char *const[]){"door", "redis", NULL});
+  expect_to_go_on(job);
+  job_shut_down(job);
+}
+
+TEST(a_run_is_there_with_its_pid, job_setup, job_teardown) {
+  struct job *job = *state;
+  const char *sleep = job_sleep(job, 600);
+  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
+  job_push(job, step);
+  events_wait(job, step, "stdout", "up");
+  pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
+  expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step),
+                                         job_format(job, "pid %d", (int)pid), "waits for", NULL});
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
+  expect_to_go_on(job);
+}
+
+/* When it matters: what is held, and for whom it waits. */
+TEST(an_outage_is_there, job_setup, job_teardown) {
+  struct job *job = *state;
+  const cJSON *step = job_step(job, "yes", job->id, NULL);
+  job_push(job, step);
+  events_wait(job, step, "stdout", job->id);
+  redis_server_freeze(job->server);
+  expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step), "waits for room",
+                                         "not acknowledged", NULL});
+  assert_true(agent_process_is_running(job->agent));
+  redis_server_thaw(job->server);
+  job_push_cancel(job, step);
+  job_result(job);
+  expect_to_go_on(job);
+}
+
+/* Before anything else is there: the signal ends no agent. */
+TEST(an_agent_without_redis_says_so, job_setup_server, job_teardown) {
+  struct job *job = *state;
+  redis_server_kill(job->server);
+  job_start_agent(job, NULL);
+  agent_process_wait_log(job->agent, "redis");
+  expect_dump(job, (const char *const[]){"door", "redis", NULL});
+  assert_true(agent_process_is_running(job->agent));
+}

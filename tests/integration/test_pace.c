@@ -1,0 +1,111 @@
+/* How lines leave: at once where they come singly, together where they come in a flood. */
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* bash tells the time, and waits, without a process. */
+#define PACED(COUNT, SECONDS)                                                                      \
+  "exec 9<> <(:); for ((i = 0; i < " COUNT "; i++)); do echo $EPOCHREALTIME; "                     \
+  "read -rt " SECONDS " -u 9; done; exit 0"
+
+static int by_value(const void *a, const void *b) {
+  long long left = *(const long long *)a, right = *(const long long *)b;
+  return (left > right) - (left < right);
+}
+
+/* Runs the script, whose lines are times; how old each was when Redis took it, in order of age. */
+static size_t run_for_ages(struct job *job, const char *script, long long *ages, size_t max) {
+  const cJSON *step = job_step(job, "bash", "-c", script, NULL);
+  const cJSON *result = job_run_within(job, step, 3 * WAIT_BOUND_MS);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  size_t count = 0;
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    if (strcmp(job_text(event, "kind"), "stdout") != 0)
+      continue;
+    double taken = cJSON_GetObjectItem(event, "entryMs")->valuedouble;
+    assert_true(count < max);
+    /* Redis' clock is a millisecond coarse. */
+    ages[count++] = (long long)(taken + 1 - strtod(job_text(event, "line"), NULL) * 1000);
+  }
+  qsort(ages, count, sizeof *ages, by_value);
+  return count;
+}
+
+static long long executed(struct job *job, const char *command) {
+  redisReply *reply = job_ask(job, "INFO commandstats");
+  const char *line = strstr(reply->str, job_format(job, "cmdstat_%s:calls=", command));
+  long long calls = line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
+  freeReplyObject(reply);
+  return calls;
+}
+
+/* A busy machine may delay some of them. */
+TEST(lines_30_ms_apart_arrive_at_once, job_setup, job_teardown) {
+  enum { LINES = 100, MEDIAN_MS = 3, P90_MS = 25 };
+  long long ages[LINES];
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  assert_int_equal(run_for_ages(job, PACED("100", "0.03"), ages, LINES), LINES);
+  print_message("age in ms: median %lld, p95 %lld\n", ages[LINES / 2], ages[LINES * 95 / 100]);
+  assert_true(ages[LINES / 2] <= MEDIAN_MS);
+  assert_true(ages[LINES * 9 / 10] <= P90_MS);
+}
+
+TEST(ten_lines_a_second_leave_alone, job_setup, job_teardown) {
+  enum { LINES = 20, MEDIAN_MS = 3 };
+  long long ages[LINES];
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  long long before = executed(job, "exec");
+  assert_int_equal(run_for_ages(job, PACED("20", "0.1"), ages, LINES), LINES);
+  assert_true(ages[LINES / 2] <= MEDIAN_MS);
+  /* `started` goes before; the last line may wait for `completed`. */
+  assert_true(executed(job, "exec") - before >= LINES);
+}
+
+/* Each batch but the first waits for those before it. */
+TEST(two_thousand_lines_a_second_leave_together, job_setup_server, job_teardown) {
+  enum { LINES = 6000, WRITES_A_SECOND = 150 };
+  static long long ages[LINES];
+  struct job *job = *state;
+  job_start_agent(job, "--events-maxlen", "0", NULL);
+  job_run(job, job_step(job, "true", NULL));
+  long long before = executed(job, "exec");
+  int64_t began_ms = wait_now_ms();
+  assert_int_equal(run_for_ages(job, PACED("6000", "0.0004"), ages, LINES), LINES);
+  double seconds = (double)(wait_now_ms() - began_ms) / 1000;
+  long long writes = executed(job, "exec") - before;
+  print_message("%d lines in %.1f s: %lld writes, median age %lld ms\n", LINES, seconds, writes,
+                ages[LINES / 2]);
+  assert_true((double)writes <= seconds * WRITES_A_SECOND + 10);
+  assert_true(ages[LINES / 2] <= 40);
+}
+
+TEST(a_flood_leaves_by_the_thousand, job_setup_server, job_teardown) {
+  enum { LINES = 300000, LINES_A_WRITE = 500 };
+  struct job *job = *state;
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  long long writes = executed(job, "exec"), lines = executed(job, "xadd");
+  const cJSON *step = job_step(job, "seq", job_format(job, "%d", LINES), NULL);
+  const cJSON *result = job_run_within(job, step, 3 * WAIT_BOUND_MS);
+  assert_int_equal(job_event_count(result), LINES + 2);
+  writes = executed(job, "exec") - writes;
+  lines = executed(job, "xadd") - lines;
+  print_message("%lld events in %lld writes\n", lines, writes);
+  assert_int_equal(lines, LINES + 2);
+  assert_true(lines >= LINES_A_WRITE * writes);
+}
+
+/* A line that is alone is not kept for the next one either. */
+TEST(a_line_after_silence_arrives_at_once, job_setup, job_teardown) {
+  enum { LINES = 3 };
+  long long ages[LINES];
+  struct job *job = *state;
+  job_run(job, job_step(job, "true", NULL));
+  assert_int_equal(run_for_ages(job, PACED("3", "0.7"), ages, LINES), LINES);
+  assert_true(ages[LINES / 2] <= 10);
+}

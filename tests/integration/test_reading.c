@@ -1,0 +1,127 @@
+/* Kinds that change nothing do not wait for the acknowledgement of `started`: events and result are
+   one transaction, and each step is answered once, whatever is killed. */
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* What one transaction held, by command: "xadd xadd lpush". */
+struct transactions {
+  char text[4096];
+};
+
+/* Reads along until the next LPUSH to `results` is executed; each MULTI … EXEC is a line of
+   commands, each command outside of one is not looked at. */
+static void follow(redisContext *monitor, struct transactions *out) {
+  bool inside = false, answered = false;
+  out->text[0] = '\0';
+  while (!answered || inside) {
+    redisReply *line = NULL;
+    assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
+    const char *command = strchr(line->str, ']');
+    char name[32] = "";
+    assert_non_null(command);
+    assert_int_equal(sscanf(command, "] \"%31[^\"]\"", name), 1);
+    if (strcasecmp(name, "multi") == 0) {
+      inside = true;
+    } else if (strcasecmp(name, "exec") == 0) {
+      inside = false;
+      strcat(out->text, "\n");
+    } else if (inside && (strcasecmp(name, "xadd") == 0 || strcasecmp(name, "lpush") == 0)) {
+      answered |= strcasecmp(name, "lpush") == 0;
+      strcat(strcat(out->text, name), " ");
+    }
+    freeReplyObject(line);
+    assert_true(strlen(out->text) < sizeof out->text - 64);
+  }
+}
+
+static const char *const fields[] = {
+    "'kind':'readFile','path':'file'",
+    "'kind':'listFiles','path':'.'",
+    "'kind':'grep','path':'.','pattern':'content'",
+    "'kind':'directoryTree','path':'.'",
+};
+
+TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
+  struct job *job = *state;
+  kind_rows_file(job, "file", "content\n");
+  job_run(job, job_step(job, "true", NULL));
+  redisContext *monitor = redis_server_connect(job->server);
+  freeReplyObject(redisCommand(monitor, "MONITOR"));
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    job_push(job, kind_rows_step(job, fields[i]));
+    struct transactions seen;
+    follow(monitor, &seen);
+    if (strcasecmp(seen.text, "xadd xadd lpush \n") != 0)
+      job_fail(job, "%s: `%s`", fields[i], seen.text);
+    assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 0);
+  }
+  redisFree(monitor);
+}
+
+/* Also what fails, and what is truncated, which is an event more. */
+TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
+  struct job *job = *state;
+  kind_rows_file(job, "file", "content\n");
+  job_run(job, job_step(job, "true", NULL));
+  redisContext *monitor = redis_server_connect(job->server);
+  freeReplyObject(redisCommand(monitor, "MONITOR"));
+  job_push(job, kind_rows_step(job, "'kind':'readFile','path':'none'"));
+  struct transactions seen;
+  follow(monitor, &seen);
+  if (strcasecmp(seen.text, "xadd xadd xadd lpush \n") != 0)
+    job_fail(job, "`%s`", seen.text);
+  assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 1);
+  redisFree(monitor);
+}
+
+/* A writeFile changes something: its start is known before it begins. */
+TEST(writing_waits_for_its_start, job_setup, job_teardown) {
+  struct job *job = *state;
+  (void)kind_rows_directory(job);
+  job_run(job, job_step(job, "true", NULL));
+  redisContext *monitor = redis_server_connect(job->server);
+  freeReplyObject(redisCommand(monitor, "MONITOR"));
+  job_push(job, kind_rows_step(job, "'kind':'writeFile','path':'new','content':'x'"));
+  struct transactions seen;
+  follow(monitor, &seen);
+  assert_int_equal(strncasecmp(seen.text, "xadd \n", 6), 0);
+  redisFree(monitor);
+  job_result(job);
+}
+
+/* The agent is killed at any moment, again and again, and the next one goes on. */
+TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teardown) {
+  enum { KILLS = 12, STEPS = 600 };
+  struct job *job = *state;
+  kind_rows_file(job, "file", "content\n");
+  const cJSON *steps[STEPS];
+  for (int i = 0; i < STEPS; i++)
+    job_push(job, steps[i] = kind_rows_step(job, fields[0]));
+  unsigned short seed[3] = {42};
+  for (int i = 0; i < KILLS; i++) {
+    job_start_agent(job, NULL);
+    int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+    long long before = job_length(job, "results");
+    while (job_length(job, "results") == before && before < STEPS && wait_now_ms() < end_ms)
+      usleep(500);
+    usleep((useconds_t)(erand48(seed) * 10000));
+    job_kill_agent(job);
+  }
+  job_start_agent(job, NULL);
+  job_wait_length(job, "results", STEPS);
+  for (int i = 0; i < STEPS; i++) {
+    const cJSON *result = job_expect_answer(job, steps[i], 0, NULL, "content\n");
+    assert_true(job_event_count(result) >= 2);
+    assert_string_equal(events_lines(job, steps[i], "completed"), "exit=0 timedOut=False\n");
+  }
+  job_wait_length(job, "inflight", 0);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+}
