@@ -128,9 +128,9 @@ static void on_forgotten(void *owner) {
 
 static void start(struct scene *self) {
   static const struct delivery_handler outbox_handler = {.connected = ignore,
-                                                         .claimed = ignore,
+                                                         .owned = ignore,
                                                          .delivered = on_delivered,
-                                                         .forgotten = on_forgotten,
+                                                         .lost_data = on_forgotten,
                                                          .unreachable = ignore,
                                                          .failed = on_error};
   static const struct prefetch_handler handler = {

@@ -47,6 +47,7 @@ static struct claimed_step *made(const char *payload) {
 static void take(struct scene *self, const char *payload, const char *step_id) {
   self->reconcile.taken = made(payload);
   self->reconcile.taken_id = step_id;
+  self->reconcile.announced = step_id != NULL;
   recent_steps_add(&self->recent_steps, step_id);
 }
 

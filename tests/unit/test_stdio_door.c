@@ -474,13 +474,13 @@ TEST(a_reader_that_waits_stops_the_command, set_up, tear_down) {
   assert_int_equal(lines(once), 100003);
   long last = 0;
   for (char *end, *at = once->text; *at != '\0'; at = end + 1) {
-    static const char before[] = "\"kind\":\"stdout\",\"line\":\"";
+    static const char beginning[] = "\"kind\":\"stdout\",\"line\":\"";
     end = memchr(at, '\n', (size_t)(once->text + once->length - at));
     assert_non_null(end);
     *end = '\0'; /* so that a search ends with the line */
-    const char *line = strstr(at, before);
+    const char *line = strstr(at, beginning);
     if (line != NULL)
-      assert_int_equal(strtol(line + sizeof before - 1, NULL, 10), ++last);
+      assert_int_equal(strtol(line + sizeof beginning - 1, NULL, 10), ++last);
   }
   assert_int_equal(last, 100000);
 }
