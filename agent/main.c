@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pcre2.h>
 #include <stdio.h>
@@ -80,6 +81,10 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
+  if (once && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+    log_line(&log, LOG_ERROR, NULL, "--once: standard output is closed");
+    return AGENT_EXIT_ERROR;
+  }
   if (startup_init(&startup, options->dumpable, &error) != 0) {
     log_line(&log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;

@@ -45,7 +45,7 @@ static void fill_all_keys(struct job *job) {
   job_push(job, step);
   push_many(job);
   events_wait(job, step, "stdout", "up");
-  assert_true(wait_until(some_wait_in_the_list, job, WAIT_BOUND_MS));
+  assert_true(wait_until(some_wait_in_the_list, job, 6 * WAIT_BOUND_MS));
   job_expect_keys(job, "in", "events", "results", "inflight", "started", "committed", "heartbeat",
                   NULL);
 }

@@ -116,11 +116,20 @@ TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teard
   }
   job_start_agent(job, NULL);
   job_wait_length(job, "results", STEPS);
+  /* On a busy machine one may take so long that it was made known, and then was interrupted. */
+  int interrupted = 0;
   for (int i = 0; i < STEPS; i++) {
-    const cJSON *result = job_expect_answer(job, steps[i], 0, NULL, "content\n");
+    const cJSON *result = job_result(job);
+    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
+    if (strncmp(job_text(result, "errorMessage"), "interrupted", 11) == 0) {
+      interrupted++;
+      continue;
+    }
+    job_expect_result(job, result, 0, NULL, "content\n");
     assert_true(job_event_count(result) >= 2);
     assert_string_equal(events_lines(job, steps[i], "completed"), "exit=0 timedOut=False\n");
   }
+  assert_in_range(interrupted, 0, KILLS);
   job_wait_length(job, "inflight", 0);
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
