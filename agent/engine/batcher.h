@@ -17,9 +17,9 @@
  */
 #define BATCHER_LINES 50
 #define BATCHER_AGE_MS 100
-#define BATCHER_PAUSE_MS 20
+#define BATCHER_PAUSE_MS 25
 #define BATCHER_GAP_MS 10
-#define BATCHER_QUICK 10
+#define BATCHER_QUICK 5
 
 struct batcher {
   unsigned lines;

@@ -1,5 +1,5 @@
-#include "wire/heartbeat_json.h"
 #include "tests/test.h"
+#include "wire/heartbeat_json.h"
 
 /* 2026-05-05T10:00:00.123 */
 #define CONTRACT_MS INT64_C(1777975200123)

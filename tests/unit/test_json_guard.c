@@ -1,5 +1,5 @@
-#include "wire/json_guard.h"
 #include "tests/test.h"
+#include "wire/json_guard.h"
 
 static int scan(struct json_guard *guard, const char *text, struct error *error) {
   return json_guard_scan(guard, text, strlen(text), "id", error);

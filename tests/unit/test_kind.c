@@ -255,9 +255,10 @@ TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
   start(owner, "note_more", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
-  assert_string_equal(owner->events, "started note_more /the/path\n"
-                                     "stderr noted /the/path; 3 directories could not be looked into\n"
-                                     "completed exit=0 timedOut=False\n");
+  assert_string_equal(owner->events,
+                      "started note_more /the/path\n"
+                      "stderr noted /the/path; 3 directories could not be looked into\n"
+                      "completed exit=0 timedOut=False\n");
 }
 
 TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {

@@ -107,7 +107,8 @@ TEST(a_stop_after_the_deadline_leaves_the_reason, process_owner_set_up, process_
   assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
 }
 
-TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up, process_owner_tear_down) {
+TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up,
+     process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "(trap '' TERM; echo ready; while :; do sleep 0.01; done 2>&-) &"
                              "wait; exec sleep 3104");
@@ -157,7 +158,8 @@ TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tea
   assert_int_equal(proc_find("sleep 3110"), cleared);
 }
 
-TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up, process_owner_tear_down) {
+TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up,
+     process_owner_tear_down) {
   struct process_owner *owner = *state;
   process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
   process_owner_expect(owner, "hi\n");

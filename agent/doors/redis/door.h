@@ -10,8 +10,8 @@
 /*
  * Steps from the Redis list `in`, events to the stream `events`, results to the list `results`
  * (wire/PROTOCOL.md). All that exists because Redis may forget, hand out a step twice or be away is
- * below this door: in/ takes steps and knows them again, out/ delivers exactly once, client/ and net/
- * are connections, heartbeat and run_guard speak to the server.
+ * below this door: in/ takes steps and knows them again, out/ delivers exactly once, client/ and
+ * net/ are connections, heartbeat and run_guard speak to the server.
  *
  * What it promises: a command executes only when Redis has acknowledged that it was started; every
  * step is answered exactly once. A step that changes nothing (struct kind, `read_only`) executes at

@@ -19,19 +19,18 @@
  *   heartbeat_start     the job is this agent's
  *     committed()       what the key `committed` held at a SET, or before the first one on a new
  *                       connection; false: the job is another agent's, and the heartbeat stops
- *     fallback()        there is no connection: the owner may write this value some other way; true:
- *                       the value that it wrote before has arrived
- *     silent()          Redis has not answered the SET before this one
- *     failed()          an error that does not pass: the heartbeat has stopped
+ *     fallback()        there is no connection: the owner may write this value some other way;
+ * true: the value that it wrote before has arrived silent()          Redis has not answered the SET
+ * before this one failed()          an error that does not pass: the heartbeat has stopped
  *   heartbeat_end       the agent exits
  *     ended()           what was sent has arrived, or the connection is lost: the owner may remove
  *                       the key, and nothing sets it again
  *   heartbeat_stop      nobody knows whose the key is now: it is left alone
  *
- * A SET is one wake-up of the process: its answer is read when the next one is due. So an idle agent
- * costs next to nothing, and committed() is given what was read HEARTBEAT_MS ago. The log has one
- * line when the key was not there for HEARTBEAT_SECONDS as far as the agent knows, and one when it is
- * there again.
+ * A SET is one wake-up of the process: its answer is read when the next one is due. So an idle
+ * agent costs next to nothing, and committed() is given what was read HEARTBEAT_MS ago. The log has
+ * one line when the key was not there for HEARTBEAT_SECONDS as far as the agent knows, and one when
+ * it is there again.
  */
 #define HEARTBEAT_MS 2000
 #define HEARTBEAT_SECONDS 10
