@@ -41,9 +41,13 @@ static void name_probed(const struct handshake *self, int number,
 
 typedef const char *command_list[HANDSHAKE_COMMANDS_MAX][COMMAND_LIST_WORDS];
 
-static void add(struct handshake *self, command_list list, const char *name,
-                const char *const words[3]) {
-  memcpy(list[self->count], words, 3 * sizeof *words);
+/* A command of up to three words; those that it does not have are NULL. */
+static void add(struct handshake *self, command_list list, const char *name, const char *first,
+                const char *second, const char *third) {
+  const char **words = list[self->count];
+  words[0] = first;
+  words[1] = second;
+  words[2] = third;
   self->commands[self->count++] = name;
 }
 
@@ -54,14 +58,14 @@ void handshake_init(struct handshake *self, const struct redis_url *url, const c
   (void)snprintf(database, sizeof database, "%u", url->database);
   *self = (struct handshake){.url = url};
   if (url->password != NULL && url->user != NULL)
-    add(self, list, "AUTH", (const char *[3]){"AUTH", url->user, url->password});
+    add(self, list, "AUTH", "AUTH", url->user, url->password);
   else if (url->password != NULL)
-    add(self, list, "AUTH", (const char *[3]){"AUTH", url->password});
-  add(self, list, set_name, (const char *[3]){"CLIENT", "SETNAME", name});
+    add(self, list, "AUTH", "AUTH", url->password, NULL);
+  add(self, list, set_name, "CLIENT", "SETNAME", name);
   if (url->database != 0)
-    add(self, list, "SELECT", (const char *[3]){"SELECT", database});
+    add(self, list, "SELECT", "SELECT", database, NULL);
   if (url->master != NULL)
-    add(self, list, role, (const char *[3]){role});
+    add(self, list, role, role, NULL, NULL);
   self->text =
       command_list_new((const char *const(*)[COMMAND_LIST_WORDS])list, (size_t)self->count);
   self->length = strlen(self->text);

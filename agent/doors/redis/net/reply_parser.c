@@ -138,7 +138,7 @@ static void renew_reader(struct reply_parser *self) {
   self->functions.createString = create_string;
   self->functions.freeObject = free_object;
   self->reader->fn = &self->functions;
-  redisReaderSetPrivdata(self->reader, self);
+  self->reader->privdata = self; /* what redisReaderSetPrivdata does, without its cast to int */
   self->reader->maxelements = REPLY_PARSER_ELEMENTS_MAX;
 }
 
