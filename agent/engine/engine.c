@@ -219,7 +219,7 @@ void engine_door_closed(struct door *door, bool delivered) {
 }
 
 static void dump(const struct engine *self) {
-  log_line(log_of(self), LOG_INFO, NULL, "state: %u runs, %s", self->run_count,
+  log_line(log_of(self), LOG_WARN, NULL, "state: %u runs, %s", self->run_count,
            is_leaving(self)                          ? "stopping"
            : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"
                                                      : "busy");
@@ -228,7 +228,7 @@ static void dump(const struct engine *self) {
     if (self->runs[i] == NULL)
       continue;
     run_describe(self->runs[i], text, sizeof text);
-    log_line(log_of(self), LOG_INFO, run_step(self->runs[i])->step_id, "state: run %s", text);
+    log_line(log_of(self), LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s", text);
   }
   self->door->type->dump(self->door);
 }
@@ -263,8 +263,7 @@ struct engine *engine_new(const struct engine_options *options) {
                                        .orphaned_pipes = orphaned_pipes_new(options->base),
                                        .spawn = options->spawn},
                            .log = options->log,
-                           .job_id = options->job_id,
-                           .environment = options->environment,
+                           .kind = {.job_id = options->job_id, .environment = options->environment},
                            .agent_tag = self->tag};
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);

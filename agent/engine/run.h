@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "agent/engine/door.h"
+#include "agent/kinds/kind.h"
 #include "agent/process/process.h"
 
 /*
@@ -41,9 +42,8 @@ struct run_report {
 struct run_context {
   struct process_context process;
   const struct log *log;
-  const char *job_id;       /* NULL: none */
-  char *const *environment; /* what commands inherit */
-  const char *agent_tag;    /* unique to this agent process; every run's tag begins with it */
+  struct kind_context kind;
+  const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
 
 /* What a run tells its engine, from the event loop only. */

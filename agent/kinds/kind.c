@@ -91,7 +91,7 @@ static int child_main(const void *context) {
   return written ? 0 : 1;
 }
 
-struct process_spec kind_process_spec(const struct run_context *context, const struct step *step,
+struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag) {
   const struct kind *kind = kind_of(step);
   struct process_spec spec = {.tag = tag, .timeout_seconds = step->timeout_seconds};

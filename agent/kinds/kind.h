@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/engine/run.h"
 #include "agent/process/process.h"
 #include "base/buffer.h"
 #include "base/error.h"
@@ -29,13 +28,19 @@ struct output {
   struct error warning;  /* a line for standard error, such as that the content was cut; "": none */
 };
 
+/* What the steps of one engine share. Nothing is owned. */
+struct kind_context {
+  const char *job_id;       /* SANDBOX_JOB_ID of commands; NULL: they have none */
+  char *const *environment; /* what commands inherit */
+};
+
 struct kind {
   struct step_kind wire;
   /* Writes one line for the log; NULL: the kind's name and the target. */
   void (*describe)(const struct step *step, char *out, size_t size);
   /* Of a command: fills in argv, envp, memory and the directory. NULL where there is `work`.
      `tag` is the step's. */
-  void (*prepare_spec)(const struct run_context *context, const struct step *step, const char *tag,
+  void (*prepare_spec)(const struct kind_context *context, const struct step *step, const char *tag,
                        struct process_spec *spec);
   /* Called in the child, in the step's directory where the target is relative. Returns 0, or -1
      with the reason, which is then the whole answer. */
@@ -68,7 +73,7 @@ void kind_describe(const struct step *step, char *out, size_t size);
 
 /* What process_prepare and process_start need to run this step. `tag` is the step's; both must
    outlive the process. The spec's memory is the process's. */
-struct process_spec kind_process_spec(const struct run_context *context, const struct step *step,
+struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
 /* The directory of a step that names none, if it exists; else the agent's own. */

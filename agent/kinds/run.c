@@ -73,7 +73,7 @@ static char **put_environment(struct command *self, char *const *env, char *cons
   return next;
 }
 
-static struct command *command_new(const struct run_context *context, const struct step *step,
+static struct command *command_new(const struct kind_context *context, const struct step *step,
                                    const char *tag) {
   const struct run_fields *run = step->fields;
   const char *const values[OWN_VARIABLES] = {tag, context->job_id, step->step_id};
@@ -95,7 +95,7 @@ static struct command *command_new(const struct run_context *context, const stru
   return self;
 }
 
-static void prepare_spec(const struct run_context *context, const struct step *step,
+static void prepare_spec(const struct kind_context *context, const struct step *step,
                          const char *tag, struct process_spec *spec) {
   const char *directory = step->working_directory;
   struct command *command = command_new(context, step, tag);

@@ -426,7 +426,7 @@ static void dump(const struct door *door) {
   const struct redis_door *self = const_self_of(door);
   static const char *const closing[] = {"open", "delivering", "ending the heartbeat",
                                         "removing the heartbeat", "closed"};
-  log_line(self->log, LOG_INFO, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
+  log_line(self->log, LOG_WARN, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
            closing[self->closing],
            !outbox_is_owner(self->outbox)        ? "the job is not taken over yet"
            : outbox_is_unreachable(self->outbox) ? "redis is away"

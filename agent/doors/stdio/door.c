@@ -341,7 +341,7 @@ static void close_door(struct door *door, enum door_close how) {
 static void dump(const struct door *door) {
   static const char *const states[] = {"reads a step", "runs its step", "has answered"};
   const struct stdio_door *self = const_self_of(door);
-  log_line(self->log, LOG_INFO, NULL, "state: door stdio: %s, %zu bytes not written",
+  log_line(self->log, LOG_WARN, NULL, "state: door stdio: %s, %zu bytes not written",
            states[self->state], unwritten(self));
 }
 

@@ -656,7 +656,7 @@ void prefetch_dump(const struct prefetch *self) {
       [PREFETCH_LOADING] = "loads",   [PREFETCH_SCANNING] = "scans inflight",
       [PREFETCH_STOPPED] = "stopped", [PREFETCH_RETURNING] = "puts steps back",
   };
-  log_line(self->options.log, LOG_INFO, NULL,
+  log_line(self->options.log, LOG_WARN, NULL,
            "state: prefetch: %s, %zu steps wait in memory, %zu in inflight alone",
            states[self->state], self->queue.count, self->queue.record_count);
 }
