@@ -159,11 +159,11 @@ static void end(void *context) {
 static const struct row rows[ROWS] = {
     [PER_LINE] = {"growth, 10^4 to 10^7 lines", "ns/line",
                   "the time of a line where it is shortest, ours where it is longest",
-                  RATIO_AT_MOST, 1.10},
+                  RATIO_AT_MOST, 1.10, 0},
     [FEW] = {"growth, 10 agents at once", "lines/s", "one agent with as many lines", RATIO_AT_LEAST,
-             1.0},
+             1.0, 0},
     [MANY] = {"growth, 100 agents at once", "lines/s", "one agent with as many lines",
-              RATIO_AT_LEAST, 1.0},
+              RATIO_AT_LEAST, 1.0, 0},
 };
 
 const struct measurement bench_growth = {.name = "growth",
