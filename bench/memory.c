@@ -92,9 +92,9 @@ static void end(void *context) {
 }
 
 static const struct row rows[ROWS] = {
-    [IDLE] = {"memory, idle", "KiB", NULL, OURS_AT_MOST, IDLE_LIMIT_KIB},
-    [LINES] = {"memory, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB},
-    [ENDLESS] = {"memory, one line of 1 GB", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB},
+    [IDLE] = {"memory, idle", "KiB", NULL, OURS_AT_MOST, IDLE_LIMIT_KIB, 0},
+    [LINES] = {"memory, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB, 0},
+    [ENDLESS] = {"memory, one line of 1 GB", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB, 0},
 };
 
 const struct measurement bench_memory = {.name = "memory",
