@@ -68,7 +68,8 @@ static void append(char **text, const char *format, ...) {
 
 static const char *word(const redisReply *command, size_t number) {
   assert_true(number < command->elements);
-  return command->element[number]->str;
+  const redisReply *element = command->element[number];
+  return element != NULL ? element->str : "";
 }
 
 static bool is(const redisReply *command, const char *name) {
@@ -522,7 +523,8 @@ void redis_store_refuse(struct redis_store *self, const char *command, const cha
 }
 
 void redis_store_do(struct redis_store *self, int words, const char *command) {
-  redisReply elements[8], *element[8], all = {.type = REDIS_REPLY_ARRAY, .element = element};
+  redisReply elements[8], *element[8] = {NULL},
+                          all = {.type = REDIS_REPLY_ARRAY, .element = element};
   char *text = strdup(command), *at = text, *out = NULL;
   assert_in_range(words, 2, 8);
   for (int i = 0; i < words; i++) {

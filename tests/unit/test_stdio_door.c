@@ -147,7 +147,7 @@ static void give_script(struct once *self, const char *script) {
 static bool read_more(struct once *self) {
   struct pollfd out = {.fd = self->out, .events = POLLIN};
   assert_int_equal(poll(&out, 1, WAIT_BOUND_MS), 1);
-  if (self->size < self->length + 65537) {
+  if (self->text == NULL || self->size < self->length + 65537) {
     self->size = 2 * self->length + 65537;
     self->text = realloc(self->text, self->size);
     assert_non_null(self->text);

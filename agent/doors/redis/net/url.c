@@ -158,7 +158,7 @@ static int parse_credentials(struct redis_url *self, const char *text, size_t le
 
 static int parse_server(struct redis_url *self, const char *text, size_t length,
                         struct error *error) {
-  struct redis_address address;
+  struct redis_address address = {0};
   if (parse_address(&address, text, length, REDIS_URL_DEFAULT_PORT, error) != 0)
     return -1;
   self->host = address.host;

@@ -102,8 +102,8 @@ void exchange_explain_refusal(const struct exchange *self, struct error *error) 
 void query_put(struct query *self, char *commands,
                void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
   query_release(self);
-  *self = (struct query){
-      .commands = commands, .unanswered = commands, .answer = answer, .owner = owner};
+  *self = (struct query){.unanswered = commands, .answer = answer, .owner = owner};
+  self->commands = commands;
 }
 
 void query_release(struct query *self) {
