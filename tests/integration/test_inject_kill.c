@@ -176,6 +176,12 @@ static bool kill_in_call(struct injection *self, int number) {
 /* LeakSanitizer, where the program has it, traces, and is not the only one to. */
 static const char *const without_leak_search[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
 
+/* A program with sanitizers makes hundreds of system calls before main(): of its calls one in four
+   is tried. */
+static int between(void) {
+  return agent_process_is_shipped() ? 1 : 4;
+}
+
 /* Each moment that makes a difference, one after the other. */
 TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
   struct injection *self = *state;
@@ -184,7 +190,7 @@ TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
   int calls = 0;
   do {
     self->setup.prepare = be_traced;
-    if (!kill_in_call(self, ++calls))
+    if (!kill_in_call(self, calls += between()))
       break;
     self->setup.prepare = NULL;
     left_behind += access(injection_path(self, "new"), F_OK) == 0 &&
@@ -199,7 +205,7 @@ TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
     assert_int_equal(rmdir(injection_path(self, "new")), 0);
   } while (calls < 10000);
   assert_in_range(calls, 20, 9999);
-  assert_in_range(left_behind, 5, calls);
+  assert_in_range(left_behind, agent_process_is_shipped() ? 5 : 1, calls);
 }
 
 /* Opens the hidden file that a killed injector left in new/shared. */
@@ -207,7 +213,7 @@ static int open_left_behind(struct injection *self) {
   self->setup.environment = without_leak_search;
   self->setup.prepare = be_traced;
   int fd = -1;
-  for (int calls = 1; fd < 0; calls++) {
+  for (int calls = 1; fd < 0; calls += between()) {
     assert_true(kill_in_call(self, calls));
     DIR *shared = opendir(injection_path(self, "new/shared"));
     if (shared == NULL)

@@ -98,7 +98,7 @@ TEST(writing_waits_for_its_start, job_setup, job_teardown) {
 
 /* The agent is killed at any moment, again and again, and the next one goes on. */
 TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teardown) {
-  enum { KILLS = 12, STEPS = 600 };
+  enum { KILLS = 12, STEPS = 200 };
   struct job *job = *state;
   kind_rows_file(job, "file", "content\n");
   const cJSON *steps[STEPS];
