@@ -174,7 +174,7 @@ TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
 /* Many more than fit in the agent's memory: the order is seen all the same, and so is one for a
    step of which the agent has no more than its id. */
 TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
-  enum { WAITING = 1000, ENDED = 900, QUICK_MS = 3000 };
+  enum { WAITING = 1000, ENDED = 900, QUICK_MS = 1000 };
   struct job *job = *state;
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *steps[WAITING];

@@ -13,7 +13,7 @@
 #define CANCELLED "cancelled: by a cancel step"
 
 /* From the push of the order to the answer; a program with sanitizers is slower. */
-enum { SOON_MS = 3000, SOON_SANITIZED_MS = 10000 };
+enum { SOON_MS = 1000, SOON_SANITIZED_MS = 5000 };
 
 static int soon_ms(void) {
   return agent_process_is_shipped() ? SOON_MS : SOON_SANITIZED_MS;

@@ -94,6 +94,9 @@ static void write_output(struct stdio_door *self) {
     size_t length = unwritten(self) < PIPE_BUF ? unwritten(self) : PIPE_BUF;
     ssize_t written = write(STDOUT_FILENO, self->output.bytes + self->written, length);
     if (written < 0 && errno != EINTR && errno != EAGAIN) {
+      if (errno != EPIPE)
+        log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s",
+                 strerror(errno));
       lose_reader(self);
       return;
     }
