@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -352,12 +353,20 @@ TEST(sigint_ends_the_tree_first, set_up, tear_down) {
 }
 
 /* While it still waits for its step. */
+static bool waits_for_events(void *context) {
+  const pid_t *pid = context;
+#ifdef SYS_epoll_wait
+  if (proc_sleeps_in(*pid, SYS_epoll_wait))
+    return true;
+#endif
+  return proc_sleeps_in(*pid, SYS_epoll_pwait);
+}
+
 TEST(a_signal_ends_it_before_the_step, set_up, tear_down) {
   struct once *self = *state;
   start(self, NULL, false, false);
   send_text(self, "{");
-  assert_true(proc_status_kib(self->pid, "VmHWM") != 0);
-  usleep(200000);
+  assert_true(wait_until(waits_for_events, &self->pid, WAIT_BOUND_MS));
   assert_int_equal(kill(self->pid, SIGTERM), 0);
   while (read_more(self, WAIT_BOUND_MS))
     continue;
