@@ -14,6 +14,7 @@
 #include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
+#include "agent/kinds/standby.h"
 #include "agent/options.h"
 #include "agent/startup.h"
 #include "base/log.h"
@@ -49,7 +50,8 @@ static int serve(const struct options *options, const struct startup *startup,
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000,
       .job_id = options->job_id,
-      .environment = environ};
+      .environment = environ,
+      .program = once ? NULL : "/proc/self/exe"};
   struct redis_door_options redis_options = {.url = &options->redis,
                                              .job_id = options->job_id,
                                              .run_id = options->run_id,
@@ -111,6 +113,8 @@ static void print_version(void) {
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
+  if (argc == 2 && strcmp(argv[1], STANDBY_ARGUMENT) == 0)
+    return standby_main();
   int parsed = options_parse(&options, argc, argv, &error);
   startup_hide_credentials(argc, argv);
   if (parsed != 0) {

@@ -40,8 +40,10 @@ struct run;
 
 /* One step that a door wants to be run. engine_submit takes it over. */
 struct request {
-  struct step step; /* parsed, of a kind that is run (step_is_work) */
-  void *ticket;     /* the door's own name for it, given back with the result */
+  struct step step;    /* parsed, of a kind that is run (step_is_work) */
+  void *ticket;        /* the door's own name for it, given back with the result */
+  const char *payload; /* the step as it came, until result(); or NULL */
+  size_t payload_length;
 };
 
 /* How urgent the end of a door is. */

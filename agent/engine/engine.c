@@ -25,6 +25,7 @@ struct engine {
   unsigned run_count;
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
+  struct standby standby;
   char tag[64];
   struct signals signals;
   struct event *idle_limit; /* pending while nothing executes */
@@ -156,9 +157,12 @@ void engine_run_done(struct engine *self, struct run *run, const struct run_repo
     door->type->want(door, 1);
   door->type->flush(door);
   run_log_done(log_of(self), run_step(run), report);
+  bool worked = kind_of(run_step(run))->work != NULL;
   run_free(run);
   if (is_leaving(self) && self->run_count == 0)
     shutdown_runs_over(&self->shutdown);
+  else if (worked)
+    standby_make(&self->standby); /* one such step is seldom the last */
 }
 
 struct run *engine_current_run(const struct door *door) {
@@ -184,7 +188,8 @@ void engine_reaped(struct engine *self, pid_t pid, int status) {
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL && run_reaped(self->runs[i], pid, status))
       return;
-  shutdown_orphan_reaped(&self->shutdown);
+  if (!standby_reaped(&self->standby, pid, status))
+    shutdown_orphan_reaped(&self->shutdown);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -199,6 +204,7 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     return;
   end_idle(self);
   log_line(log_of(self), LOG_INFO, NULL, "stopping: %s", reason);
+  standby_release(&self->standby);
   shutdown_begin(&self->shutdown, door, exit_code, self->options.idle_limit_ms,
                  self->run_count > 0);
   door->type->want(door, 0);
@@ -264,7 +270,9 @@ struct engine *engine_new(const struct engine_options *options) {
                                        .spawn = options->spawn},
                            .log = options->log,
                            .kind = {.job_id = options->job_id, .environment = options->environment},
+                           .standby = &self->standby,
                            .agent_tag = self->tag};
+  standby_init(&self->standby, &self->run_context.process, self->tag, options->program);
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
@@ -276,6 +284,7 @@ void engine_free(struct engine *self) {
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL)
       run_free(self->runs[i]);
+  standby_release(&self->standby);
   orphaned_pipes_free(self->run_context.process.orphaned_pipes);
   if (self->options.signal_fd >= 0)
     signals_release(&self->signals);

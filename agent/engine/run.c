@@ -20,6 +20,8 @@ struct run {
   struct door *door;
   void *ticket;
   struct step step;
+  const char *payload; /* see struct request */
+  size_t payload_length;
   char tag[128];
   enum run_state state;
   struct process *process; /* NULL: there is none, or none could be made */
@@ -228,6 +230,8 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .door = door,
                        .ticket = request->ticket,
                        .step = request->step,
+                       .payload = request->payload,
+                       .payload_length = request->payload_length,
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->outcome.status = -1;
@@ -273,8 +277,12 @@ static bool was_stopped(const struct run *self) {
   return self->error.text[0] != '\0';
 }
 
+static bool is_command(const struct run *self) {
+  return kind_of(&self->step)->work == NULL;
+}
+
 void run_prepare(struct run *self) {
-  if (self->state == RUN_NEW && !was_stopped(self))
+  if (self->state == RUN_NEW && !was_stopped(self) && is_command(self))
     make_process(self, process_prepare);
 }
 
@@ -282,9 +290,12 @@ void run_start(struct run *self) {
   if (self->state != RUN_NEW || was_stopped(self))
     return;
   self->state = RUN_RUNNING;
-  if (self->process != NULL)
+  if (self->process == NULL && !is_command(self) && self->payload != NULL)
+    self->process = standby_take(self->context->standby, &self->step, self->payload,
+                                 self->payload_length, &process_handler, self);
+  else if (self->process != NULL)
     process_go(self->process);
-  else
+  if (self->process == NULL)
     make_process(self, process_start);
 }
 

@@ -7,6 +7,7 @@
 
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
+#include "agent/kinds/standby.h"
 #include "agent/process/process.h"
 
 /*
@@ -43,6 +44,7 @@ struct run_context {
   struct process_context process;
   const struct log *log;
   struct kind_context kind;
+  struct standby *standby;
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
 

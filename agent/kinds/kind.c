@@ -77,7 +77,7 @@ static bool put_line(const struct error *line) {
          0;
 }
 
-static int child_main(const void *context) {
+int kind_work(const void *context) {
   struct step step = *(const struct step *)context;
   (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
   struct output output = {0};
@@ -98,7 +98,7 @@ struct process_spec kind_process_spec(const struct kind_context *context, const 
   if (kind->prepare_spec != NULL) {
     kind->prepare_spec(context, step, tag, &spec);
   } else {
-    spec.work = child_main;
+    spec.work = kind_work;
     spec.work_context = step;
   }
   return spec;

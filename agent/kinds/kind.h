@@ -76,6 +76,10 @@ void kind_describe(const struct step *step, char *out, size_t size);
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
+/* Executes the step's `work` and writes to standard output and standard error what comes of it.
+   `step` is a struct step. For a child of the agent: returns its exit code. */
+int kind_work(const void *step);
+
 /* The directory of a step that names none, if it exists; else the agent's own. */
 #define KIND_DIRECTORY "/work"
 

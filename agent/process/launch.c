@@ -46,7 +46,7 @@ NO_SANITIZER int launch_set_up(const struct spawn_defaults *defaults,
 }
 
 /* Woken for other reasons, too: a stop and a continue, or nothing at all. */
-NO_SANITIZER void launch_wait(const int *gate) {
+NO_SANITIZER static void wait_at_gate(const int *gate) {
   while (__atomic_load_n(gate, __ATOMIC_ACQUIRE) == LAUNCH_GATE_CLOSED)
     (void)raw_syscall(SYS_futex, (long)gate, FUTEX_WAIT, LAUNCH_GATE_CLOSED, 0);
 }
@@ -92,7 +92,7 @@ NO_SANITIZER static void execute(struct launch *self) {
     (void)raw_syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0, 0);
   /* What comes before leaves no trace. The directory comes after: to enter it may mount it, and a
      step before this one may still make it. */
-  launch_wait(&self->gate);
+  wait_at_gate(&self->gate);
   if (request->directory != NULL) {
     failure->stage = LAUNCH_DIRECTORY;
     failure->error = (int)-raw_syscall(SYS_chdir, (long)request->directory, 0, 0, 0);

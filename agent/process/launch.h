@@ -25,7 +25,8 @@ struct launch_failure {
   struct exec_probe probe; /* LAUNCH_EXEC: of that one */
 };
 
-/* A futex in memory that the child and the agent share. The agent opens it once. */
+/* A futex, which the agent opens once. Until then signals that are blocked stay pending; SIGKILL
+   ends the child. */
 enum launch_gate { LAUNCH_GATE_CLOSED, LAUNCH_GATE_OPEN };
 
 struct launch {
@@ -50,9 +51,6 @@ int launch_main(void *context);
  */
 int launch_set_up(const struct spawn_defaults *defaults, const struct spawn_request *request,
                   pid_t agent);
-
-/* Waits until the gate is open. Signals that are blocked stay pending; SIGKILL ends the child. */
-void launch_wait(const int *gate);
 
 /* Whether an errno of chdir(2) means that there is no such directory. */
 bool launch_is_missing(int error);

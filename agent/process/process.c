@@ -15,6 +15,7 @@
 
 #include "agent/process/kill_sequence.h"
 #include "agent/process/process_tree.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -46,6 +47,7 @@ struct process {
   struct process_tree tree;
   struct spawn *spawn;
   int write_fds[2]; /* of the pipes, while there is no child that has them; else -1 */
+  int input_fd;     /* the writing end of its standard input; -1: it has none, or was given it */
   char *tag;
   unsigned timeout_seconds;
   enum process_state state;
@@ -204,7 +206,7 @@ static struct process *process_new(const struct process_context *context,
                                    const struct process_spec *spec,
                                    const struct process_handler *handler, void *owner) {
   struct process *self = memory_allocate(sizeof *self);
-  *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag))};
+  *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag)), .input_fd = -1};
   self->handler = handler;
   self->owner = owner;
   self->orphaned_pipes = context->orphaned_pipes;
@@ -218,20 +220,30 @@ static struct process *process_new(const struct process_context *context,
   return self;
 }
 
-/* Makes two pipes whose reading ends do not block. */
-static int make_pipes(int out[2], int err[2], struct error *error) {
-  if (pipe2(out, O_CLOEXEC) != 0) {
-    (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
-    return -1;
+/* By the descriptors that they become in the child; each has a reading and a writing end. */
+struct pipes {
+  int ends[3][2]; /* -1: there is none */
+};
+
+static void close_pipes(const struct pipes *pipes) {
+  for (int i = 0; i < 3; i++)
+    for (int end = 0; end < 2; end++)
+      if (pipes->ends[i][end] >= 0)
+        close(pipes->ends[i][end]);
+}
+
+/* This process's ends of output do not block. */
+static int make_pipes(struct pipes *pipes, bool input, struct error *error) {
+  *pipes = (struct pipes){{{-1, -1}, {-1, -1}, {-1, -1}}};
+  for (int i = input ? STDIN_FILENO : STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+    if (pipe2(pipes->ends[i], O_CLOEXEC) != 0) {
+      (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
+      close_pipes(pipes);
+      return -1;
+    }
+    if (i != STDIN_FILENO)
+      (void)fcntl(pipes->ends[i][0], F_SETFL, O_NONBLOCK);
   }
-  if (pipe2(err, O_CLOEXEC) != 0) {
-    (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
-    close(out[0]);
-    close(out[1]);
-    return -1;
-  }
-  (void)fcntl(out[0], F_SETFL, O_NONBLOCK);
-  (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
   return 0;
 }
 
@@ -239,12 +251,17 @@ static int make_pipes(int out[2], int err[2], struct error *error) {
 static struct process *make(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
-  int out[2];
-  int err[2];
-  if (make_pipes(out, err, error) != 0) {
+  struct pipes pipes;
+  if (make_pipes(&pipes, spec->takes_input, error) != 0) {
     free(spec->memory);
     return NULL;
   }
+  int *in = pipes.ends[STDIN_FILENO];
+  int *out = pipes.ends[STDOUT_FILENO];
+  int *err = pipes.ends[STDERR_FILENO];
+  struct spawn_defaults defaults = context->spawn;
+  if (spec->takes_input)
+    defaults.stdin_fd = in[0];
   const struct spawn_request request = {.argv = spec->argv,
                                         .envp = spec->envp,
                                         .memory = spec->memory,
@@ -256,18 +273,20 @@ static struct process *make(const struct process_context *context, const struct 
                                         .stderr_fd = err[1],
                                         .waits = waits};
   uint64_t since_ticks = process_tree_now();
-  struct spawn *spawn = spawn_new(&context->spawn, &request, error);
+  struct spawn *spawn = spawn_new(&defaults, &request, error);
   if (spawn == NULL) {
-    for (int i = 0; i < 2; i++) {
-      close(out[i]);
-      close(err[i]);
-    }
+    close_pipes(&pipes);
     return NULL;
+  }
+  if (spec->takes_input) {
+    spawn_go(spawn);
+    close(in[0]);
   }
   struct process *self = process_new(context, spec, handler, owner);
   self->spawn = spawn;
   self->tree.leader = spawn_pid(spawn);
   self->tree.since_ticks = since_ticks;
+  self->input_fd = in[1];
   self->write_fds[0] = out[1];
   self->write_fds[1] = err[1];
   if (self->tree.leader > 0)
@@ -299,6 +318,27 @@ struct process *process_start(const struct process_context *context,
   if (self != NULL)
     begin(self, started_ms);
   return self;
+}
+
+static void close_input(struct process *self) {
+  if (self->input_fd >= 0)
+    close(self->input_fd);
+  self->input_fd = -1;
+}
+
+bool process_give(struct process *self, const void *input, size_t length, unsigned timeout_seconds,
+                  const struct process_handler *handler, void *owner) {
+  CHECK(self->state == PREPARED && self->input_fd >= 0 && length <= PROCESS_INPUT_MAX);
+  ssize_t written = self->reaped ? -1 : write(self->input_fd, input, length);
+  close_input(self);
+  if (written != (ssize_t)length)
+    return false;
+  self->handler = handler;
+  self->owner = owner;
+  self->timeout_seconds = timeout_seconds;
+  begin(self, clock_monotonic_ms());
+  process_resume(self);
+  return true;
 }
 
 /* From now on only its streams, or its tree, delay its end. */
@@ -342,6 +382,7 @@ static void kill_tree(struct process *self) {
 
 void process_free(struct process *self) {
   kill_tree(self);
+  close_input(self);
   close_write_fds(self);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {

@@ -2,6 +2,7 @@
 #define AGENT_PROCESS_PROCESS_H
 
 #include <event2/event.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,6 +17,7 @@
  *   process = process_prepare(…)     the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin
  *   process = process_start(…)       both at once
+ *   process_give(process, …)         instead of process_go, where the spec has `takes_input`
  *     readable(stream)  -> process_read, once or more often
  *     process_pause / process_resume   when the bytes cannot be taken
  *     process_reaped    from whoever waits for children, before process_go too
@@ -86,6 +88,9 @@ struct process_spec {
   /* Instead of a command, which the fields above concern: see spawn_request. */
   int (*work)(const void *context);
   const void *work_context;
+  /* Of a command that is prepared: it executes already, and has done nothing until it has read from
+     its standard input, a pipe. */
+  bool takes_input;
   const char *tag;
   unsigned timeout_seconds;
 };
@@ -93,11 +98,11 @@ struct process_spec {
 struct process;
 
 /*
- * Makes the pipes and the child, which sets itself up and waits. Never waits for a file system:
- * that there is no such command, say, is in the outcome. Returns NULL, with the reason, when not
- * even a process could be made. The spec is only read during the call, but a command's argv, envp
- * and directory must stay until process_free. `handler` and `owner` must outlive the process; it
- * calls them from the event loop only.
+ * Makes the pipes and the child of a command, which sets itself up and waits. Never waits for a
+ * file system: that there is no such command, say, is in the outcome. Returns NULL, with the
+ * reason, when not even a process could be made. The spec is only read during the call, but a
+ * command's argv, envp and directory must stay until process_free. `handler` and `owner` must
+ * outlive the process; it calls them from the event loop only.
  */
 struct process *process_prepare(const struct process_context *context,
                                 const struct process_spec *spec,
@@ -107,6 +112,15 @@ struct process *process_prepare(const struct process_context *context,
 /* Lets a prepared child execute. Nothing happens when it was stopped before, or again. A child that
    could not be made, or died while it waited, is reported through `ended`. */
 void process_go(struct process *self);
+
+/* The longest input of process_give: a pipe takes it whole, and gives it whole. */
+#define PROCESS_INPUT_MAX PIPE_BUF
+
+/* process_go for a process whose spec had `takes_input`, with its input, then end-of-file. From
+   here on the handler, the owner and the time limit are these. Returns false when the child is
+   dead, or dies: nothing has happened, and process_free is next. */
+bool process_give(struct process *self, const void *input, size_t length, unsigned timeout_seconds,
+                  const struct process_handler *handler, void *owner);
 
 /* The same as process_prepare and process_go, a little faster than the two. */
 struct process *process_start(const struct process_context *context,

@@ -10,7 +10,7 @@
  * run, by a vfork as in posix_spawn; that may be emulated by a fork, so that nothing comes back
  * through memory but over a close-on-exec pipe.
  *
- * The child of work is forked. The gate of one that waits lies in a page that both share.
+ * The child of work is forked.
  */
 #include "agent/process/spawn.h"
 
@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,7 +59,6 @@ static_assert(sizeof(struct launch_failure) <= PIPE_BUF, "a write of it is atomi
 struct spawn {
   struct launch launch;
   pid_t pid;
-  int *gate; /* of a child that waits; else NULL */
   alignas(16) char stack[CHILD_STACK_SIZE];
 };
 
@@ -176,9 +174,7 @@ static int start_command(struct spawn *self) {
   self->launch.candidates = make_candidates(request->argv[0], request->envp);
   self->launch.gate = request->waits ? LAUNCH_GATE_CLOSED : LAUNCH_GATE_OPEN;
   if (start_child(self, 0) == 0) {
-    if (request->waits)
-      self->gate = &self->launch.gate;
-    else
+    if (!request->waits)
       (void)spawn_is_detached(self, CHILD_FIRST_MS);
     return 0;
   }
@@ -198,33 +194,25 @@ static void close_all_but_stdio(void) {
     (void)close(fd);
 }
 
-__attribute__((noreturn)) static void work_main(const struct launch *launch, const int *gate) {
+__attribute__((noreturn)) static void work_main(const struct launch *launch) {
   sigset_t none;
   sigemptyset(&none);
   if (launch_set_up(&launch->defaults, &launch->request, launch->agent) != 0)
     _exit(127);
   close_all_but_stdio();
   (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-  if (gate != NULL)
-    launch_wait(gate);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
   _exit(launch->request.work(launch->request.work_context));
 }
 
 /* Returns 0, or -1 with errno. */
 static int start_work(struct spawn *self) {
-  if (self->launch.request.waits) {
-    void *page =
-        mmap(NULL, sizeof *self->gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-      return -1;
-    self->gate = page; /* zeros: it is closed */
-  }
+  CHECK(!self->launch.request.waits);
   pid_t pid = fork();
   if (pid < 0)
     return -1;
   if (pid == 0)
-    work_main(&self->launch, self->gate);
+    work_main(&self->launch);
   self->pid = pid;
   return 0;
 }
@@ -235,7 +223,6 @@ struct spawn *spawn_new(const struct spawn_defaults *defaults, const struct spaw
   self->launch = (struct launch){
       .defaults = *defaults, .request = *request, .agent = getpid(), .report_fd = -1};
   self->pid = 0;
-  self->gate = NULL;
   if ((request->work != NULL ? start_work(self) : start_command(self)) == 0)
     return self;
   self->launch.failure.error = errno;
@@ -247,9 +234,9 @@ struct spawn *spawn_new(const struct spawn_defaults *defaults, const struct spaw
 void spawn_go(struct spawn *self) {
   CHECK(self->launch.request.waits);
   self->launch.request.waits = false; /* once */
-  if (self->gate != NULL) {
-    __atomic_store_n(self->gate, LAUNCH_GATE_OPEN, __ATOMIC_RELEASE);
-    (void)syscall(SYS_futex, self->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
+  if (self->pid > 0) {
+    __atomic_store_n(&self->launch.gate, LAUNCH_GATE_OPEN, __ATOMIC_RELEASE);
+    (void)syscall(SYS_futex, &self->launch.gate, FUTEX_WAKE, 1, NULL, NULL, 0);
   } else if (start_child_and_wait(self) != 0) {
     self->pid = -1;
     self->launch.failed = true;
@@ -287,8 +274,6 @@ bool spawn_is_detached(const struct spawn *self, int wait_ms) {
 }
 
 void spawn_free(struct spawn *self) {
-  if (self->gate != NULL && self->gate != &self->launch.gate)
-    (void)munmap(self->gate, sizeof *self->gate);
   free(self->launch.candidates);
   free(self->launch.request.memory);
   free(self);

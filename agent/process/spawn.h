@@ -28,7 +28,7 @@ struct spawn_request {
   const void *work_context;
   int stdout_fd;
   int stderr_fd;
-  bool waits; /* the child does nothing but set itself up until spawn_go */
+  bool waits; /* a command's child does nothing but set itself up until spawn_go */
 };
 
 /*

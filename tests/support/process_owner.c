@@ -103,8 +103,9 @@ typedef struct process *begin_process(const struct process_context *context,
                                       const struct process_handler *handler, void *owner,
                                       struct error *error);
 
+static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
+
 static void begin(struct process_owner *self, begin_process *how, struct process_spec *spec) {
-  static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
   snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
   snprintf(self->variables[0], sizeof self->variables[0], PROCESS_TREE_TAG "=%s", self->tag);
   snprintf(self->variables[1], sizeof self->variables[1], "D=%s", self->directory.path);
@@ -153,9 +154,13 @@ void process_owner_prepare(struct process_owner *self, const char *script) {
   process_owner_prepare_argv(self, make_script(self, script), NULL);
 }
 
-void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context)) {
+void process_owner_prepare_reader(struct process_owner *self, const char *script) {
   begin(self, process_prepare,
-        &(struct process_spec){.work = work, .work_context = self->directory.path});
+        &(struct process_spec){.argv = make_script(self, script), .takes_input = true});
+}
+
+bool process_owner_give(struct process_owner *self, const char *input, size_t length) {
+  return process_give(self->process, input, length, self->timeout_seconds, &handler, self);
 }
 
 void process_owner_wait(struct process_owner *self) {

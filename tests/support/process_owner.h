@@ -54,8 +54,10 @@ void process_owner_prepare(struct process_owner *self, const char *script);
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory);
 
-/* Prepares work, whose context is the path of the directory. */
-void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context));
+/* The same for a script that takes input: the caller calls process_owner_give, which returns what
+   process_give does. */
+void process_owner_prepare_reader(struct process_owner *self, const char *script);
+bool process_owner_give(struct process_owner *self, const char *input, size_t length);
 
 /* From now on another process with the same tag begins every few milliseconds, before any scan can
    come: it stands for one that SIGKILL does not end. */

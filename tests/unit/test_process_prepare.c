@@ -89,14 +89,8 @@ static void expect_stopped(struct process_owner *owner) {
   assert_int_equal(find_child(), 0);
 }
 
-/* As LEAVES_TRACES. */
-static int work(const void *directory) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/made", (const char *)directory);
-  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  bool written = write(1, "out\n", 4) == 4 && write(2, "err\n", 4) == 4;
-  return fd >= 0 && close(fd) == 0 && written ? 5 : 6;
-}
+/* The same once it has its input. */
+#define READS "read -r line; touch $D/made; echo \"$line\"; echo err >&2; exit 5"
 
 TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
@@ -127,13 +121,54 @@ TEST(a_pause_may_come_before_it_goes, process_owner_set_up, process_owner_tear_d
   expect_all_traces(owner);
 }
 
-TEST(work_waits_as_well, process_owner_set_up, process_owner_tear_down) {
+TEST(what_takes_input_waits_for_it, process_owner_set_up, process_owner_tear_down) {
   struct process_owner *owner = *state;
-  process_owner_prepare_work(owner, work);
+  process_owner_prepare_reader(owner, READS);
   (void)wait_for_child();
   expect_nothing_yet(owner);
-  process_go(owner->process);
+  assert_true(process_owner_give(owner, "out\n", 4));
   expect_all_traces(owner);
+}
+
+TEST(the_longest_input_comes_whole_and_ends, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  static char input[PROCESS_INPUT_MAX];
+  memset(input, 'x', sizeof input);
+  process_owner_prepare_reader(owner, "cat; exit 5");
+  assert_true(process_owner_give(owner, input, sizeof input));
+  process_owner_wait(owner);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
+  assert_int_equal(owner->length[PROCESS_STDOUT], sizeof input);
+  assert_memory_equal(owner->output[PROCESS_STDOUT], input, sizeof input);
+}
+
+TEST(the_time_limit_begins_with_the_input, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  process_owner_prepare_reader(owner, "read -r line; exec sleep 600");
+  owner->timeout_seconds = 1;
+  assert_true(process_owner_give(owner, "x\n", 2));
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  assert_in_range(owner->outcome.duration_ms, 1000, WAIT_BOUND_MS);
+}
+
+/* Whether it was reaped already or not. */
+TEST(a_dead_one_takes_no_input, process_owner_set_up, process_owner_tear_down) {
+  struct process_owner *owner = *state;
+  for (int reaped = 0; reaped < 2; reaped++) {
+    process_owner_prepare_reader(owner, READS);
+    pid_t pid = wait_for_child();
+    siginfo_t info;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    if (reaped)
+      assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+    assert_false(process_owner_give(owner, "out\n", 4));
+    process_free(owner->process);
+    owner->process = NULL;
+    (void)waitpid(pid, NULL, 0);
+    expect_nothing_yet(owner);
+  }
 }
 
 TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
@@ -142,12 +177,13 @@ TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
     if (i % 4 < 2)
       process_owner_prepare(owner, LEAVES_TRACES);
     else
-      process_owner_prepare_work(owner, work);
+      process_owner_prepare_reader(owner, READS);
     if (i % 8 < 4)
       (void)wait_for_child();
     process_stop(owner->process, i % 2 == 0 ? 3600000 : 0);
     process_stop(owner->process, 0);
-    process_go(owner->process); /* too late */
+    if (i % 4 < 2)
+      process_go(owner->process); /* too late */
     expect_stopped(owner);
   }
 }
@@ -293,7 +329,7 @@ TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
     if (i % 10 != 0)
       process_owner_prepare(owner, LEAVES_TRACES);
     else
-      process_owner_prepare_work(owner, work);
+      process_owner_prepare_reader(owner, READS);
     if (i % 25 == 0) {
       process_stop(owner->process, 0);
       process_owner_wait(owner);

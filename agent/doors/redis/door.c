@@ -79,7 +79,10 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
   self->wanted--;
   self->deferring = kind_of(&step->step)->read_only;
   prefetch_started(self->prefetch, !self->deferring);
-  struct request request = {.step = step->step, .ticket = step};
+  struct request request = {.step = step->step,
+                            .ticket = step,
+                            .payload = step->claimed.payload,
+                            .payload_length = step->claimed.length};
   step->step = (struct step){0};
   engine_submit(&self->door, &request);
 }

@@ -1,0 +1,53 @@
+#ifndef AGENT_KINDS_STANDBY_H
+#define AGENT_KINDS_STANDBY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "agent/process/process.h"
+#include "wire/step.h"
+
+/*
+ * A child that is made before there is a step for it: this program, executed anew, which waits for
+ * one step on its standard input. A step that only reads is as short as the fork for it, and a
+ * fork makes the agent pay again, with a page fault for each page that it writes to afterwards.
+ *
+ *   standby_init
+ *     standby_make           from time to time; nothing happens while there is one
+ *     standby_take           the child executes this step: it is a process like any other
+ *     standby_reaped         for every child that is nobody else's
+ *   standby_release          ends the child
+ *
+ * It only saves time: where there is none, or it died, standby_take returns NULL, and the step is
+ * executed in a fork.
+ */
+struct standby {
+  const struct process_context *context;
+  const char *agent_tag;
+  char *program; /* NULL: there is never a child */
+  struct process *child;
+  unsigned long made;
+};
+
+/* `program`: the path of this program, NULL where it is not to be executed. All must outlive it. */
+void standby_init(struct standby *self, const struct process_context *context,
+                  const char *agent_tag, char *program);
+void standby_release(struct standby *self);
+
+void standby_make(struct standby *self);
+
+/* As process_start, for a step that was parsed from this payload. NULL also where the payload is
+   longer than PROCESS_INPUT_MAX. */
+struct process *standby_take(struct standby *self, const struct step *step, const char *payload,
+                             size_t length, const struct process_handler *handler, void *owner);
+
+/* True when it was the child that waits. */
+bool standby_reaped(struct standby *self, pid_t pid, int status);
+
+/* The child's side. `main` calls it where the program's only argument is this one. Returns the exit
+   code. */
+#define STANDBY_ARGUMENT "--standby"
+int standby_main(void);
+
+#endif
