@@ -37,6 +37,8 @@ struct client_owner {
 /* For cmocka: the state is a client_owner without a client. */
 int client_owner_set_up(void **state);
 int client_owner_tear_down(void **state);
+#define CLIENT_TEST(NAME)                                                                          \
+  TEST_WITH(struct client_owner *owner, NAME, client_owner_set_up, client_owner_tear_down)
 
 /* Makes the client; makes and starts it. */
 void client_owner_make(struct client_owner *self, size_t largest_string);

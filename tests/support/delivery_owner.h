@@ -31,6 +31,8 @@ struct delivery_owner {
 /* For cmocka: the state is a delivery_owner without a delivery. */
 int delivery_owner_set_up(void **state);
 int delivery_owner_tear_down(void **state);
+#define DELIVERY_TEST(NAME)                                                                        \
+  TEST_WITH(struct delivery_owner *owner, NAME, delivery_owner_set_up, delivery_owner_tear_down)
 
 /* Makes and starts the delivery; delivery_owner_start also runs the loop until owned(). */
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds);

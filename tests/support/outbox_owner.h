@@ -28,6 +28,8 @@ struct outbox_owner {
 /* For cmocka: the state is an outbox_owner without an outbox. */
 int outbox_owner_set_up(void **state);
 int outbox_owner_tear_down(void **state);
+#define OUTBOX_TEST(NAME)                                                                          \
+  TEST_WITH(struct outbox_owner *owner, NAME, outbox_owner_set_up, outbox_owner_tear_down)
 
 /* Makes it; makes and starts it, and runs the loop until it is ready. */
 void outbox_owner_make(struct outbox_owner *self, unsigned long long key_ttl_seconds,

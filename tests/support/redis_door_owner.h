@@ -29,6 +29,9 @@ struct redis_door_owner {
 /* For cmocka: the state is an owner whose agent is not there yet. */
 int redis_door_owner_set_up(void **state);
 int redis_door_owner_tear_down(void **state);
+#define REDIS_DOOR_TEST(NAME)                                                                      \
+  TEST_WITH(struct redis_door_owner *owner, NAME, redis_door_owner_set_up,                         \
+            redis_door_owner_tear_down)
 
 /* The agent begins; and has taken the job over. */
 void redis_door_owner_make(struct redis_door_owner *self);

@@ -4,8 +4,7 @@
 #include "tests/support/client_owner.h"
 #include "tests/test.h"
 
-TEST(replies_come_in_order_however_they_are_cut, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(replies_come_in_order_however_they_are_cut) {
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, replies);
@@ -14,8 +13,7 @@ TEST(replies_come_in_order_however_they_are_cut, client_owner_set_up, client_own
   client_owner_expect(owner, "connected ready one two three one two three");
 }
 
-TEST(it_reconnects_when_it_is_closed_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
   client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n*2\r\n$3\r\nke");
   loop_settle(&owner->loop);
@@ -26,15 +24,13 @@ TEST(it_reconnects_when_it_is_closed_in_a_reply, client_owner_set_up, client_own
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(it_reconnects_after_a_protocol_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_reconnects_after_a_protocol_error) {
   client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "HTTP/1.1 400 Bad Request\r\n");
   client_owner_expect(owner, "connected ready lost connected ready");
 }
 
-TEST(it_reconnects_when_a_reply_is_late, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
   client_owner_becomes_ready(owner);
   client_set_reply_timeout(owner->client, 1);
   client_set_reply_timeout(owner->client, 0); /* none is due any more */
@@ -44,16 +40,14 @@ TEST(it_reconnects_when_a_reply_is_late, client_owner_set_up, client_owner_tear_
   client_owner_expect(owner, "connected ready a b c lost connected ready");
 }
 
-TEST(the_owner_may_drop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_owner_may_drop_it_in_a_reply) {
   owner->drop_at = "two";
   client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
   client_owner_expect(owner, "connected ready one two lost connected ready");
 }
 
-TEST(the_owner_may_stop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   owner->stop_at = "two";
   client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
@@ -71,8 +65,7 @@ static const char *cut_reply(char *out, int length, int missing) {
   return out;
 }
 
-TEST(a_string_that_is_too_large_is_discarded, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_string_that_is_too_large_is_discarded) {
   char part[8000];
   client_owner_start(owner, 5000);
   client_owner_expect(owner, "connected ready");
@@ -82,8 +75,7 @@ TEST(a_string_that_is_too_large_is_discarded, client_owner_set_up, client_owner_
   client_owner_expect(owner, "connected ready too_large bytes:4096 one 1234567890");
 }
 
-TEST(a_large_string_may_be_cut_off, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_large_string_may_be_cut_off) {
   char part[8000];
   client_owner_start(owner, 100000);
   client_owner_expect(owner, "connected ready");
@@ -95,9 +87,8 @@ TEST(a_large_string_may_be_cut_off, client_owner_set_up, client_owner_tear_down)
   client_owner_expect(owner, "connected ready lost connected ready one two");
 }
 
-TEST(writable_follows_a_write_that_took_less, client_owner_set_up, client_owner_tear_down) {
+CLIENT_TEST(writable_follows_a_write_that_took_less) {
   static char much[3000000];
-  struct client_owner *owner = *state;
   client_owner_becomes_ready(owner);
   int head = snprintf(much, sizeof much, "*1\r\n$%zu\r\n", sizeof much - 100);
   memset(much + head, 'x', sizeof much - 100);
@@ -126,8 +117,7 @@ TEST(writable_follows_a_write_that_took_less, client_owner_set_up, client_owner_
   assert_int_equal(strlen(fake_redis_command(owner->server, 1)), sizeof much - 100);
 }
 
-TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
   client_owner_start(owner, SIZE_MAX);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &piece, 1), 0); /* not ready yet */
@@ -138,8 +128,7 @@ TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_own
   client_owner_expect(owner, "connected ready lost connected ready");
 }
 
-TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(after_the_first_success_it_never_gives_up) {
   client_owner_becomes_ready(owner);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
@@ -152,8 +141,7 @@ TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owne
   assert_false(client_is_unreachable(owner->client));
 }
 
-TEST(a_password_that_was_changed_is_an_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_password_that_was_changed_is_an_error) {
   char password[] = "secret";
   owner->url.password = password;
   client_owner_becomes_ready(owner);

@@ -5,15 +5,13 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-TEST(the_handshake_sends_a_name, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_handshake_sends_a_name) {
   client_owner_becomes_ready(owner);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_int_equal(fake_redis_commands(owner->server), 1);
 }
 
-TEST(the_handshake_sends_all_that_the_url_has, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
   char user[] = "me";
   char password[] = "se cret";
   owner->url.user = user;
@@ -26,11 +24,10 @@ TEST(the_handshake_sends_all_that_the_url_has, client_owner_set_up, client_owner
 }
 
 /* A server that does not know AUTH (renamed, say) repeats its arguments. */
-TEST(a_password_that_the_server_repeats_is_not_shown, client_owner_set_up, client_owner_tear_down) {
+CLIENT_TEST(a_password_that_the_server_repeats_is_not_shown) {
   static const char *const answers[] = {
       "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n",
       "-ERR what is this hunter2 of me\r\n", "-WRONGPASS 'hunter2' is wrong\r\n"};
-  struct client_owner *owner = *state;
   char user[] = "me";
   char password[] = "hunter2";
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
@@ -46,8 +43,7 @@ TEST(a_password_that_the_server_repeats_is_not_shown, client_owner_set_up, clien
   }
 }
 
-TEST(it_is_ready_only_after_the_last_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[1] = NULL;
@@ -65,8 +61,7 @@ TEST(it_is_ready_only_after_the_last_reply, client_owner_set_up, client_owner_te
   client_owner_expect(owner, "connected ready");
 }
 
-TEST(a_handshake_may_be_more_than_the_socket_takes, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
   enum { LONG = 2000000 };
   static char password[LONG + 1];
   memset(password, 'x', LONG);
@@ -76,8 +71,7 @@ TEST(a_handshake_may_be_more_than_the_socket_takes, client_owner_set_up, client_
   assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
 
-TEST(it_finds_a_server_by_address_and_by_name, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   fake_redis_free(owner->server);
   owner->server = fake_redis_new(owner->loop.base, true);
   owner->url = fake_redis_url(owner->server);
@@ -88,8 +82,7 @@ TEST(it_finds_a_server_by_address_and_by_name, client_owner_set_up, client_owner
   client_owner_becomes_ready(owner);
 }
 
-TEST(a_refused_handshake_is_final, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_refused_handshake_is_final) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[0] = "-WRONGPASS invalid username-password pair\r\n";
@@ -99,30 +92,26 @@ TEST(a_refused_handshake_is_final, client_owner_set_up, client_owner_tear_down) 
   assert_null(strstr(owner->error, "secret"));
 }
 
-TEST(a_refused_database_is_final, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_refused_database_is_final) {
   owner->url.database = 99;
   owner->handshake_answers[1] = "-ERR DB index is out of range\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "SELECT: ERR DB index"));
 }
 
-TEST(a_missing_password_is_an_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_missing_password_is_an_error) {
   owner->handshake_answers[0] = "-NOAUTH Authentication required.\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "NOAUTH"));
 }
 
-TEST(protected_mode_is_an_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(protected_mode_is_an_error) {
   owner->handshake_answers[0] = "-DENIED Redis is running in protected mode\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "DENIED"));
 }
 
-TEST(a_name_is_optional, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_name_is_optional) {
   owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
   client_owner_becomes_ready(owner);
   client_free(owner->client);
@@ -130,8 +119,7 @@ TEST(a_name_is_optional, client_owner_set_up, client_owner_tear_down) {
   client_owner_becomes_ready(owner);
 }
 
-TEST(a_transient_error_is_tried_again, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_transient_error_is_tried_again) {
   owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
   client_owner_start(owner, SIZE_MAX);
   client_owner_expect(owner, "connected unreachable");
@@ -140,8 +128,7 @@ TEST(a_transient_error_is_tried_again, client_owner_set_up, client_owner_tear_do
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(a_handshake_that_is_lost_is_tried_again, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, SIZE_MAX);
   while (fake_redis_commands(owner->server) < 1)
@@ -153,8 +140,7 @@ TEST(a_handshake_that_is_lost_is_tried_again, client_owner_set_up, client_owner_
   client_owner_expect(owner, "connected unreachable connected ready");
 }
 
-TEST(it_gives_up_at_boot, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_gives_up_at_boot) {
   fake_redis_refuse(owner->server);
   int64_t start_ms = wait_now_ms();
   client_owner_start(owner, SIZE_MAX);
@@ -165,8 +151,7 @@ TEST(it_gives_up_at_boot, client_owner_set_up, client_owner_tear_down) {
   assert_non_null(strstr(owner->error, "No such file or directory"));
 }
 
-TEST(it_waits_for_a_server_that_starts_late, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
   fake_redis_refuse(owner->server);
   client_owner_start(owner, SIZE_MAX);
   client_owner_expect(owner, "unreachable");

@@ -37,6 +37,8 @@ static int tear_down(void **state) {
   return result;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void expect_connections(const struct scene *scene, int own, int other) {
   assert_int_equal(fake_redis_connections(scene->owner->server), own);
   assert_int_equal(fake_redis_connections(scene->other), other);
@@ -50,8 +52,7 @@ static void reconnects_on(struct scene *scene, const char *text) {
   client_owner_expect(scene->owner, "lost connected ready");
 }
 
-TEST(a_handshake_is_redirected, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_handshake_is_redirected) {
   scene->owner->handshake_answers[0] = scene->moved_answer;
   int64_t start_ms = wait_now_ms();
   client_owner_start(scene->owner, SIZE_MAX);
@@ -60,16 +61,14 @@ TEST(a_handshake_is_redirected, set_up, tear_down) {
   expect_connections(scene, 1, 1);
 }
 
-TEST(an_error_reply_redirects, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_error_reply_redirects) {
   client_owner_becomes_ready(scene->owner);
   reconnects_on(scene, scene->moved);
   assert_false(client_is_unreachable(scene->owner->client));
   expect_connections(scene, 1, 1);
 }
 
-TEST(it_goes_back_when_the_node_is_not_there, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_goes_back_when_the_node_is_not_there) {
   fake_redis_refuse(scene->other);
   client_owner_becomes_ready(scene->owner);
   assert_true(client_recover(scene->owner->client, scene->moved));
@@ -78,8 +77,7 @@ TEST(it_goes_back_when_the_node_is_not_there, set_up, tear_down) {
 }
 
 /* Two nodes redirect to each other. */
-TEST(a_circle_ends_with_a_pause, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_circle_ends_with_a_pause) {
   client_owner_becomes_ready(scene->owner);
   for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
     reconnects_on(scene, scene->moved);
@@ -91,10 +89,9 @@ TEST(a_circle_ends_with_a_pause, set_up, tear_down) {
   expect_connections(scene, 2, ENDPOINT_REDIRECTS_MAX);
 }
 
-TEST(it_reconnects_on_a_transient_error, set_up, tear_down) {
+SCENE_TEST(it_reconnects_on_a_transient_error) {
   static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
                                       "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
-  struct scene *scene = *state;
   client_owner_becomes_ready(scene->owner);
   for (int i = 0; i < 4; i++) {
     reconnects_on(scene, texts[i]);
@@ -102,8 +99,7 @@ TEST(it_reconnects_on_a_transient_error, set_up, tear_down) {
   }
 }
 
-TEST(it_does_nothing_on_any_other_error, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_does_nothing_on_any_other_error) {
   client_owner_becomes_ready(scene->owner);
   assert_false(client_recover(scene->owner->client, "CROSSSLOT Keys in request"));
   assert_false(client_recover(scene->owner->client, "WRONGTYPE Operation"));
@@ -111,8 +107,7 @@ TEST(it_does_nothing_on_any_other_error, set_up, tear_down) {
   assert_string_equal(recorder_text(&scene->owner->recorder), "connected ready");
 }
 
-TEST(keys_in_several_slots_come_with_advice, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(keys_in_several_slots_come_with_advice) {
   scene->owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
   client_owner_fails(scene->owner);
   assert_non_null(strstr(scene->owner->error, "put the job id in braces, like {pipe-42}"));

@@ -30,8 +30,7 @@ static void is_refused(struct client_owner *owner, const char *text) {
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
-TEST(pauses_double_until_a_reply_is_useful, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
   starts(owner);
   for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
@@ -40,8 +39,7 @@ TEST(pauses_double_until_a_reply_is_useful, client_owner_set_up, client_owner_te
 }
 
 /* A handshake alone does not end an outage. */
-TEST(the_same_reason_is_logged_once, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_same_reason_is_logged_once) {
   starts(owner);
   for (int times = 0; times < 3; times++)
     (void)away_ms(owner, "OOM no room");
@@ -54,8 +52,7 @@ TEST(the_same_reason_is_logged_once, client_owner_set_up, client_owner_tear_down
   assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
 }
 
-TEST(an_outage_ends_with_a_useful_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
   starts(owner);
   client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
@@ -72,8 +69,7 @@ TEST(an_outage_ends_with_a_useful_reply, client_owner_set_up, client_owner_tear_
   assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
 }
 
-TEST(an_error_that_lasts_is_logged_once, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(an_error_that_lasts_is_logged_once) {
   starts(owner);
   for (int times = 0; times < 4; times++) {
     is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
@@ -87,9 +83,7 @@ TEST(an_error_that_lasts_is_logged_once, client_owner_set_up, client_owner_tear_
 }
 
 /* A minute has to lie between two that are logged. */
-TEST(an_error_that_comes_and_goes_is_logged_every_minute, client_owner_set_up,
-     client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
   starts(owner);
   for (int times = 0; times < 3; times++) {
     is_refused(owner, "OOM no room");

@@ -33,8 +33,7 @@ static void expect_silence(struct client_owner *owner, const char *transcript) {
   assert_int_equal(client_owner_logged(owner, "test"), 0);
 }
 
-TEST(what_is_prepared_is_ready_at_once, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(what_is_prepared_is_ready_at_once) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   assert_true(client_is_ready(owner->client));
@@ -44,23 +43,20 @@ TEST(what_is_prepared_is_ready_at_once, client_owner_set_up, client_owner_tear_d
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(what_was_prepared_reconnects, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(what_was_prepared_reconnects) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected lost connected ready");
 }
 
-TEST(a_start_continues_what_is_under_way, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_start_continues_what_is_under_way) {
   prepare(owner);
   connects_again(owner, 1);
   assert_string_equal(owner->last, "OK");
 }
 
-TEST(to_prepare_is_idempotent, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(to_prepare_is_idempotent) {
   prepare(owner);
   client_prepare(owner->client);
   assert_true(loop_until(&owner->loop, is_asked, owner));
@@ -74,8 +70,7 @@ TEST(to_prepare_is_idempotent, client_owner_set_up, client_owner_tear_down) {
   assert_true(client_is_ready(owner->client));
 }
 
-TEST(a_server_that_is_not_there_is_not_reported, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_server_that_is_not_there_is_not_reported) {
   fake_redis_refuse(owner->server);
   prepare(owner);
   expect_silence(owner, "");
@@ -100,16 +95,14 @@ TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
   }
 }
 
-TEST(nor_is_a_loss, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(nor_is_a_loss) {
   is_prepared(owner);
   fake_redis_close_connection(owner->server);
   expect_silence(owner, "connected");
   connects_again(owner, 2);
 }
 
-TEST(an_unexpected_reply_ends_it, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(an_unexpected_reply_ends_it) {
   is_prepared(owner);
   fake_redis_send(owner->server, "+hello\r\n");
   expect_silence(owner, "connected");
@@ -117,8 +110,7 @@ TEST(an_unexpected_reply_ends_it, client_owner_set_up, client_owner_tear_down) {
   connects_again(owner, 2);
 }
 
-TEST(a_stop_closes_it, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(a_stop_closes_it) {
   is_prepared(owner);
   client_stop(owner->client);
   expect_silence(owner, "connected");
@@ -126,8 +118,7 @@ TEST(a_stop_closes_it, client_owner_set_up, client_owner_tear_down) {
 }
 
 /* The owner can use the time that the handshake takes. */
-TEST(connected_comes_before_ready, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(connected_comes_before_ready) {
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, 5000);
   client_owner_expect(owner, "connected");

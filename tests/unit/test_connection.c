@@ -80,6 +80,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
 static void server_sends(struct trial *trial, const char *bytes) {
   assert_int_equal(send(trial->server, bytes, strlen(bytes), 0), strlen(bytes));
 }
@@ -99,8 +101,7 @@ static bool is_lost_already(const struct trial *trial) {
   return recorder_count(&trial->recorder, "lost") > 0;
 }
 
-TEST(replies_come_in_order_however_they_are_cut, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(replies_come_in_order_however_they_are_cut) {
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   server_sends(trial, replies);
   expect(trial, "one two three");
@@ -111,8 +112,7 @@ TEST(replies_come_in_order_however_they_are_cut, set_up, tear_down) {
   expect(trial, "one two three one two three");
 }
 
-TEST(a_string_that_is_too_large_is_marked, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_string_that_is_too_large_is_marked) {
   char text[LARGEST + 100];
   int head = sprintf(text, "$%d\r\n", LARGEST + 1);
   memset(text + head, 'x', LARGEST);
@@ -123,21 +123,18 @@ TEST(a_string_that_is_too_large_is_marked, set_up, tear_down) {
   expect(trial, "too_large xxxxxxxxxxxxxxxxxxxx one");
 }
 
-TEST(a_loss_is_reported_once, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_loss_is_reported_once) {
   server_sends(trial, "+one\r\n+tw");
   close_server(trial);
   is_lost(trial, "one lost", "closed by the server");
 }
 
-TEST(a_protocol_error_is_a_loss, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_protocol_error_is_a_loss) {
   server_sends(trial, "+one\r\nHTTP/1.1 400 Bad Request\r\n+never\r\n");
   is_lost(trial, "one lost", "Protocol error, got \"H\" as reply type byte");
 }
 
-TEST(an_error_of_the_socket_is_a_loss, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(an_error_of_the_socket_is_a_loss) {
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 4);
   close_server(trial); /* without having read it */
@@ -148,8 +145,7 @@ static bool time_is_over(void *context) {
   return wait_now_ms() > ((const struct trial *)context)->until_ms;
 }
 
-TEST(only_a_reply_that_is_due_can_be_late, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(only_a_reply_that_is_due_can_be_late) {
   connection_set_reply_timeout(&trial->connection, 1);
   connection_set_reply_timeout(&trial->connection, 0);
   trial->until_ms = wait_now_ms() + 50;
@@ -165,8 +161,7 @@ static bool bytes_keep_coming(void *context) {
   return is_lost_already(trial) || wait_now_ms() > trial->until_ms;
 }
 
-TEST(the_time_restarts_with_every_byte_that_arrives, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_time_restarts_with_every_byte_that_arrives) {
   server_sends(trial, "$1000000000\r\n");
   connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
@@ -201,8 +196,7 @@ static bool bytes_keep_going(void *context) {
   return is_lost_already(trial) || wait_now_ms() > trial->until_ms;
 }
 
-TEST(the_time_restarts_with_every_byte_that_is_sent, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_time_restarts_with_every_byte_that_is_sent) {
   connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   fill(trial);
@@ -211,9 +205,8 @@ TEST(the_time_restarts_with_every_byte_that_is_sent, set_up, tear_down) {
   is_lost(trial, "lost", "no answer in time");
 }
 
-TEST(writable_follows_a_write_that_took_less, set_up, tear_down) {
+TRIAL_TEST(writable_follows_a_write_that_took_less) {
   static char much[3000000];
-  struct trial *trial = *state;
   struct iovec pieces[] = {{.iov_base = much, .iov_len = 10},
                            {.iov_base = much + 10, .iov_len = sizeof much - 10}};
   size_t sent = connection_write(&trial->connection, pieces, 2);
@@ -237,8 +230,7 @@ TEST(writable_follows_a_write_that_took_less, set_up, tear_down) {
   assert_false(trial->writable); /* all of it was written */
 }
 
-TEST(a_loss_is_not_reported_from_inside_a_write, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_loss_is_not_reported_from_inside_a_write) {
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   close_server(trial);
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 0);
@@ -246,15 +238,13 @@ TEST(a_loss_is_not_reported_from_inside_a_write, set_up, tear_down) {
   is_lost(trial, "lost", "closed by the server");
 }
 
-TEST(the_owner_may_close_it_in_a_reply, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_owner_may_close_it_in_a_reply) {
   trial->close_at = "two";
   server_sends(trial, "+one\r\n+two\r\n+never\r\n");
   expect(trial, "one two");
 }
 
-TEST(nothing_is_reported_after_it_was_closed, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(nothing_is_reported_after_it_was_closed) {
   server_sends(trial, "+never\r\n");
   connection_set_reply_timeout(&trial->connection, 1);
   fill(trial);
@@ -266,8 +256,7 @@ TEST(nothing_is_reported_after_it_was_closed, set_up, tear_down) {
   assert_false(trial->writable);
 }
 
-TEST(the_next_one_has_nothing_of_the_one_before, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_next_one_has_nothing_of_the_one_before) {
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   connection_discard_values(&trial->connection);
   connection_set_reply_timeout(&trial->connection, 50);

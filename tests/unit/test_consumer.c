@@ -104,6 +104,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void asks(struct scene *scene) {
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->asked));
   loop_settle(&scene->loop);
@@ -120,8 +122,7 @@ static void gets(struct scene *scene, const char *payload) {
   scene->steps = 0;
 }
 
-TEST(nothing_is_asked_before_it_is_wanted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(nothing_is_asked_before_it_is_wanted) {
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_connections(scene->server), 0);
   consumer_take(scene->consumer);
@@ -143,8 +144,7 @@ static void prepare(struct scene *scene) {
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
 }
 
-TEST(what_is_prepared_takes_nothing_before_it_is_wanted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_prepared_takes_nothing_before_it_is_wanted) {
   prepare(scene);
   consumer_take(scene->consumer);
   asks(scene);
@@ -156,8 +156,7 @@ TEST(what_is_prepared_takes_nothing_before_it_is_wanted, set_up, tear_down) {
 }
 
 /* Nothing was asked on it. */
-TEST(what_was_prepared_and_lost_needs_no_resync, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_was_prepared_and_lost_needs_no_resync) {
   prepare(scene);
   fake_redis_close_connection(scene->server);
   loop_settle(&scene->loop);
@@ -167,8 +166,7 @@ TEST(what_was_prepared_and_lost_needs_no_resync, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->server), 2);
 }
 
-TEST(one_step_for_each_take, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(one_step_for_each_take) {
   assert_false(consumer_is_waiting(scene->consumer));
   consumer_take(scene->consumer);
   assert_true(consumer_is_waiting(scene->consumer));
@@ -187,8 +185,7 @@ TEST(one_step_for_each_take, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-TEST(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_payload_may_be_any_bytes_in_any_pieces) {
   consumer_take(scene->consumer);
   asks(scene);
   fake_redis_send_slowly(scene->server, "$9\r\n{\r\n\"\xff\x01\"}\n\r\n");
@@ -196,9 +193,8 @@ TEST(a_payload_may_be_any_bytes_in_any_pieces, set_up, tear_down) {
   assert_int_equal(scene->cut, 0);
 }
 
-TEST(it_says_when_nothing_came_in_time, set_up, tear_down) {
+SCENE_TEST(it_says_when_nothing_came_in_time) {
   static const char *const answers[] = {"$-1\r\n", "*-1\r\n"}; /* both were seen */
-  struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
     scene->answer = answers[i];
     consumer_take(scene->consumer);
@@ -219,8 +215,7 @@ TEST(it_says_when_nothing_came_in_time, set_up, tear_down) {
 }
 
 /* What was taken before may be there once more, when Redis was put back. */
-TEST(a_connection_that_nobody_needed_is_missed_too, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_connection_that_nobody_needed_is_missed_too) {
   scene->answer = "$5\r\nfirst\r\n";
   consumer_take(scene->consumer);
   gets(scene, "first");
@@ -231,8 +226,7 @@ TEST(a_connection_that_nobody_needed_is_missed_too, set_up, tear_down) {
 }
 
 /* A step may have been moved without its having arrived: the owner has to read the list. */
-TEST(a_lost_connection_needs_a_resync, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_lost_connection_needs_a_resync) {
   consumer_take(scene->consumer);
   asks(scene);
   fake_redis_send(scene->server, "$5\r\nfir");
@@ -258,8 +252,7 @@ TEST(a_lost_connection_needs_a_resync, set_up, tear_down) {
   assert_int_equal(scene->needs_resync, 1);
 }
 
-TEST(again_is_the_same, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(again_is_the_same) {
   consumer_take(scene->consumer);
   consumer_take(scene->consumer);
   asks(scene);
@@ -268,8 +261,7 @@ TEST(again_is_the_same, set_up, tear_down) {
   assert_int_equal(scene->asked, 0);
 }
 
-TEST(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(before_redis_6_2_it_asks_in_the_old_way) {
   scene->old = true;
   scene->answer = "$5\r\nfirst\r\n";
   consumer_take(scene->consumer);
@@ -286,8 +278,7 @@ TEST(before_redis_6_2_it_asks_in_the_old_way, set_up, tear_down) {
   assert_non_null(strstr(scene->error, "BRPOPLPUSH sandbox:j:in: ERR unknown command"));
 }
 
-TEST(an_answer_nobody_asked_for_is_no_step, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_answer_nobody_asked_for_is_no_step) {
   scene->answer = "$5\r\nfirst\r\n$6\r\nsecond\r\n";
   consumer_take(scene->consumer);
   gets(scene, "first");
@@ -300,8 +291,7 @@ static bool is_connected_again(void *context) {
   return fake_redis_commands(scene->server) == 3;
 }
 
-TEST(a_new_connection_asks_only_what_is_wanted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_new_connection_asks_only_what_is_wanted) {
   scene->answer = "$5\r\nfirst\r\n";
   consumer_take(scene->consumer);
   gets(scene, "first");
@@ -315,12 +305,11 @@ TEST(a_new_connection_asks_only_what_is_wanted, set_up, tear_down) {
 }
 
 /* Nothing was done; but a Redis that changes its role may have gone back too. */
-TEST(what_passes_leaves_a_doubt, set_up, tear_down) {
+SCENE_TEST(what_passes_leaves_a_doubt) {
   static const char *const errors[] = {
       "-UNBLOCKED force unblock from blocking operation\r\n",
       "-LOADING Redis is loading the dataset in memory\r\n",
       "-READONLY You can't write against a read only replica.\r\n"};
-  struct scene *scene = *state;
   consumer_take(scene->consumer);
   asks(scene);
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
@@ -335,8 +324,7 @@ TEST(what_passes_leaves_a_doubt, set_up, tear_down) {
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(a_lasting_error_is_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_lasting_error_is_reported) {
   scene->answer = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
   consumer_take(scene->consumer);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->failed));
@@ -348,8 +336,7 @@ TEST(a_lasting_error_is_reported, set_up, tear_down) {
   assert_non_null(strstr(scene->error, "BLMOVE sandbox:j:in: WRONGTYPE"));
 }
 
-TEST(a_refused_login_is_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_refused_login_is_reported) {
   char password[] = "secret";
   scene->url.password = password;
   fake_redis_answer_with(scene->server, NULL, NULL);
@@ -361,8 +348,7 @@ TEST(a_refused_login_is_reported, set_up, tear_down) {
   assert_non_null(strstr(scene->error, "AUTH: WRONGPASS"));
 }
 
-TEST(after_a_stop_nothing_comes, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(after_a_stop_nothing_comes) {
   consumer_take(scene->consumer);
   asks(scene);
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
@@ -373,8 +359,7 @@ TEST(after_a_stop_nothing_comes, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-TEST(a_payload_that_is_too_large_is_thrown_away, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_payload_that_is_too_large_is_thrown_away) {
   static char chunk[32769];
   char head[64];
   memset(chunk, 'x', sizeof chunk - 1);

@@ -19,9 +19,7 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(owner->redis.committed[end], '\0');
 }
 
-TEST(the_job_is_taken_over_before_anything_is_sent, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   delivery_owner_put(owner, "early");
   delivery_owner_make(owner, 0);
   delivery_owner_flush(owner);
@@ -38,8 +36,7 @@ TEST(the_job_is_taken_over_before_anything_is_sent, delivery_owner_set_up,
 }
 
 /* With the login, in one write; nothing follows before it is answered. */
-TEST(the_key_is_watched_before_it_is_read, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
   delivery_owner_await(owner, &owner->redis.probes, 1);
@@ -49,16 +46,14 @@ TEST(the_key_is_watched_before_it_is_read, delivery_owner_set_up, delivery_owner
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
 }
 
-TEST(the_epoch_of_an_earlier_agent_is_raised, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
   strcpy(owner->redis.committed, "41:00000000000000ff:7");
   delivery_owner_start(owner);
   is_committed(owner, 42, 1);
   assert_int_equal(owner->lost_data, 0);
 }
 
-TEST(a_transaction_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_transaction_is_these_bytes) {
   delivery_owner_make(owner, 60);
   delivery_owner_await(owner, &owner->owned, 1);
   delivery_owner_put(owner, "one");
@@ -76,8 +71,7 @@ TEST(a_transaction_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_do
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-TEST(without_a_ttl_the_ownership_does_not_expire, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(without_a_ttl_the_ownership_does_not_expire) {
   delivery_owner_start(owner);
   char expected[512];
   snprintf(expected, sizeof expected,
@@ -87,9 +81,7 @@ TEST(without_a_ttl_the_ownership_does_not_expire, delivery_owner_set_up, deliver
   assert_string_equal(delivery_owner_last_transaction(owner), expected);
 }
 
-TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   static const char *const texts[] = {"one", "two", "three"};
@@ -114,9 +106,7 @@ TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(a_batch_whose_reply_was_lost_is_not_sent_again, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", true);
   delivery_owner_await(owner, &owner->delivered, 1);
@@ -129,8 +119,7 @@ TEST(a_batch_whose_reply_was_lost_is_not_sent_again, delivery_owner_set_up,
   assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
-TEST(a_lost_batch_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
   delivery_owner_start(owner);
   int probes = owner->redis.probes;
   delivery_owner_lose(owner, "one", false);
@@ -150,9 +139,7 @@ TEST(a_lost_batch_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_o
   assert_string_equal(owner->transcript, "owned delivered delivered");
 }
 
-TEST(a_lost_ownership_transaction_is_repeated_or_found, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
   owner->redis.deaf_from = "MULTI";
   delivery_owner_make(owner, 0);
   delivery_owner_await(owner, &owner->redis.probes, 2);
@@ -172,9 +159,7 @@ TEST(a_lost_ownership_transaction_is_repeated_or_found, delivery_owner_set_up,
   assert_string_equal(owner->transcript, "owned delivered");
 }
 
-TEST(an_emptied_redis_does_not_count_as_delivered, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(an_emptied_redis_does_not_count_as_delivered) {
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
@@ -186,8 +171,7 @@ TEST(an_emptied_redis_does_not_count_as_delivered, delivery_owner_set_up,
   is_committed(owner, 1, 3);
 }
 
-TEST(lost_data_is_reported_once, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(lost_data_is_reported_once) {
   delivery_owner_start(owner);
   char earlier[128];
   strcpy(earlier, owner->redis.committed);
@@ -208,8 +192,7 @@ TEST(lost_data_is_reported_once, delivery_owner_set_up, delivery_owner_tear_down
 }
 
 /* The key was touched, but it is still this agent's. */
-TEST(a_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   delivery_owner_start(owner);
   owner->redis.dirty = true;
   delivery_owner_deliver(owner, "one");
@@ -220,9 +203,7 @@ TEST(a_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up, deliver
   assert_string_equal(owner->transcript, "owned delivered");
 }
 
-TEST(a_large_batch_is_sent_as_the_socket_takes_it, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
   enum { LARGE = 3000000 }; /* many times what a socket takes */
   char *text = malloc(LARGE + 1);
   assert_non_null(text);
@@ -241,8 +222,7 @@ TEST(a_large_batch_is_sent_as_the_socket_takes_it, delivery_owner_set_up,
   free(text);
 }
 
-TEST(a_reply_to_no_request_drops_the_connection, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   fake_redis_send(owner->server, "+OK\r\n");
@@ -253,9 +233,7 @@ TEST(a_reply_to_no_request_drops_the_connection, delivery_owner_set_up, delivery
 }
 
 /* Nor are answers to what was not sent yet. */
-TEST(a_reply_before_its_command_drops_the_connection, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   enum { LARGE = 3000000 };
   char *text = calloc(1, LARGE + 1);
   assert_non_null(text);

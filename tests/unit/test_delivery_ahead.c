@@ -42,8 +42,7 @@ static void came_last(const struct delivery_owner *owner, const char *const comm
   }
 }
 
-TEST(the_next_batch_is_executed_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_next_batch_is_executed_after_the_first) {
   ahead_start(owner);
   const size_t ahead = 1 + AHEAD_BATCH + 1; /* MULTI … SET */
   size_t commands = fake_redis_commands(owner->server);
@@ -61,8 +60,7 @@ TEST(the_next_batch_is_executed_after_the_first, delivery_owner_set_up, delivery
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(each_batch_is_followed_by_the_next, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(each_batch_is_followed_by_the_next) {
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
@@ -79,8 +77,7 @@ TEST(each_batch_is_followed_by_the_next, delivery_owner_set_up, delivery_owner_t
 }
 
 /* More may come, which then goes with it. */
-TEST(less_than_a_full_batch_is_not_opened_early, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(less_than_a_full_batch_is_not_opened_early) {
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
@@ -95,9 +92,7 @@ TEST(less_than_a_full_batch_is_not_opened_early, delivery_owner_set_up, delivery
 }
 
 /* Nobody knows yet whether the job is this agent's. */
-TEST(nothing_is_opened_during_the_ownership_transaction, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(nothing_is_opened_during_the_ownership_transaction) {
   owner->redis.silent_from = "EXEC";
   delivery_owner_make(owner, 0);
   delivery_owner_await(owner, &owner->redis.executed, 1);
@@ -108,9 +103,7 @@ TEST(nothing_is_opened_during_the_ownership_transaction, delivery_owner_set_up,
   ahead_all_is_done(owner, 0, 2 * AHEAD_MORE);
 }
 
-TEST(the_connection_is_lost_after_the_first_was_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_connection_is_lost_after_the_first_was_executed) {
   ahead_start(owner);
   char *ahead = strdup(delivery_owner_last_transaction(owner));
   int probes = owner->redis.probes;
@@ -127,9 +120,7 @@ TEST(the_connection_is_lost_after_the_first_was_executed, delivery_owner_set_up,
 }
 
 /* Twice, the second time with more queued: both transactions stay what they are. */
-TEST(the_connection_is_lost_before_the_first_was_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_connection_is_lost_before_the_first_was_executed) {
   delivery_owner_start(owner);
   owner->redis.deaf_from = "EXEC";
   ahead_send_first(owner);
@@ -153,9 +144,7 @@ TEST(the_connection_is_lost_before_the_first_was_executed, delivery_owner_set_up
 }
 
 /* The key was touched, but it is still this agent's: the one ahead must not be executed before. */
-TEST(redis_drops_the_next_when_the_first_was_not_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(redis_drops_the_next_when_the_first_was_not_executed) {
   delivery_owner_start(owner);
   owner->redis.dirty = true;
   ahead_go(owner);
@@ -166,9 +155,7 @@ TEST(redis_drops_the_next_when_the_first_was_not_executed, delivery_owner_set_up
 }
 
 /* And so may it itself: nothing is ahead of it any more. */
-TEST(a_next_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_next_batch_that_was_not_executed_is_sent_again) {
   ahead_start(owner);
   owner->redis.dirty = true;
   ahead_let_reply(owner);
@@ -184,8 +171,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 }
 
 /* Inside of a transaction it would not be answered. Nor does it wait for more than these two. */
-TEST(a_query_waits_for_the_open_transaction, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_waits_for_the_open_transaction) {
   int answers = 0;
   ahead_start(owner);
   size_t commands = fake_redis_commands(owner->server);
@@ -224,8 +210,7 @@ static bool has_arrived(void *context) {
 }
 
 /* Half of the first is written when the next one is there. */
-TEST(a_slow_redis_gets_one_batch_after_the_other, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_slow_redis_gets_one_batch_after_the_other) {
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   size_t before = arrived(owner);
@@ -249,8 +234,7 @@ TEST(a_slow_redis_gets_one_batch_after_the_other, delivery_owner_set_up, deliver
 }
 
 /* Half of it is written when the one before it is answered: its EXEC goes with the other half. */
-TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_slow_redis_gets_exec_after_the_rest) {
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_send_first(owner);
@@ -273,8 +257,7 @@ TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owne
 }
 
 /* Nothing but one go: the owner may wait for room. */
-TEST(the_next_batch_leaves_right_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_next_batch_leaves_right_after_the_first) {
   delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   ahead_put_records(owner, 0, 3 * AHEAD_MORE);

@@ -14,8 +14,7 @@ static bool again_and_again(void *context) {
   return fake_redis_connections(owner->server) >= 4;
 }
 
-TEST(a_refusal_in_the_next_batch_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_refusal_in_the_next_batch_may_pass) {
   owner->redis.refused = "LPUSH " KEY "results 2-";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
   ahead_start(owner);
@@ -29,9 +28,7 @@ TEST(a_refusal_in_the_next_batch_may_pass, delivery_owner_set_up, delivery_owner
   assert_string_equal(owner->transcript, "owned delivered delivered delivered");
 }
 
-TEST(a_final_refusal_in_the_next_batch_names_its_command, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_final_refusal_in_the_next_batch_names_its_command) {
   owner->redis.refused = "LPUSH " KEY "results 2-";
   owner->redis.refusal = "NOPERM no permissions";
   ahead_start(owner);
@@ -54,9 +51,7 @@ static void is_taken_over(struct delivery_owner *owner) {
 }
 
 /* Redis itself sees to that: the key was watched before, and then written. */
-TEST(another_agent_takes_over_before_the_next_batch, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over_before_the_next_batch) {
   ahead_start(owner);
   redis_model_commit(&owner->redis, OTHERS);
   is_taken_over(owner);
@@ -65,8 +60,7 @@ TEST(another_agent_takes_over_before_the_next_batch, delivery_owner_set_up,
 }
 
 /* The other agent wrote before the WATCH, so EXEC would not fail. */
-TEST(another_agent_takes_over_before_the_watch, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over_before_the_watch) {
   delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
   ahead_go(owner);
@@ -76,9 +70,7 @@ TEST(another_agent_takes_over_before_the_watch, delivery_owner_set_up, delivery_
   assert_string_equal(owner->transcript, "owned failed");
 }
 
-TEST(another_agent_takes_over_before_the_first_batch, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over_before_the_first_batch) {
   delivery_owner_start(owner);
   owner->redis.commit_before = OTHERS;
   ahead_go(owner);
@@ -89,8 +81,7 @@ TEST(another_agent_takes_over_before_the_first_batch, delivery_owner_set_up,
 }
 
 /* What was answered before is not sent again. */
-TEST(redis_is_emptied_before_the_next_batch, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(redis_is_emptied_before_the_next_batch) {
   ahead_start(owner);
   redis_model_commit(&owner->redis, NULL);
   ahead_let_reply(owner);
@@ -98,8 +89,7 @@ TEST(redis_is_emptied_before_the_next_batch, delivery_owner_set_up, delivery_own
   assert_string_equal(owner->transcript, "owned delivered lost_data delivered delivered");
 }
 
-TEST(redis_is_emptied_before_the_watch, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(redis_is_emptied_before_the_watch) {
   delivery_owner_start(owner);
   owner->redis.commit_behind = "";
   ahead_go(owner);
@@ -108,8 +98,7 @@ TEST(redis_is_emptied_before_the_watch, delivery_owner_set_up, delivery_owner_te
   assert_string_equal(owner->transcript, "owned lost_data delivered delivered delivered");
 }
 
-TEST(redis_is_emptied_before_the_first_batch, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(redis_is_emptied_before_the_first_batch) {
   delivery_owner_start(owner);
   redis_model_commit(&owner->redis, NULL);
   ahead_go(owner);
@@ -120,8 +109,7 @@ TEST(redis_is_emptied_before_the_first_batch, delivery_owner_set_up, delivery_ow
 }
 
 /* Number 0 was done before, and went with what Redis lost: it is done once in each of the two. */
-TEST(redis_is_emptied_while_it_is_unreachable, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(redis_is_emptied_while_it_is_unreachable) {
   ahead_start(owner);
   owner->redis.silent_from = NULL;
   fake_redis_close_connection(owner->server);

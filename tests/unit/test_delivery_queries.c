@@ -52,8 +52,7 @@ static void gets(struct asker *asker, const char *text) {
   asker->text[0] = '\0';
 }
 
-TEST(a_query_gets_one_reply, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_gets_one_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   owner->redis.next_answer = "$5\r\nhello\r\n";
@@ -66,9 +65,7 @@ TEST(a_query_gets_one_reply, delivery_owner_set_up, delivery_owner_tear_down) {
   assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
 }
 
-TEST(a_query_leaves_with_the_ownership_transaction, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
@@ -82,8 +79,7 @@ TEST(a_query_leaves_with_the_ownership_transaction, delivery_owner_set_up,
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-TEST(without_ownership_a_query_gets_no_reply, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
@@ -95,8 +91,7 @@ TEST(without_ownership_a_query_gets_no_reply, delivery_owner_set_up, delivery_ow
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(nor_when_the_ownership_transaction_is_lost, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
@@ -110,8 +105,7 @@ TEST(nor_when_the_ownership_transaction_is_lost, delivery_owner_set_up, delivery
   assert_int_equal(owner->owned, 1);
 }
 
-TEST(a_query_follows_the_batch_that_is_under_way, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   delivery_owner_put(owner, "one");
@@ -129,8 +123,7 @@ TEST(a_query_follows_the_batch_that_is_under_way, delivery_owner_set_up, deliver
 }
 
 /* What the first one saw is still so when the next one is asked. */
-TEST(no_batch_is_sent_between_two_queries, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
   delivery_owner_start(owner);
   ask(&asker);
@@ -145,8 +138,7 @@ TEST(no_batch_is_sent_between_two_queries, delivery_owner_set_up, delivery_owner
 }
 
 /* The same connection, another state of Redis. */
-TEST(lost_data_is_reported_before_the_reply, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -156,8 +148,7 @@ TEST(lost_data_is_reported_before_the_reply, delivery_owner_set_up, delivery_own
   assert_non_null(strstr(owner->transcript, "lost_data"));
 }
 
-TEST(another_owner_is_noticed_before_the_reply, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_owner_is_noticed_before_the_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
@@ -168,9 +159,7 @@ TEST(another_owner_is_noticed_before_the_reply, delivery_owner_set_up, delivery_
   assert_string_equal(asker.text, "");
 }
 
-TEST(a_query_is_sent_again_after_a_lost_connection, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_is_sent_again_after_a_lost_connection) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   size_t commands = fake_redis_commands(owner->server);
@@ -193,8 +182,7 @@ static void ask_two(struct asker *self) {
   delivery_query(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
 }
 
-TEST(replies_to_several_commands_come_in_order, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(replies_to_several_commands_come_in_order) {
   struct asker asker = {.owner = owner, .put = "one"};
   delivery_owner_start(owner);
   owner->redis.next_answer = "$5\r\nfirst\r\n";
@@ -207,9 +195,7 @@ TEST(replies_to_several_commands_come_in_order, delivery_owner_set_up, delivery_
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
 }
 
-TEST(only_commands_without_a_reply_are_sent_again, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(only_commands_without_a_reply_are_sent_again) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   owner->redis.silent_from = "LINDEX";
@@ -224,8 +210,7 @@ TEST(only_commands_without_a_reply_are_sent_again, delivery_owner_set_up,
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-TEST(a_query_refused_for_now_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   owner->redis.next_answer = "-LOADING Redis is loading\r\n";
@@ -234,8 +219,7 @@ TEST(a_query_refused_for_now_is_sent_again, delivery_owner_set_up, delivery_owne
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(a_final_refusal_is_reported, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_final_refusal_is_reported) {
   struct asker asker = {.owner = owner};
   delivery_owner_start(owner);
   owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
@@ -245,10 +229,8 @@ TEST(a_final_refusal_is_reported, delivery_owner_set_up, delivery_owner_tear_dow
   assert_int_equal(asker.answers, 0);
 }
 
-TEST(a_reply_that_is_too_large_comes_as_its_beginning, delivery_owner_set_up,
-     delivery_owner_tear_down) {
+DELIVERY_TEST(a_reply_that_is_too_large_comes_as_its_beginning) {
   static char bytes[32769];
-  struct delivery_owner *owner = *state;
   struct asker asker = {.owner = owner};
   char head[64];
   memset(bytes, 'x', sizeof bytes - 1);

@@ -26,9 +26,7 @@ static bool again_and_again(void *context) {
   return fake_redis_connections(owner->server) >= 5;
 }
 
-TEST(a_passing_refusal_is_sent_again_and_logged_once, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -48,11 +46,10 @@ TEST(a_passing_refusal_is_sent_again_and_logged_once, delivery_owner_set_up,
 }
 
 /* Redis refuses EXEC itself when its state has changed since the commands were queued. */
-TEST(so_is_a_refusal_of_the_last_command, delivery_owner_set_up, delivery_owner_tear_down) {
+DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
   static const char *const refusals[] = {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
-  struct delivery_owner *owner = *state;
   delivery_owner_start(owner);
   for (int i = 0; i < 2; i++) {
     owner->redis.exec_refusal = refusals[i];
@@ -66,8 +63,7 @@ TEST(so_is_a_refusal_of_the_last_command, delivery_owner_set_up, delivery_owner_
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
-TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_final_refusal_names_command_and_key) {
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
   owner->redis.refusal = "NOPERM no permissions";
@@ -96,9 +92,7 @@ TEST(each_refusal_names_its_own_command, delivery_owner_set_up, delivery_owner_t
   }
 }
 
-TEST(a_refused_ownership_transaction_names_its_command, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_refused_ownership_transaction_names_its_command) {
   owner->redis.refused = "SET " COMMITTED;
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
@@ -107,8 +101,7 @@ TEST(a_refused_ownership_transaction_names_its_command, delivery_owner_set_up,
 }
 
 /* The others were executed: it can be tried neither again nor not at all. */
-TEST(an_error_inside_a_transaction_is_final, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(an_error_inside_a_transaction_is_final) {
   delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
   owner->redis.refusal = "OOM which passes elsewhere";
@@ -121,8 +114,7 @@ TEST(an_error_inside_a_transaction_is_final, delivery_owner_set_up, delivery_own
 }
 
 /* A transaction stays executed, whatever the replies after it are. */
-TEST(a_refusal_after_a_transaction_may_pass, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   owner->redis.refused = "WATCH";
@@ -138,8 +130,7 @@ TEST(a_refusal_after_a_transaction_may_pass, delivery_owner_set_up, delivery_own
   assert_int_equal(owner->failed, 0);
 }
 
-TEST(a_refused_handshake_is_reported, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_refused_handshake_is_reported) {
   owner->redis.refused_login = "LREM";
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
@@ -147,8 +138,7 @@ TEST(a_refused_handshake_is_reported, delivery_owner_set_up, delivery_owner_tear
   assert_int_equal(owner->redis.executed, 0); /* nor is the job taken over */
 }
 
-TEST(another_agent_takes_over, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over) {
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
   redis_model_commit(&owner->redis, OTHERS);
@@ -160,8 +150,7 @@ TEST(another_agent_takes_over, delivery_owner_set_up, delivery_owner_tear_down) 
   assert_string_equal(owner->transcript, "owned delivered failed");
 }
 
-TEST(another_agent_takes_over_during_an_outage, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", false);
   redis_model_commit(&owner->redis, OTHERS);
@@ -172,8 +161,7 @@ TEST(another_agent_takes_over_during_an_outage, delivery_owner_set_up, delivery_
 
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
    executed, since the other agent wrote before the WATCH. */
-TEST(another_agent_takes_over_after_a_batch, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
   delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
   owner->put_when_delivered = "two";
@@ -187,8 +175,7 @@ TEST(another_agent_takes_over_after_a_batch, delivery_owner_set_up, delivery_own
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-TEST(the_second_of_two_that_take_over_loses, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
   owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
   delivery_owner_put(owner, "one");
   delivery_owner_make(owner, 0);
@@ -199,8 +186,7 @@ TEST(the_second_of_two_that_take_over_loses, delivery_owner_set_up, delivery_own
 }
 
 /* What depends on what arrived may depend on what was lost with it. */
-TEST(lost_data_is_reported_before_the_delivery, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
   delivery_owner_start(owner);
   owner->redis.commit_behind = "";
   delivery_owner_deliver(owner, "one");

@@ -29,9 +29,7 @@ static bool is_lost(void *context) {
 }
 
 /* Half open: what is sent disappears, and nothing says so. */
-TEST(a_batch_without_a_reply_is_a_lost_connection, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
   delivery_owner_start(owner);
   owner->redis.deaf_from = "MULTI";
   int64_t start_ms = virtual_time_ms;
@@ -46,8 +44,7 @@ TEST(a_batch_without_a_reply_is_a_lost_connection, delivery_owner_set_up,
 }
 
 /* The time of an answer begins anew with each request, and ends with its last answer. */
-TEST(an_idle_connection_is_probed, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(an_idle_connection_is_probed) {
   delivery_owner_start(owner);
   int probes = owner->redis.probes;
   int64_t start_ms = virtual_time_ms;
@@ -61,8 +58,7 @@ TEST(an_idle_connection_is_probed, delivery_owner_set_up, delivery_owner_tear_do
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(a_probe_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_probe_finds_the_connection_lost) {
   delivery_owner_start(owner);
   owner->redis.deaf_from = "WATCH";
   assert_true(loop_until(&owner->loop, is_lost, owner));
@@ -71,16 +67,14 @@ TEST(a_probe_finds_the_connection_lost, delivery_owner_set_up, delivery_owner_te
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(a_probe_finds_another_agent, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_probe_finds_another_agent) {
   delivery_owner_start(owner);
   redis_model_commit(&owner->redis, "2:00000000000000ff:1");
   delivery_owner_await(owner, &owner->failed, 1);
   assert_non_null(strstr(owner->error, "another agent"));
 }
 
-TEST(a_probe_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_probe_finds_redis_emptied) {
   delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
   redis_model_commit(&owner->redis, NULL);
@@ -93,8 +87,7 @@ TEST(a_probe_finds_redis_emptied, delivery_owner_set_up, delivery_owner_tear_dow
 }
 
 /* Nothing is left that could be refused: the end of the outage is logged. */
-TEST(a_probe_ends_the_outage, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_probe_ends_the_outage) {
   delivery_owner_start(owner);
   loop_settle(&owner->loop);
   int probes = owner->redis.probes;
@@ -118,9 +111,7 @@ static bool has_read(void *context) {
 }
 
 /* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
-TEST(a_batch_that_is_still_being_read_is_not_late, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
   enum { LARGE = 8000000, PART = 400000 };
   char *text = malloc(LARGE + 1);
   assert_non_null(text);

@@ -120,6 +120,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void on_done(void *owner, int fd, const char *why) {
   struct scene *scene = owner;
   scene->done++;
@@ -171,8 +173,7 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-TEST(it_connects_to_a_port, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_connects_to_a_port) {
   serve(scene, true);
   dial(scene);
   expect_connected(scene);
@@ -180,9 +181,8 @@ TEST(it_connects_to_a_port, set_up, tear_down) {
 }
 
 /* The files that a resolver reads need not be there. */
-TEST(a_numeric_host_is_not_resolved, set_up, tear_down) {
+SCENE_TEST(a_numeric_host_is_not_resolved) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
-  struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
     scene->url = (struct redis_url){.host = numbers[i], .port = 1};
     lookups = 0;
@@ -200,8 +200,7 @@ TEST(a_numeric_host_is_not_resolved, set_up, tear_down) {
   assert_int_equal(lookups, 1);
 }
 
-TEST(the_kernel_finds_a_dead_peer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_kernel_finds_a_dead_peer) {
   serve(scene, true);
   dial(scene);
   assert_int_equal(option(scene->fd, SOL_SOCKET, SO_KEEPALIVE), 1);
@@ -212,8 +211,7 @@ TEST(the_kernel_finds_a_dead_peer, set_up, tear_down) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
-TEST(it_connects_to_a_unix_socket, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_connects_to_a_unix_socket) {
   serve(scene, false);
   dial(scene);
   expect_connected(scene);
@@ -225,22 +223,19 @@ static void fails(struct scene *scene, const char *why) {
   assert_string_equal(scene->why, why);
 }
 
-TEST(a_port_that_refuses, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_port_that_refuses) {
   serve(scene, true);
   fake_redis_refuse(scene->server);
   fails(scene, "Connection refused");
 }
 
-TEST(a_socket_that_is_missing, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_socket_that_is_missing) {
   serve(scene, false);
   fake_redis_refuse(scene->server);
   fails(scene, "No such file or directory");
 }
 
-TEST(a_socket_that_nobody_listens_to, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_socket_that_nobody_listens_to) {
   struct directory directory;
   directory_init(&directory);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -253,8 +248,7 @@ TEST(a_socket_that_nobody_listens_to, set_up, tear_down) {
   directory_release(&directory);
 }
 
-TEST(a_path_that_is_too_long, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_path_that_is_too_long) {
   struct sockaddr_un address;
   char path[sizeof address.sun_path + 1];
   memset(path, 'x', sizeof path);
@@ -266,14 +260,12 @@ TEST(a_path_that_is_too_long, set_up, tear_down) {
   fails(scene, "No such file or directory");
 }
 
-TEST(a_name_that_nobody_has, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_name_that_nobody_has) {
   at(scene, "nobody");
   fails(scene, "cannot resolve the name: nobody has this name");
 }
 
-TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_address_is_tried_until_one_answers) {
   serve(scene, true);
   /* Nobody listens there; the second cannot even be begun: a connection needs one peer. */
   at(scene, "127.0.0.2 255.255.255.255 127.0.0.1 127.0.0.3");
@@ -281,8 +273,7 @@ TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
   expect_connected(scene);
 }
 
-TEST(the_last_error_is_the_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_last_error_is_the_reason) {
   serve(scene, true);
   fake_redis_refuse(scene->server);
   at(scene, "255.255.255.255 127.0.0.1");
@@ -309,8 +300,7 @@ static const char *silent_address(struct scene *scene, char *text, size_t size) 
   return text;
 }
 
-TEST(the_next_address_is_tried_after_a_deadline, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_address_is_tried_after_a_deadline) {
   serve(scene, true);
   char hosts[64];
   silent_address(scene, hosts, sizeof hosts);
@@ -321,15 +311,13 @@ TEST(the_next_address_is_tried_after_a_deadline, set_up, tear_down) {
   assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
 }
 
-TEST(a_deadline_is_a_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_deadline_is_a_reason) {
   char host[64];
   at(scene, silent_address(scene, host, sizeof host));
   fails(scene, "no answer in time");
 }
 
-TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(so_is_that_of_the_name_servers) {
   at(scene, "never");
   int64_t start_ms = wait_now_ms();
   fails(scene, "the name servers do not answer");
@@ -337,8 +325,7 @@ TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
 }
 
 /* Before the first turn of the loop, while it resolves, while it connects. */
-TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_cancelled_is_not_reported) {
   char silent[64];
   silent_address(scene, silent, sizeof silent);
   serve(scene, false);

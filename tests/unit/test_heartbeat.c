@@ -135,6 +135,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 struct number {
   const int *number;
   int value;
@@ -169,8 +171,7 @@ static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
 
-TEST(it_beats, set_up_at_socket, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
   int64_t start_ms = virtual_time_ms;
   start(scene);
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:heartbeat");
@@ -195,8 +196,7 @@ TEST(it_beats, set_up_at_socket, tear_down) {
   assert_string_equal(scene->committed, "1:2:3");
 }
 
-TEST(each_beat_has_its_time_and_tells_of_the_step, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   start(scene);
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
   long long before, after;
@@ -216,8 +216,8 @@ TEST(each_beat_has_its_time_and_tells_of_the_step, set_up, tear_down) {
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false} EX 10"));
 }
 
-TEST(the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
+          tear_down) {
   start(scene);
   long long last = 0;
   for (int i = 1; i <= 3; i++) {
@@ -234,8 +234,7 @@ TEST(the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id, tear_down
   }
 }
 
-TEST(a_time_may_become_longer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_time_may_become_longer) {
   virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
   start(scene);
   long long before, after;
@@ -251,8 +250,7 @@ TEST(a_time_may_become_longer, set_up, tear_down) {
 }
 
 /* Before it has a connection, too: what goes with the claim. */
-TEST(the_command_is_whole, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_command_is_whole) {
   heartbeat_set_in_flight(scene->heartbeat, true);
   char *command = heartbeat_command(scene->heartbeat);
   static const char head[] = "*5\r\n$3\r\nSET\r\n$19\r\nsandbox:j:heartbeat\r\n$";
@@ -262,8 +260,7 @@ TEST(the_command_is_whole, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
-TEST(an_answer_is_read_with_the_next_beat, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_answer_is_read_with_the_next_beat) {
   start(scene);
   int looked = scene->looked;
   let_pass(scene, HEARTBEAT_MS / 2);
@@ -275,8 +272,7 @@ TEST(an_answer_is_read_with_the_next_beat, set_up, tear_down) {
 }
 
 /* Answers that are as ever are not taken apart, but these are others. */
-TEST(what_changes_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_changes_is_told) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
   start(scene);
@@ -292,8 +288,7 @@ TEST(what_changes_is_told, set_up, tear_down) {
   assert_in_range(scene->looked, looked + 3, looked + 4);
 }
 
-TEST(a_value_that_is_no_claim_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_value_that_is_no_claim_is_told) {
   char value[300] = "", text[400];
   memset(value, 'x', sizeof value - 1);
   snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(value), value);
@@ -307,16 +302,14 @@ TEST(a_value_that_is_no_claim_is_told, set_up, tear_down) {
   assert_string_equal(scene->committed, "");
 }
 
-TEST(a_key_that_is_gone_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_key_that_is_gone_is_told) {
   start(scene);
   scene->to_get = "$-1\r\n";
   await(scene, &scene->sets, 4);
   assert_string_equal(scene->committed, "none");
 }
 
-TEST(a_lost_connection_comes_back_and_beats_at_once, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_lost_connection_comes_back_and_beats_at_once) {
   start(scene);
   for (int i = 1; i <= 3; i++) {
     int sets = scene->sets;
@@ -328,8 +321,7 @@ TEST(a_lost_connection_comes_back_and_beats_at_once, set_up, tear_down) {
 }
 
 /* However long that takes, also right after the start. */
-TEST(it_never_gives_up, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_never_gives_up) {
   fake_redis_refuse(scene->server);
   heartbeat_start(scene->heartbeat);
   let_pass(scene, 40000);
@@ -356,8 +348,7 @@ static void lose_connection(struct scene *scene) {
   fake_redis_close_connection(scene->server);
 }
 
-TEST(without_a_connection_it_takes_the_fallback, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   scene->arrives = true;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -381,8 +372,7 @@ TEST(without_a_connection_it_takes_the_fallback, set_up, tear_down) {
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(no_fallback_before_the_start_or_after_the_end, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   fake_redis_refuse(scene->server);
   let_pass(scene, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, 0);
@@ -394,8 +384,7 @@ TEST(no_fallback_before_the_start_or_after_the_end, set_up, tear_down) {
   assert_int_equal(scene->fallbacks, fallbacks);
 }
 
-TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(who_is_not_visible_says_so_once) {
   start(scene);
   await(scene, &scene->sets, 2);
   lose_connection(scene);
@@ -411,8 +400,7 @@ TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
 }
 
 /* From the last answer on, to a tenth of a second. */
-TEST(the_log_says_how_long_it_was_not_visible, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_log_says_how_long_it_was_not_visible) {
   start(scene);
   await(scene, &scene->sets, 2);
   int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
@@ -431,8 +419,7 @@ TEST(the_log_says_how_long_it_was_not_visible, set_up, tear_down) {
   assert_true(seconds > HEARTBEAT_SECONDS);
 }
 
-TEST(a_fallback_makes_it_visible_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_fallback_makes_it_visible_again) {
   start(scene);
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
@@ -443,8 +430,7 @@ TEST(a_fallback_makes_it_visible_again, set_up, tear_down) {
   assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
 }
 
-TEST(silence_is_told_and_ends_the_connection, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(silence_is_told_and_ends_the_connection) {
   start(scene);
   await(scene, &scene->sets, 2);
   scene->to_set = NULL;
@@ -462,8 +448,7 @@ TEST(silence_is_told_and_ends_the_connection, set_up, tear_down) {
   assert_int_equal(scene->silent, 2);
 }
 
-TEST(it_stops_when_the_job_is_another_s, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_stops_when_the_job_is_another_s) {
   start(scene);
   await(scene, &scene->sets, 2);
   scene->is_ours = false;
@@ -477,8 +462,7 @@ TEST(it_stops_when_the_job_is_another_s, set_up, tear_down) {
 }
 
 /* An agent that was away asks first. */
-TEST(after_an_outage_it_does_not_beat_for_another, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(after_an_outage_it_does_not_beat_for_another) {
   start(scene);
   scene->is_ours = false;
   int looked = scene->looked;
@@ -488,8 +472,7 @@ TEST(after_an_outage_it_does_not_beat_for_another, set_up, tear_down) {
   assert_int_equal(scene->sets, 1);
 }
 
-TEST(the_end_waits_for_the_last_answer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_waits_for_the_last_answer) {
   scene->to_set = NULL;
   start(scene);
   assert_false(heartbeat_end(scene->heartbeat));
@@ -504,8 +487,7 @@ TEST(the_end_waits_for_the_last_answer, set_up, tear_down) {
   assert_true(heartbeat_end(scene->heartbeat));
 }
 
-TEST(the_end_takes_no_time_when_nothing_is_due, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_takes_no_time_when_nothing_is_due) {
   assert_true(heartbeat_end(scene->heartbeat));
   heartbeat_start(scene->heartbeat);
   assert_true(heartbeat_end(scene->heartbeat));
@@ -514,8 +496,7 @@ TEST(the_end_takes_no_time_when_nothing_is_due, set_up, tear_down) {
   assert_int_equal(scene->ended, 0);
 }
 
-TEST(the_end_does_not_wait_for_ever, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_does_not_wait_for_ever) {
   scene->to_set = NULL;
   start(scene);
   int64_t start_ms = virtual_time_ms;
@@ -524,8 +505,7 @@ TEST(the_end_does_not_wait_for_ever, set_up, tear_down) {
   assert_true(virtual_time_ms - start_ms <= 2 * HEARTBEAT_END_MS);
 }
 
-TEST(the_end_does_not_outlive_the_connection, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_does_not_outlive_the_connection) {
   scene->to_set = NULL;
   start(scene);
   assert_false(heartbeat_end(scene->heartbeat));
@@ -536,8 +516,7 @@ TEST(the_end_does_not_outlive_the_connection, set_up, tear_down) {
 }
 
 /* What is there needs no room. */
-TEST(a_full_redis_lets_it_live_on, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_full_redis_lets_it_live_on) {
   start(scene);
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 3);
@@ -553,8 +532,7 @@ TEST(a_full_redis_lets_it_live_on, set_up, tear_down) {
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(a_full_redis_without_the_key_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_full_redis_without_the_key_is_told) {
   start(scene);
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 5);
@@ -568,8 +546,7 @@ TEST(a_full_redis_without_the_key_is_told, set_up, tear_down) {
   assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
 }
 
-TEST(an_error_that_passes_is_waited_out, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_error_that_passes_is_waited_out) {
   start(scene);
   scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
   await(scene, &scene->sets, 4);
@@ -580,8 +557,7 @@ TEST(an_error_that_passes_is_waited_out, set_up, tear_down) {
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(an_error_that_does_not_pass_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_error_that_does_not_pass_is_told) {
   start(scene);
   scene->to_set = "-NOPERM this user has no permissions\r\n";
   await(scene, &scene->failed, 1);

@@ -80,6 +80,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 /* Runs it; what came, and what it asked. */
 static void ends(struct scene *self, const char *said, const char *queries) {
   assert_true(self->reader.is_running);
@@ -97,8 +99,7 @@ static void ends(struct scene *self, const char *said, const char *queries) {
 #define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
 #define FIRST_QUESTIONS "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\n" LINDEX(1)
 
-TEST(at_boot_what_was_started_is_asked_first, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(at_boot_what_was_started_is_asked_first) {
   scene->answers[2] = "$3\r\none\r\n";
   scene->answers[3] = "$3\r\ntwo\r\n";
   inflight_reader_boot(&scene->reader);
@@ -118,8 +119,7 @@ static size_t first_command(const struct scene *self, const char *beginning) {
 }
 
 /* Then it goes with the claim. */
-TEST(it_may_begin_before_the_outbox_is_owner, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_may_begin_before_the_outbox_is_owner) {
   void *owner = scene->owner;
   outbox_owner_tear_down(&owner);
   outbox_owner_set_up(&owner);
@@ -138,8 +138,7 @@ TEST(it_may_begin_before_the_outbox_is_owner, set_up, tear_down) {
                       "GET " KEY "started");
 }
 
-TEST(a_started_step_comes_with_its_last_event, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_started_step_comes_with_its_last_event) {
   static const char event[] = "{\"schemaVersion\":1,\"stepId\":\"the id\",\"kind\":\"stdout\","
                               "\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
                               "\"seq\":17}";
@@ -178,8 +177,7 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
   }
 }
 
-TEST(later_only_the_list_is_read, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(later_only_the_list_is_read) {
   for (int times = 0; times < 2; times++) {
     scene->answers[0] = "$3\r\none\r\n";
     scene->answers[1] = "$3\r\ntwo\r\n";
@@ -188,15 +186,13 @@ TEST(later_only_the_list_is_read, set_up, tear_down) {
   }
 }
 
-TEST(it_may_begin_anywhere, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_may_begin_anywhere) {
   scene->answers[0] = "$3\r\none\r\n";
   inflight_reader_read(&scene->reader, 1000, 3);
   ends(scene, "one complete ", LINDEX(1000) LINDEX(1001) LINDEX(1002));
 }
 
-TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_ends_when_no_more_is_wanted) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = "$3\r\none\r\n";
@@ -204,8 +200,7 @@ TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
   ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
-TEST(the_next_read_may_begin_at_the_end, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_read_may_begin_at_the_end) {
   scene->again = true;
   scene->answers[1] = "$3\r\none\r\n";
   inflight_reader_read(&scene->reader, 1, 1);
@@ -213,8 +208,7 @@ TEST(the_next_read_may_begin_at_the_end, set_up, tear_down) {
 }
 
 /* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */
-TEST(small_ones_share_a_round_trip, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(small_ones_share_a_round_trip) {
   for (size_t i = 0; i < 200; i++)
     scene->answers[i] = "$1\r\nx\r\n";
   scene->most = 127 + 10;
@@ -224,8 +218,7 @@ TEST(small_ones_share_a_round_trip, set_up, tear_down) {
 }
 
 /* And a large one does not share its round trip with the next. */
-TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   static char bytes[32769];
   char head[64];
   memset(bytes, 'x', sizeof bytes - 1);
@@ -244,8 +237,7 @@ TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
 }
 
 /* It is answered, but that has not arrived: it is not a step that was forgotten. */
-TEST(what_is_on_its_way_out_is_known, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_on_its_way_out_is_known) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   outbox_owner_put_result(scene->owner, "one");
@@ -254,8 +246,7 @@ TEST(what_is_on_its_way_out_is_known, set_up, tear_down) {
 }
 
 /* A removal is of one of them, the oldest. */
-TEST(of_equal_payloads_as_many_as_are_removed, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(of_equal_payloads_as_many_as_are_removed) {
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
   struct claimed one = {.payload = "one", .length = 3};
@@ -271,8 +262,7 @@ TEST(of_equal_payloads_as_many_as_are_removed, set_up, tear_down) {
 }
 
 /* An answer that is given meanwhile would move what lies behind the step. */
-TEST(nothing_is_removed_while_it_reads, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(nothing_is_removed_while_it_reads) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   scene->result = "one";
@@ -284,8 +274,7 @@ TEST(nothing_is_removed_while_it_reads, set_up, tear_down) {
 }
 
 /* What was not answered is asked again. */
-TEST(a_lost_connection_does_not_make_it_begin_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
   scene->answers[2] = "";

@@ -12,8 +12,7 @@
   "EXPIRE " KEY "in " seconds "\nEXPIRE " KEY "events " seconds "\nEXPIRE " KEY "results " seconds \
   "\nEXPIRE " KEY "inflight " seconds "\nEXPIRE " KEY "started " seconds "\n"
 
-TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(everything_leaves_in_order_when_it_is_flushed) {
   struct claimed step = {.payload = "{step}", .length = 6, .truncated = false};
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
@@ -43,9 +42,7 @@ TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_
   assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
-TEST(what_was_added_before_the_connection_is_sent_after_it, outbox_owner_set_up,
-     outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   outbox_owner_make(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
@@ -56,8 +53,7 @@ TEST(what_was_added_before_the_connection_is_sent_after_it, outbox_owner_set_up,
   assert_int_equal(owner->ready, 1);
 }
 
-TEST(keys_are_refreshed_from_the_beginning_on, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(keys_are_refreshed_from_the_beginning_on) {
   outbox_owner_start(owner, 604800, 1000000);
   outbox_owner_delivers(owner);
   outbox_owner_has_done(owner, CLAIM "\n" REFRESH("604800") CLAIM "\n");
@@ -68,8 +64,7 @@ static bool is_refreshed_twice(void *context) {
   return owner->redis.executed >= 4;
 }
 
-TEST(keys_are_refreshed_three_times_in_each_ttl, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(keys_are_refreshed_three_times_in_each_ttl) {
   outbox_owner_start(owner, 1, 1000000);
   assert_true(loop_until(&owner->loop, is_refreshed_twice, owner));
   outbox_owner_has_done(owner, CLAIM "\n" REFRESH("1") CLAIM "\n" REFRESH("1") CLAIM
@@ -81,8 +76,7 @@ static bool is_often_gone(void *context) {
   return owner->unreachable >= 5;
 }
 
-TEST(refreshes_do_not_pile_up_during_an_outage, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(refreshes_do_not_pile_up_during_an_outage) {
   outbox_owner_start(owner, 1, 1000000);
   outbox_owner_delivers(owner);
   fake_redis_refuse(owner->server);
@@ -91,8 +85,7 @@ TEST(refreshes_do_not_pile_up_during_an_outage, outbox_owner_set_up, outbox_owne
   assert_true(outbox_is_empty(owner->outbox));
 }
 
-TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(it_says_when_there_is_room_again) {
   outbox_owner_start(owner, 0, 400000);
   int events = 0;
   while (outbox_room(owner->outbox) > 0)
@@ -112,8 +105,7 @@ TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_do
   assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* empty: it accepts a record of any size */
 }
 
-TEST(one_record_may_be_larger_than_the_queue, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(one_record_may_be_larger_than_the_queue) {
   outbox_owner_start(owner, 0, 1000);
   outbox_owner_put_event(owner, 1, 5000);
   assert_int_equal(outbox_room(owner->outbox), 0);
@@ -128,8 +120,7 @@ TEST(one_record_may_be_larger_than_the_queue, outbox_owner_set_up, outbox_owner_
   assert_int_equal(owner->room, 2);
 }
 
-TEST(it_is_unreachable_when_a_reconnect_failed, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(it_is_unreachable_when_a_reconnect_failed) {
   outbox_owner_start(owner, 0, 1000000);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
@@ -143,8 +134,7 @@ TEST(it_is_unreachable_when_a_reconnect_failed, outbox_owner_set_up, outbox_owne
   assert_false(outbox_is_unreachable(owner->outbox));
 }
 
-TEST(at_most_one_beat_is_queued, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(at_most_one_beat_is_queued) {
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
   outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
@@ -164,8 +154,7 @@ TEST(at_most_one_beat_is_queued, outbox_owner_set_up, outbox_owner_tear_down) {
 }
 
 /* Nobody has to wait for it, nor is it missed. */
-TEST(a_beat_alone_counts_as_empty, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(a_beat_alone_counts_as_empty) {
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_delivers(owner);
   assert_true(outbox_beat(owner->outbox, "{1}", "10"));
@@ -178,8 +167,7 @@ TEST(a_beat_alone_counts_as_empty, outbox_owner_set_up, outbox_owner_tear_down) 
   assert_false(outbox_is_empty(owner->outbox));
 }
 
-TEST(a_final_refusal_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(a_final_refusal_is_reported) {
   outbox_owner_start(owner, 0, 1000000);
   owner->redis.refused = "LPUSH";
   owner->redis.refusal = "WRONGTYPE Operation against a key";
@@ -192,8 +180,7 @@ TEST(a_final_refusal_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
   assert_true(outbox_is_unreachable(owner->outbox));
 }
 
-TEST(lost_data_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(lost_data_is_reported) {
   outbox_owner_start(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);
   outbox_owner_delivers(owner);
@@ -208,8 +195,7 @@ static void note_result(void *owner, const char *json, size_t length) {
   assert_true(length > 2 && json[0] == '{' && json[length - 1] == '}');
 }
 
-TEST(queued_results_can_be_read, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+OUTBOX_TEST(queued_results_can_be_read) {
   int results = 0;
   outbox_owner_make(owner, 0, 1000000);
   outbox_owner_put_event(owner, 1, 0);

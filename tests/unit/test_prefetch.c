@@ -182,6 +182,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void push_kind(struct scene *self, const char *kind, int number) {
   char payload[256];
   snprintf(payload, sizeof payload,
@@ -254,8 +256,7 @@ static void run_all(struct scene *self) {
   assert_true(self->in_order);
 }
 
-TEST(steps_run_in_their_order_however_many_wait, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(steps_run_in_their_order_however_many_wait) {
   push(scene, 300);
   wait_for(scene, is_all_taken);
   assert_int_equal(scene->redis.data.inflight.count, 300);
@@ -266,8 +267,7 @@ TEST(steps_run_in_their_order_however_many_wait, set_up, tear_down) {
   }
 }
 
-TEST(a_cancel_overtakes_a_thousand_steps, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancel_overtakes_a_thousand_steps) {
   push(scene, 1000);
   push_cancel(scene, 0);
   wait_for(scene, is_running);
@@ -277,8 +277,7 @@ TEST(a_cancel_overtakes_a_thousand_steps, set_up, tear_down) {
 }
 
 /* Though their payload is not in memory; each once, and in whatever order. */
-TEST(steps_that_were_dropped_are_cancelled, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(steps_that_were_dropped_are_cancelled) {
   static const int cancelled[] = {250, 100, 299, 101, 102, 10, 64, 65, 66};
   enum { COUNT = sizeof cancelled / sizeof *cancelled };
   push(scene, 300);
@@ -298,8 +297,7 @@ TEST(steps_that_were_dropped_are_cancelled, set_up, tear_down) {
 }
 
 /* More than are kept at a time. */
-TEST(all_that_waits_may_be_cancelled, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(all_that_waits_may_be_cancelled) {
   push(scene, 1 + STEP_QUEUE_MAX + 3 * PREFETCH_CANCELS_MAX);
   for (int i = scene->pushed - 1; i > 0; i--)
     push_cancel(scene, i);
@@ -311,9 +309,8 @@ TEST(all_that_waits_may_be_cancelled, set_up, tear_down) {
 }
 
 /* What is the same twice is two steps, and one order ends one. */
-TEST(equal_payloads_are_steps_of_their_own, set_up, tear_down) {
+SCENE_TEST(equal_payloads_are_steps_of_their_own) {
   enum { STEPS = 200, CANCELS = 70 };
-  struct scene *scene = *state;
   scene->fates[0].cancelled = true; /* they have no order */
   for (int i = 0; i < STEPS; i++)
     push_kind(scene, "run", 0);
@@ -336,8 +333,7 @@ TEST(equal_payloads_are_steps_of_their_own, set_up, tear_down) {
 }
 
 /* The order stays until its step is answered: it is not lost with the agent. */
-TEST(a_cancel_outlives_the_agent, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancel_outlives_the_agent) {
   push(scene, 100);
   wait_for(scene, is_all_taken);
   fake_redis_stop_reading(scene->redis.out);
@@ -371,8 +367,7 @@ static void fill_outbox(struct scene *self) {
   outbox_flush(self->outbox);
 }
 
-TEST(a_cancel_does_not_wait_for_room_in_the_outbox, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancel_does_not_wait_for_room_in_the_outbox) {
   push(scene, 1);
   wait_for(scene, is_running);
   fake_redis_stop_reading(scene->redis.out);
@@ -386,9 +381,8 @@ TEST(a_cancel_does_not_wait_for_room_in_the_outbox, set_up, tear_down) {
 }
 
 /* Else their removals would pile up. */
-TEST(what_overtakes_a_full_outbox_is_bounded, set_up, tear_down) {
+SCENE_TEST(what_overtakes_a_full_outbox_is_bounded) {
   enum { CANCELS = 4000 };
-  struct scene *scene = *state;
   push(scene, 1);
   wait_for(scene, is_running);
   fake_redis_stop_reading(scene->redis.out);
@@ -401,8 +395,7 @@ TEST(what_overtakes_a_full_outbox_is_bounded, set_up, tear_down) {
   run_all(scene);
 }
 
-TEST(what_an_earlier_agent_left_is_found, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_an_earlier_agent_left_is_found) {
   push(scene, 300);
   wait_for(scene, is_all_taken);
   stop(scene);
@@ -423,8 +416,7 @@ static bool is_forgotten(void *context) {
 }
 
 /* What is in memory is put back, what was dropped is found in the restored lists. */
-TEST(a_restored_redis_hands_out_the_dropped_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_restored_redis_hands_out_the_dropped_again) {
   push(scene, 200);
   struct redis_lists_data snapshot = redis_lists_snapshot(&scene->redis);
   wait_for(scene, is_all_taken);
@@ -441,8 +433,7 @@ TEST(a_restored_redis_hands_out_the_dropped_again, set_up, tear_down) {
 }
 
 /* The others are lost with it, like those that it had not handed out. */
-TEST(an_emptied_redis_gets_back_what_is_in_memory, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_emptied_redis_gets_back_what_is_in_memory) {
   push(scene, 200);
   wait_for(scene, is_all_taken);
   wait_for(scene, is_running);
@@ -465,9 +456,8 @@ static void lose_newest(struct text_list *list, size_t count) {
 }
 
 /* A part of the list is gone, and nothing else tells of it: the rest goes on. */
-TEST(dropped_steps_that_are_gone_are_given_up, set_up, tear_down) {
+SCENE_TEST(dropped_steps_that_are_gone_are_given_up) {
   enum { STEPS = 200, LOST = 100 };
-  struct scene *scene = *state;
   push(scene, STEPS);
   wait_for(scene, is_all_taken);
   wait_for(scene, is_running);
@@ -484,9 +474,8 @@ TEST(dropped_steps_that_are_gone_are_given_up, set_up, tear_down) {
 }
 
 /* To the same snapshot: what it hands out has run, each time. */
-TEST(a_second_loss_runs_nothing_again, set_up, tear_down) {
+SCENE_TEST(a_second_loss_runs_nothing_again) {
   enum { STEPS = 5 };
-  struct scene *scene = *state;
   push(scene, STEPS);
   struct redis_lists_data snapshot = redis_lists_snapshot(&scene->redis);
   wait_for(scene, is_running);

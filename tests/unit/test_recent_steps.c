@@ -11,8 +11,10 @@ static int tear_down(void **state) {
   return 0;
 }
 
-TEST(before_a_rollback_everything_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+#define RECENT_STEPS_TEST(NAME)                                                                    \
+  TEST_WITH(struct recent_steps *recent_steps, NAME, set_up, tear_down)
+
+RECENT_STEPS_TEST(before_a_rollback_everything_is_new) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
   recent_steps_add(recent_steps, "a");
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
@@ -20,8 +22,7 @@ TEST(before_a_rollback_everything_is_new, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
 }
 
-TEST(what_was_started_before_a_rollback_is_answered_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_was_started_before_a_rollback_is_answered_once) {
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "b");
   recent_steps_roll_back(recent_steps);
@@ -31,8 +32,7 @@ TEST(what_was_started_before_a_rollback_is_answered_once, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "never"), RECENT_STEPS_NEW);
 }
 
-TEST(each_start_counts, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(each_start_counts) {
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "a");
   recent_steps_roll_back(recent_steps);
@@ -41,8 +41,7 @@ TEST(each_start_counts, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
 }
 
-TEST(what_starts_after_a_rollback_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_starts_after_a_rollback_is_new) {
   recent_steps_add(recent_steps, "old");
   recent_steps_roll_back(recent_steps);
   recent_steps_add(recent_steps, "young");
@@ -50,8 +49,7 @@ TEST(what_starts_after_a_rollback_is_new, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "old"), RECENT_STEPS_ANSWERED);
 }
 
-TEST(what_is_held_is_known_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_is_held_is_known_once) {
   recent_steps_roll_back(recent_steps);
   recent_steps_hold(recent_steps, "waits"); /* was never started */
   assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
@@ -59,8 +57,7 @@ TEST(what_is_held_is_known_once, set_up, tear_down) {
 }
 
 /* The step that runs while Redis goes back: it was started, and its answer comes. */
-TEST(what_is_started_and_held_is_not_taken_for_answered, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_is_started_and_held_is_not_taken_for_answered) {
   recent_steps_add(recent_steps, "runs");
   recent_steps_roll_back(recent_steps);
   recent_steps_hold(recent_steps, "runs");
@@ -68,8 +65,7 @@ TEST(what_is_started_and_held_is_not_taken_for_answered, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_NEW);
 }
 
-TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered) {
   recent_steps_add(recent_steps, "answered");
   recent_steps_roll_back(recent_steps);
   recent_steps_hold(recent_steps, "waits");
@@ -79,8 +75,7 @@ TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up
 }
 
 /* Redis may lose data more than once. */
-TEST(what_was_started_stays_known_in_a_second_rollback, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_was_started_stays_known_in_a_second_rollback) {
   recent_steps_add(recent_steps, "answered");
   recent_steps_add(recent_steps, "runs");
   recent_steps_add(recent_steps, "settled");
@@ -96,8 +91,7 @@ TEST(what_was_started_stays_known_in_a_second_rollback, set_up, tear_down) {
 }
 
 /* An id that was used twice: the first one is answered, the second one runs. */
-TEST(the_newest_start_is_the_one_that_is_held, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(the_newest_start_is_the_one_that_is_held) {
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "a");
   recent_steps_roll_back(recent_steps);
@@ -107,8 +101,7 @@ TEST(the_newest_start_is_the_one_that_is_held, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
 }
 
-TEST(the_newest_are_kept, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(the_newest_are_kept) {
   char id[24];
   for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
     snprintf(id, sizeof id, "step-%d", i);
@@ -122,8 +115,7 @@ TEST(the_newest_are_kept, set_up, tear_down) {
   }
 }
 
-TEST(what_is_held_twice_is_held_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(what_is_held_twice_is_held_once) {
   recent_steps_hold(recent_steps, "waits");
   recent_steps_hold(recent_steps, "waits");
   assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
@@ -131,8 +123,7 @@ TEST(what_is_held_twice_is_held_once, set_up, tear_down) {
 }
 
 /* Redis has handed out all that it had: an id that comes now is pushed on purpose. */
-TEST(when_it_is_settled_everything_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(when_it_is_settled_everything_is_new) {
   recent_steps_add(recent_steps, "answered");
   recent_steps_roll_back(recent_steps);
   recent_steps_hold(recent_steps, "held");
@@ -144,8 +135,7 @@ TEST(when_it_is_settled_everything_is_new, set_up, tear_down) {
   assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_ANSWERED);
 }
 
-TEST(starts_are_counted, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+RECENT_STEPS_TEST(starts_are_counted) {
   assert_int_equal(recent_steps_times(recent_steps, "a"), 0);
   recent_steps_add(recent_steps, "a");
   recent_steps_add(recent_steps, "b");

@@ -13,9 +13,6 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-#define set_up redis_door_owner_set_up
-#define tear_down redis_door_owner_tear_down
-
 /* Waits in a script for a file that the test makes. */
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
@@ -30,8 +27,7 @@ static void told(struct redis_door_owner *owner, const char *expected) {
 /* --- the start ------------------------------------------------------------------------------- */
 
 /* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
-TEST(the_job_is_taken_over_before_a_step_is_claimed, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_make(owner);
   redis_door_owner_await_results(owner, 1);
@@ -48,8 +44,7 @@ TEST(the_job_is_taken_over_before_a_step_is_claimed, set_up, tear_down) {
   assert_int_equal(redis_door_owner_logged(owner, "started: pid "), 1);
 }
 
-TEST(a_redis_that_comes_later_is_waited_for, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_redis_that_comes_later_is_waited_for) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_store_go_away(owner->store);
   redis_door_owner_make(owner);
@@ -60,8 +55,7 @@ TEST(a_redis_that_comes_later_is_waited_for, set_up, tear_down) {
 
 /* --- a step's way ---------------------------------------------------------------------------- */
 
-TEST(a_step_is_claimed_begun_and_answered_in_order, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_await_results(owner, 1);
@@ -73,8 +67,7 @@ TEST(a_step_is_claimed_begun_and_answered_in_order, set_up, tear_down) {
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
 }
 
-TEST(output_is_in_the_stream_before_the_result, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(output_is_in_the_stream_before_the_result) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
   redis_door_owner_await(owner, "events", "\"line\":\"one\"");
@@ -88,8 +81,7 @@ TEST(output_is_in_the_stream_before_the_result, set_up, tear_down) {
 }
 
 /* The command exists meanwhile, and waits. */
-TEST(a_command_executes_when_its_start_is_acknowledged, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
   redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
@@ -104,8 +96,7 @@ TEST(a_command_executes_when_its_start_is_acknowledged, set_up, tear_down) {
   assert_true(redis_door_owner_has(owner, "ran"));
 }
 
-TEST(an_answer_leaves_with_the_next_start, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(an_answer_leaves_with_the_next_start) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "in");
   redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
@@ -119,8 +110,7 @@ TEST(an_answer_leaves_with_the_next_start, set_up, tear_down) {
   told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
 
-TEST(a_refused_step_is_answered_without_a_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_refused_step_is_answered_without_a_run) {
   redis_door_owner_begin(owner);
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad','command':7}");
   redis_door_owner_push_script(owner, "s-2", "true");
@@ -148,8 +138,7 @@ static void make_much_to_search(const struct redis_door_owner *owner) {
   }
 }
 
-TEST(a_reading_step_that_takes_longer_is_made_known, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_reading_step_that_takes_longer_is_made_known) {
   char step[512];
   make_much_to_search(owner);
   redis_door_owner_begin(owner);
@@ -176,8 +165,7 @@ static void cancel(struct redis_door_owner *owner, const char *id) {
   redis_door_owner_push(owner, step);
 }
 
-TEST(a_cancel_overtakes_what_waits, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_cancel_overtakes_what_waits) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "exec sleep 4031");
   redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
@@ -200,8 +188,7 @@ TEST(a_cancel_overtakes_what_waits, set_up, tear_down) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-TEST(a_shutdown_step_ends_the_agent_in_order, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_shutdown_step_ends_the_agent_in_order) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
@@ -217,8 +204,7 @@ TEST(a_shutdown_step_ends_the_agent_in_order, set_up, tear_down) {
 }
 
 /* What waits stays with Redis, for the next agent. */
-TEST(a_signal_answers_what_runs_and_leaves_what_waits, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_signal_answers_what_runs_and_leaves_what_waits) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo ready; exec sleep 4032");
   redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
@@ -248,8 +234,7 @@ static void leave_without_redis(struct redis_door_owner *owner) {
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }
 
-TEST(a_shutdown_waits_for_a_redis_that_is_away, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
   leave_without_redis(owner);
   loop_settle(&owner->loop);
   assert_int_equal(redis_door_owner_logged(owner, "undelivered"), 0);
@@ -261,8 +246,7 @@ TEST(a_shutdown_waits_for_a_redis_that_is_away, set_up, tear_down) {
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
 
-TEST(a_signal_does_not_wait_and_logs_what_is_lost, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
   leave_without_redis(owner);
   engine_signal(owner->engine, SIGINT);
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
@@ -274,8 +258,7 @@ TEST(a_signal_does_not_wait_and_logs_what_is_lost, set_up, tear_down) {
   assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
 }
 
-TEST(a_second_signal_logs_what_is_lost, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_second_signal_logs_what_is_lost) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; " AWAIT("never"));
@@ -291,8 +274,7 @@ TEST(a_second_signal_logs_what_is_lost, set_up, tear_down) {
 
 /* --- the agent before, and what Redis loses --------------------------------------------------- */
 
-TEST(what_an_agent_before_had_started_is_answered_and_not_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(what_an_agent_before_had_started_is_answered_and_not_run) {
   redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3, "SET sandbox:j:started s-0");
@@ -309,8 +291,7 @@ TEST(what_an_agent_before_had_started_is_answered_and_not_run, set_up, tear_down
   assert_int_equal(strncmp(redis_store_value(owner->store, "sandbox:j:committed"), "5:", 2), 0);
 }
 
-TEST(what_an_agent_before_had_claimed_is_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3,
                  quoted("RPUSH sandbox:j:inflight "
@@ -333,8 +314,7 @@ static void lose_everything(struct redis_door_owner *owner) {
 }
 
 /* It is back as it was, with the step that runs and those that wait. */
-TEST(what_redis_forgets_is_put_back, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(what_redis_forgets_is_put_back) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
   redis_door_owner_push_script(owner, "s-2", "echo run >>$D/runs");
@@ -361,8 +341,7 @@ TEST(what_redis_forgets_is_put_back, set_up, tear_down) {
 
 /* Nobody waits for an answer that came before; but a step that is handed out a second time is not
    run a second time. */
-TEST(a_step_that_is_handed_out_again_is_not_run_again, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
   redis_door_owner_await_results(owner, 1);
@@ -377,8 +356,7 @@ TEST(a_step_that_is_handed_out_again_is_not_run_again, set_up, tear_down) {
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-TEST(an_error_that_does_not_pass_ends_the_agent, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
   redis_door_owner_begin(owner);
   redis_store_refuse(owner->store, "LPUSH sandbox:j:results",
                      "WRONGTYPE Operation against a key holding the wrong kind of value");
@@ -391,15 +369,14 @@ TEST(an_error_that_does_not_pass_ends_the_agent, set_up, tear_down) {
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
 
-TEST(a_claim_that_is_refused_ends_the_agent, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+REDIS_DOOR_TEST(a_claim_that_is_refused_ends_the_agent) {
   redis_store_refuse(owner->store, "BLMOVE", "NOPERM this user has no permissions");
   redis_door_owner_make(owner);
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
   assert_int_equal(redis_door_owner_logged(owner, "redis refuses BLMOVE sandbox:j:in: "), 1);
 }
 
-TEST(a_dump_says_what_the_door_does, set_up, tear_down) {
+TEST(a_dump_says_what_the_door_does, redis_door_owner_set_up, redis_door_owner_tear_down) {
   struct redis_door_owner *owner = *state;
   redis_store_go_away(owner->store);
   redis_door_owner_make(owner);

@@ -13,8 +13,6 @@
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 200 };
 
-#define tear_down redis_door_owner_tear_down
-
 /* Waits in a script for a file that the test makes. */
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
@@ -26,12 +24,18 @@ static int set_up(void **state) {
   return 0;
 }
 
+#define DOOR_TEST(NAME)                                                                            \
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up, redis_door_owner_tear_down)
+
 static int set_up_with_a_run(void **state) {
   set_up(state);
   struct redis_door_owner *owner = *state;
   owner->options.run_id = "run-7";
   return 0;
 }
+
+#define GUARDED_TEST(NAME)                                                                         \
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up_with_a_run, redis_door_owner_tear_down)
 
 static void on_nothing(evutil_socket_t fd, short what, void *context) {
   (void)fd;
@@ -81,8 +85,7 @@ static void write_file(const struct redis_door_owner *owner, const char *text) {
 }
 
 /* To execute it twice is to execute it once: an agent after this one may. */
-TEST(a_reading_step_leaves_in_one_transaction, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(a_reading_step_leaves_in_one_transaction) {
   write_file(owner, "content");
   redis_door_owner_begin(owner);
   virtual_time_pace_ms = 20;
@@ -92,8 +95,7 @@ TEST(a_reading_step_leaves_in_one_transaction, set_up, tear_down) {
   assert_int_equal(redis_door_owner_count(owner, "results", "\"outputContent\":\"content\""), 1);
 }
 
-TEST(one_that_fails_as_well, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(one_that_fails_as_well) {
   redis_door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
@@ -103,8 +105,7 @@ TEST(one_that_fails_as_well, set_up, tear_down) {
 }
 
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
-TEST(a_reading_step_does_not_wait_for_redis, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
@@ -119,8 +120,7 @@ TEST(a_reading_step_does_not_wait_for_redis, set_up, tear_down) {
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-TEST(without_a_run_id_nobody_is_asked, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(without_a_run_id_nobody_is_asked) {
   int64_t begin_ms = virtual_time_ms;
   redis_door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
@@ -128,16 +128,14 @@ TEST(without_a_run_id_nobody_is_asked, set_up, tear_down) {
   assert_int_equal(redis_door_owner_logged(owner, "stopping: the idle limit"), 1);
 }
 
-TEST(a_run_that_is_over_is_not_waited_for, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_run_that_is_over_is_not_waited_for) {
   int64_t begin_ms = virtual_time_ms;
   redis_door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
   assert_int_equal(redis_door_owner_logged(owner, "run run-7 is not in " RUN_GUARD_KEY), 1);
 }
 
-TEST(a_run_that_is_alive_is_asked_for_again, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
   redis_door_owner_begin(owner);
@@ -148,8 +146,7 @@ TEST(a_run_that_is_alive_is_asked_for_again, set_up_with_a_run, tear_down) {
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
 
-TEST(an_answer_that_cannot_be_had_is_logged, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(an_answer_that_cannot_be_had_is_logged) {
   redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
   redis_door_owner_begin(owner);
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
@@ -159,8 +156,7 @@ TEST(an_answer_that_cannot_be_had_is_logged, set_up_with_a_run, tear_down) {
 }
 
 /* Whatever the id is like that nobody would want to read. */
-TEST(the_log_says_it_in_a_line, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(the_log_says_it_in_a_line) {
   char run[4000] = "", shown[256];
   memset(run, 'r', sizeof run - 1);
   owner->options.run_id = run;
@@ -170,8 +166,7 @@ TEST(the_log_says_it_in_a_line, set_up_with_a_run, tear_down) {
   assert_int_equal(redis_door_owner_logged(owner, shown), 1);
 }
 
-TEST(a_step_wins_over_an_open_question, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_step_wins_over_an_open_question) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
@@ -185,8 +180,7 @@ TEST(a_step_wins_over_an_open_question, set_up_with_a_run, tear_down) {
   redis_door_owner_await_results(owner, 1);
 }
 
-TEST(a_redis_that_never_was_there_is_an_error, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_redis_that_never_was_there_is_an_error) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
   redis_door_owner_make(owner);
@@ -195,8 +189,7 @@ TEST(a_redis_that_never_was_there_is_an_error, set_up_with_a_run, tear_down) {
 }
 
 /* Nobody is asked: that the run is alive does not bring back Redis. */
-TEST(a_redis_that_takes_nothing_is_an_error, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
   redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
@@ -209,8 +202,7 @@ TEST(a_redis_that_takes_nothing_is_an_error, set_up_with_a_run, tear_down) {
 
 /* --- the heartbeat ---------------------------------------------------------------------------- */
 
-TEST(the_heartbeat_says_whether_a_step_is_in_flight, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
   redis_door_owner_begin(owner);
   redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
   redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
@@ -228,8 +220,7 @@ static int fallbacks(const struct redis_door_owner *owner) {
 }
 
 /* Redis is there, and only that connection is not. */
-TEST(without_its_connection_the_outbox_writes_the_heartbeat, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   owner->idle_limit_ms = 0;
   redis_store_hold(owner->store, "heartbeat");
   redis_door_owner_begin(owner);
@@ -239,8 +230,7 @@ TEST(without_its_connection_the_outbox_writes_the_heartbeat, set_up, tear_down) 
   assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
 }
 
-TEST(another_agent_that_takes_over_ends_this_one, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(another_agent_that_takes_over_ends_this_one) {
   redis_door_owner_begin(owner);
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:00000000000000bb:1");
   redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
@@ -254,8 +244,7 @@ TEST(another_agent_that_takes_over_ends_this_one, set_up, tear_down) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-TEST(the_heartbeats_removal_is_not_waited_for_long, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(the_heartbeats_removal_is_not_waited_for_long) {
   redis_door_owner_begin(owner);
   let_pass(owner, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
@@ -265,8 +254,7 @@ TEST(the_heartbeats_removal_is_not_waited_for_long, set_up, tear_down) {
   assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
 }
 
-TEST(a_patient_close_ends_at_the_idle_limit, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(a_patient_close_ends_at_the_idle_limit) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
   redis_door_owner_await(owner, "events", "ready");
@@ -282,8 +270,7 @@ TEST(a_patient_close_ends_at_the_idle_limit, set_up, tear_down) {
   assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":5"), 1);
 }
 
-TEST(a_signal_bounds_the_close, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+DOOR_TEST(a_signal_bounds_the_close) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out"); /* connected, and silent */
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");

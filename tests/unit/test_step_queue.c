@@ -12,6 +12,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define QUEUE_TEST(NAME) TEST_WITH(struct step_queue *queue, NAME, set_up, tear_down)
+
 static struct claimed whole(const char *payload) {
   return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
@@ -79,8 +81,7 @@ static const struct claimed_step *oldest_is(struct step_queue *queue, const char
   return oldest;
 }
 
-TEST(the_oldest_comes_first, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(the_oldest_comes_first) {
   assert_null(step_queue_pop(queue));
   assert_null(step_queue_oldest(queue));
   assert_true(step_queue_is_empty(queue));
@@ -118,9 +119,8 @@ static bool reload(struct step_queue *queue, const char *step_id) {
   return reloaded;
 }
 
-TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
+QUEUE_TEST(what_does_not_fit_becomes_a_record) {
   enum { MORE = 3 };
-  struct step_queue *queue = *state;
   push_numbers(queue, 0, STEP_QUEUE_MAX + MORE);
   assert_int_equal(queue->count, STEP_QUEUE_MAX);
   assert_int_equal(queue->record_count, MORE);
@@ -146,8 +146,7 @@ TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
 }
 
 /* Several are read at once. */
-TEST(more_are_wanted_when_half_of_the_memory_is_free, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(more_are_wanted_when_half_of_the_memory_is_free) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
   for (int i = 0; i < STEP_QUEUE_MAX / 2; i++)
     claimed_step_free(step_queue_pop(queue));
@@ -163,8 +162,7 @@ TEST(more_are_wanted_when_half_of_the_memory_is_free, set_up, tear_down) {
 }
 
 /* The last one in memory may be of any size. */
-TEST(payloads_in_memory_are_bounded, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(payloads_in_memory_are_bounded) {
   char *payload = malloc(STEP_QUEUE_BYTES);
   assert_non_null(payload);
   memset(payload, ' ', STEP_QUEUE_BYTES);
@@ -184,8 +182,7 @@ TEST(payloads_in_memory_are_bounded, set_up, tear_down) {
 }
 
 /* Also when they come and go for a long time. */
-TEST(records_are_bounded, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(records_are_bounded) {
   struct claimed all = whole("all are alike");
   while (step_queue_has_room(queue))
     step_queue_push(queue, claimed_step_new(&all));
@@ -199,8 +196,7 @@ TEST(records_are_bounded, set_up, tear_down) {
   assert_false(step_queue_has_room(queue));
 }
 
-TEST(a_waiting_step_is_cancelled_by_its_id, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
   struct claimed_step *found;
   size_t record;
   step_queue_push(queue, step("shutdown", "b"));
@@ -223,8 +219,7 @@ TEST(a_waiting_step_is_cancelled_by_its_id, set_up, tear_down) {
   pop_is(queue, "b");
 }
 
-TEST(a_record_is_marked_by_its_id, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(a_record_is_marked_by_its_id) {
   struct claimed_step *found;
   size_t record;
   push_numbers(queue, 0, STEP_QUEUE_MAX);
@@ -251,8 +246,7 @@ TEST(a_record_is_marked_by_its_id, set_up, tear_down) {
 }
 
 /* A payload that was pushed twice is there twice. */
-TEST(each_is_seen_once, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(each_is_seen_once) {
   struct claimed twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
   struct claimed once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
   struct claimed never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
@@ -287,8 +281,7 @@ static void see(struct step_queue *queue, const char *step_id) {
   claimed_step_free(again);
 }
 
-TEST(records_are_seen_in_order, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(records_are_seen_in_order) {
   push_numbers(queue, 0, STEP_QUEUE_MAX + 5);
   step_queue_begin_scan(queue);
   assert_false(see_record(queue, number(0), SIZE_MAX));
@@ -314,8 +307,7 @@ static struct claimed_step *found(const char *step_id) {
 }
 
 /* What was found stands behind what was seen before it; what is known keeps its order. */
-TEST(what_is_found_gets_its_place, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(what_is_found_gets_its_place) {
   step_queue_push(queue, step("run", "a"));
   step_queue_push(queue, step("run", "b"));
   step_queue_push(queue, step("run", "c"));
@@ -331,8 +323,7 @@ TEST(what_is_found_gets_its_place, set_up, tear_down) {
   assert_int_equal(queue->bytes, 0);
 }
 
-TEST(the_newest_in_memory_makes_room_for_an_older_one, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(the_newest_in_memory_makes_room_for_an_older_one) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
   step_queue_begin_scan(queue);
   step_queue_insert(queue, found("found"));
@@ -345,8 +336,7 @@ TEST(the_newest_in_memory_makes_room_for_an_older_one, set_up, tear_down) {
 }
 
 /* Between two records, and behind the last one in memory. */
-TEST(what_is_found_may_become_a_record, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(what_is_found_may_become_a_record) {
   push_numbers(queue, 0, STEP_QUEUE_MAX + 2);
   step_queue_begin_scan(queue);
   for (int i = 0; i < STEP_QUEUE_MAX; i++)
@@ -372,8 +362,7 @@ static bool is_a_shutdown(void *owner, const struct claimed_step *queued) {
   return queued->step.kind == &step_shutdown;
 }
 
-TEST(some_are_dropped, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(some_are_dropped) {
   int asked = 0;
   step_queue_push(queue, step("shutdown", "a"));
   step_queue_push(queue, step("run", "b"));
