@@ -37,24 +37,6 @@ static int set_up_with_a_run(void **state) {
 #define GUARDED_TEST(NAME)                                                                         \
   TEST_WITH(struct redis_door_owner *owner, NAME, set_up_with_a_run, redis_door_owner_tear_down)
 
-static void on_nothing(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  (void)context;
-}
-
-/* Without looking in between, as loop_until does: time goes on from one timer to the next. */
-static void let_pass(struct redis_door_owner *owner, int64_t milliseconds) {
-  int64_t end = virtual_time_ms + milliseconds;
-  const struct timeval time = {.tv_sec = milliseconds / 1000,
-                               .tv_usec = milliseconds % 1000 * 1000};
-  struct event *timer = evtimer_new(owner->loop.base, on_nothing, NULL);
-  evtimer_add(timer, &time);
-  while (virtual_time_ms < end)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  event_free(timer);
-}
-
 static void expect_exit_after(struct redis_door_owner *owner, int64_t begin_ms,
                               int64_t milliseconds, int exit_code) {
   assert_int_equal(redis_door_owner_exit_code(owner), exit_code);
@@ -139,7 +121,7 @@ GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
   redis_door_owner_begin(owner);
-  let_pass(owner, 2 * LIMIT_MS + LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
   assert_int_equal(redis_door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
   assert_false(engine_is_leaving(owner->door));
   redis_store_do(owner->store, 2, "DEL " RUN_GUARD_KEY);
@@ -170,10 +152,10 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
-    let_pass(owner, 1000);
+    virtual_time_pass(&owner->loop, 1000);
   redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
   redis_door_owner_await(owner, "started", "s-1");
-  let_pass(owner, 2 * LIMIT_MS);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
   assert_false(engine_is_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
   redis_door_owner_touch(owner, "go");
@@ -225,7 +207,7 @@ DOOR_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   redis_store_hold(owner->store, "heartbeat");
   redis_door_owner_begin(owner);
   assert_int_equal(fallbacks(owner), 0);
-  let_pass(owner, 5 * HEARTBEAT_MS);
+  virtual_time_pass(&owner->loop, 5 * HEARTBEAT_MS);
   assert_in_range(fallbacks(owner), 2, 5);
   assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
 }
@@ -246,7 +228,7 @@ DOOR_TEST(another_agent_that_takes_over_ends_this_one) {
 
 DOOR_TEST(the_heartbeats_removal_is_not_waited_for_long) {
   redis_door_owner_begin(owner);
-  let_pass(owner, HEARTBEAT_MS);
+  virtual_time_pass(&owner->loop, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
   int64_t begin_ms = virtual_time_ms;
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "a test");
