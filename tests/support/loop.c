@@ -94,3 +94,26 @@ void loop_settle(struct loop *self) {
 bool loop_is_counted(void *counter) {
   return *(const int *)counter != 0;
 }
+
+struct awaited_count {
+  const int *counter;
+  int value;
+};
+
+static bool has_counted(void *context) {
+  const struct awaited_count *awaited = context;
+  return *awaited->counter >= awaited->value;
+}
+
+void loop_await(struct loop *self, const int *counter, int value) {
+  struct awaited_count awaited = {counter, value};
+  if (!loop_until(self, has_counted, &awaited))
+    fail_msg("counted %d, not %d", *counter, value);
+}
+
+void loop_await_once(struct loop *self, int *counter) {
+  loop_await(self, counter, 1);
+  loop_settle(self);
+  assert_int_equal(*counter, 1);
+  *counter = 0;
+}

@@ -37,4 +37,11 @@ void loop_settle(struct loop *self);
 /* A condition: the int at `counter` is not zero. */
 bool loop_is_counted(void *counter);
 
+/* Runs the loop until the counter is this value or more; fails the test when it is not. */
+void loop_await(struct loop *self, const int *counter, int value);
+
+/* Runs the loop until something was counted, and until nothing is left to do at once: it must have
+   been counted once. The counter is zero again. */
+void loop_await_once(struct loop *self, int *counter);
+
 #endif

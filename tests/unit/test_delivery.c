@@ -19,15 +19,15 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(owner->redis.committed[end], '\0');
 }
 
-DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
+NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   delivery_owner_put(owner, "early");
   delivery_owner_make(owner, 0);
   delivery_owner_flush(owner);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   assert_int_equal(delivery_owner_done(owner, "SET " COMMITTED " 1:"), 1);
   assert_int_equal(delivery_owner_done(owner, "early"), 0);
-  delivery_owner_await(owner, &owner->delivered, 1);
-  assert_string_equal(owner->transcript, "owned delivered");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  delivery_owner_expect(owner, "owned delivered");
   char expected[256];
   snprintf(expected, sizeof expected, "\nLPUSH " KEY "results early\nSET " COMMITTED " %s\n",
            owner->redis.committed);
@@ -36,26 +36,26 @@ DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
 }
 
 /* With the login, in one write; nothing follows before it is answered. */
-DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
+NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
-  delivery_owner_await(owner, &owner->redis.probes, 1);
+  loop_await(&owner->loop, &owner->redis.probes, 1);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
 }
 
-DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
+NEW_DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
   strcpy(owner->redis.committed, "41:00000000000000ff:7");
   delivery_owner_start(owner);
   is_committed(owner, 42, 1);
   assert_int_equal(owner->lost_data, 0);
 }
 
-DELIVERY_TEST(a_transaction_is_these_bytes) {
+NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
   delivery_owner_make(owner, 60);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   delivery_owner_put(owner, "one");
   delivery_owner_deliver(owner, "two");
   char expected[1024];
@@ -72,7 +72,6 @@ DELIVERY_TEST(a_transaction_is_these_bytes) {
 }
 
 DELIVERY_TEST(without_a_ttl_the_ownership_does_not_expire) {
-  delivery_owner_start(owner);
   char expected[512];
   snprintf(expected, sizeof expected,
            "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n"
@@ -82,15 +81,13 @@ DELIVERY_TEST(without_a_ttl_the_ownership_does_not_expire) {
 }
 
 DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
-  delivery_owner_start(owner);
   owner->redis.silent_from = "EXEC";
   static const char *const texts[] = {"one", "two", "three"};
   for (size_t i = 0; i < 3; i++) {
-    delivery_owner_put(owner, texts[i]);
-    delivery_owner_flush(owner);
+    delivery_owner_send(owner, texts[i]);
   }
-  delivery_owner_await(owner, &owner->redis.executed,
-                       2); /* the ownership transaction, and the first of them */
+  loop_await(&owner->loop, &owner->redis.executed,
+             2); /* the ownership transaction, and the first of them */
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.probes, 3);
   assert_int_equal(owner->delivered, 0);
@@ -98,7 +95,7 @@ DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   owner->redis.silent_from = NULL;
   owner->put_when_delivered = "four";
   delivery_owner_let_reply(owner);
-  delivery_owner_await(owner, &owner->delivered, 3);
+  loop_await(&owner->loop, &owner->delivered, 3);
   is_committed(owner, 1, 4);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nLPUSH " KEY "results three\nSET "), 1);
@@ -107,100 +104,95 @@ DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
 }
 
 DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
-  delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", true);
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
   assert_int_equal(owner->send_queue.bytes, 0);
   delivery_owner_deliver(owner, "two");
   is_committed(owner, 1, 3);
-  assert_string_equal(owner->transcript, "owned delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered");
 }
 
 DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
-  delivery_owner_start(owner);
   int probes = owner->redis.probes;
   delivery_owner_lose(owner, "one", false);
   char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
   delivery_owner_flush(owner);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_await(owner, &owner->redis.probes, probes + 3); /* lost, probe, again */
+  loop_await(&owner->loop, &owner->redis.probes, probes + 3); /* lost, probe, again */
   assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->delivered, 2);
+  loop_await(&owner->loop, &owner->delivered, 2);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET "), 1);
   assert_true(strstr(owner->redis.done, "one") < strstr(owner->redis.done, "two"));
-  assert_string_equal(owner->transcript, "owned delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered");
 }
 
-DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
+NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
   owner->redis.deaf_from = "MULTI";
   delivery_owner_make(owner, 0);
-  delivery_owner_await(owner, &owner->redis.probes, 2);
+  loop_await(&owner->loop, &owner->redis.probes, 2);
   owner->redis.deaf_from = NULL;
   owner->redis.silent_from = "MULTI";
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->redis.probes, 4);
+  loop_await(&owner->loop, &owner->redis.probes, 4);
   assert_int_equal(owner->redis.executed, 1);
   assert_int_equal(owner->owned, 0);
   owner->redis.silent_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 1);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
 }
 
 DELIVERY_TEST(an_emptied_redis_does_not_count_as_delivered) {
-  delivery_owner_start(owner);
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, NULL);
-  delivery_owner_await(owner, &owner->delivered, 2);
-  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
+  loop_await(&owner->loop, &owner->delivered, 2);
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
   assert_int_equal(delivery_owner_done(owner, "zero"), 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
   is_committed(owner, 1, 3);
 }
 
 DELIVERY_TEST(lost_data_is_reported_once) {
-  delivery_owner_start(owner);
   char earlier[128];
   strcpy(earlier, owner->redis.committed);
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, earlier);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_await(owner, &owner->lost_data, 1);
+  loop_await(&owner->loop, &owner->lost_data, 1);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->delivered, 2);
-  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
+  loop_await(&owner->loop, &owner->delivered, 2);
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
   is_committed(owner, 1, 3);
   delivery_owner_lose(owner, "two", false); /* that is another time */
   redis_model_commit(&owner->redis, earlier);
-  delivery_owner_await(owner, &owner->delivered, 3);
+  loop_await(&owner->loop, &owner->delivered, 3);
   assert_int_equal(owner->lost_data, 2);
 }
 
 /* The key was touched, but it is still this agent's. */
 DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
-  delivery_owner_start(owner);
   owner->redis.dirty = true;
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
   assert_int_equal(owner->redis.probes, 4); /* handshake, ownership, the nil, the repetition */
   assert_int_equal(fake_redis_connections(owner->server), 1);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
 }
 
 DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
@@ -209,24 +201,21 @@ DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
   assert_non_null(text);
   memset(text, 'x', LARGE);
   text[LARGE] = '\0';
-  delivery_owner_start(owner);
   fake_redis_stop_reading(owner->server);
-  delivery_owner_put(owner, text);
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, text);
   loop_settle(&owner->loop);
   assert_int_equal(owner->delivered, 0);
   fake_redis_close_connection(owner->server); /* half of it was written */
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   free(text);
 }
 
 DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
-  delivery_owner_start(owner);
   loop_settle(&owner->loop);
   fake_redis_send(owner->server, "+OK\r\n");
-  delivery_owner_await(owner, &owner->redis.probes, 3);
+  loop_await(&owner->loop, &owner->redis.probes, 3);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
@@ -238,16 +227,14 @@ DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   char *text = calloc(1, LARGE + 1);
   assert_non_null(text);
   memset(text, 'x', LARGE);
-  delivery_owner_start(owner);
   fake_redis_stop_reading(owner->server);
-  delivery_owner_put(owner, text);
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, text);
   char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
   snprintf(answers, sizeof answers,
            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n",
            (int)(number - owner->redis.committed), owner->redis.committed);
   fake_redis_send(owner->server, answers);
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   free(text);

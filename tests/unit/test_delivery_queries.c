@@ -54,7 +54,6 @@ static void gets(struct asker *asker, const char *text) {
 
 DELIVERY_TEST(a_query_gets_one_reply) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   owner->redis.next_answer = "$5\r\nhello\r\n";
   ask(&asker);
   assert_int_equal(asker.answers, 0); /* not from inside */
@@ -65,13 +64,13 @@ DELIVERY_TEST(a_query_gets_one_reply) {
   assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
 }
 
-DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
+NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   owner->redis.next_answer = "$5\r\nhello\r\n";
   gets(&asker, "hello ");
-  assert_string_equal(owner->transcript, "owned");
+  delivery_owner_expect(owner, "owned");
   size_t handshake = 1 + PREFLIGHT_COUNT;
   assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
   assert_string_equal(fake_redis_command(owner->server, handshake), "MULTI");
@@ -79,24 +78,24 @@ DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
                       "WATCH " KEY "committed\nGET " KEY "committed\nLINDEX " KEY "inflight -1\n");
 }
 
-DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
+NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
   owner->redis.next_answer = "$5\r\nearly\r\n";
   gets(&asker, "nil ");
-  assert_string_equal(owner->transcript, "owned");
+  delivery_owner_expect(owner, "owned");
   assert_int_equal(owner->redis.executed, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
+NEW_DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   owner->redis.deaf_from = "EXEC";
-  delivery_owner_await(owner, &owner->redis.probes, 2);
+  loop_await(&owner->loop, &owner->redis.probes, 2);
   loop_settle(&owner->loop);
   assert_int_equal(asker.answers, 0);
   owner->redis.deaf_from = NULL;
@@ -107,14 +106,12 @@ DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
 
 DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
-  delivery_owner_put(owner, "one");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "one");
   delivery_owner_put(owner, "two");
   ask(&asker);
   delivery_owner_flush(owner);
   gets(&asker, "nil ");
-  delivery_owner_await(owner, &owner->delivered, 2);
+  loop_await(&owner->loop, &owner->delivered, 2);
   size_t commands = fake_redis_commands(owner->server);
   /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
   assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
@@ -125,10 +122,9 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
 /* What the first one saw is still so when the next one is asked. */
 DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
-  delivery_owner_start(owner);
   ask(&asker);
   gets(&asker, "nil nil nil ");
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
   /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
   for (size_t i = 0; i < 3; i++)
@@ -140,28 +136,25 @@ DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
 /* The same connection, another state of Redis. */
 DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   loop_settle(&owner->loop);
   redis_model_commit(&owner->redis, "");
   ask(&asker);
   gets(&asker, "nil ");
-  assert_non_null(strstr(owner->transcript, "lost_data"));
+  assert_non_null(strstr(recorder_text(&owner->recorder), "lost_data"));
 }
 
 DELIVERY_TEST(another_owner_is_noticed_before_the_reply) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   loop_settle(&owner->loop);
   redis_model_commit(&owner->redis, "9:00000000000000ff:1");
   ask(&asker);
-  delivery_owner_await(owner, &owner->failed, 1);
+  loop_await(&owner->loop, &owner->failed, 1);
   loop_settle(&owner->loop);
   assert_string_equal(asker.text, "");
 }
 
 DELIVERY_TEST(a_query_is_sent_again_after_a_lost_connection) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   size_t commands = fake_redis_commands(owner->server);
   owner->redis.silent_from = "LINDEX";
   owner->redis.next_answer = "$4\r\nlost\r\n";
@@ -184,11 +177,10 @@ static void ask_two(struct asker *self) {
 
 DELIVERY_TEST(replies_to_several_commands_come_in_order) {
   struct asker asker = {.owner = owner, .put = "one"};
-  delivery_owner_start(owner);
   owner->redis.next_answer = "$5\r\nfirst\r\n";
   ask_two(&asker);
   gets(&asker, "first nil ");
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
   /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
   assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
@@ -197,7 +189,6 @@ DELIVERY_TEST(replies_to_several_commands_come_in_order) {
 
 DELIVERY_TEST(only_commands_without_a_reply_are_sent_again) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   owner->redis.silent_from = "LINDEX";
   owner->redis.next_answer = "$5\r\nfirst\r\n";
   ask_two(&asker);
@@ -212,7 +203,6 @@ DELIVERY_TEST(only_commands_without_a_reply_are_sent_again) {
 
 DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   owner->redis.next_answer = "-LOADING Redis is loading\r\n";
   ask(&asker);
   gets(&asker, "nil ");
@@ -221,10 +211,9 @@ DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
 
 DELIVERY_TEST(a_final_refusal_is_reported) {
   struct asker asker = {.owner = owner};
-  delivery_owner_start(owner);
   owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
   ask(&asker);
-  delivery_owner_await(owner, &owner->failed, 1);
+  loop_await(&owner->loop, &owner->failed, 1);
   assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
   assert_int_equal(asker.answers, 0);
 }
@@ -234,7 +223,6 @@ DELIVERY_TEST(a_reply_that_is_too_large_comes_as_its_beginning) {
   struct asker asker = {.owner = owner};
   char head[64];
   memset(bytes, 'x', sizeof bytes - 1);
-  delivery_owner_start(owner);
   owner->redis.silent_from = "LINDEX";
   ask(&asker);
   loop_settle(&owner->loop);

@@ -8,7 +8,7 @@
 #define OTHERS "2:00000000000000ff:1"
 
 static void fails(struct delivery_owner *owner, const char *error) {
-  delivery_owner_await(owner, &owner->failed, 1);
+  loop_await(&owner->loop, &owner->failed, 1);
   loop_settle(&owner->loop);
   if (strstr(owner->error, error) == NULL)
     fail_msg("%s", owner->error);
@@ -27,20 +27,18 @@ static bool again_and_again(void *context) {
 }
 
 DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
-  delivery_owner_start(owner);
   owner->redis.refused = "LPUSH";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
   delivery_owner_put(owner, "one");
-  delivery_owner_put(owner, "two");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "two");
   assert_true(loop_until(&owner->loop, again_and_again, owner));
   assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
   assert_false(delivery_is_unreachable(owner->delivery));
   owner->redis.refused = NULL;
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
   assert_int_equal(delivery_owner_logged(owner, "OOM"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
 }
@@ -50,7 +48,6 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
   static const char *const refusals[] = {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
-  delivery_owner_start(owner);
   for (int i = 0; i < 2; i++) {
     owner->redis.exec_refusal = refusals[i];
     delivery_owner_deliver(owner, "one");
@@ -58,18 +55,15 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
     assert_int_equal(delivery_owner_done(owner, "one"), i + 1);
   }
   owner->redis.exec_refusal = "EXECABORT Transaction discarded because of: NOPERM no";
-  delivery_owner_put(owner, "two");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "two");
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
 DELIVERY_TEST(a_final_refusal_names_command_and_key) {
-  delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_put(owner, "one");
-  delivery_owner_put(owner, "two");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "two");
   fails(owner, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
   assert_int_equal(delivery_owner_done(owner, "one"), 0);
   assert_true(owner->send_queue.bytes > 0); /* it was not delivered */
@@ -82,8 +76,7 @@ TEST(each_refusal_names_its_own_command, delivery_owner_set_up, delivery_owner_t
     delivery_owner_start(owner);
     owner->redis.refused = commands[i];
     owner->redis.refusal = "WRONGTYPE Operation against a key";
-    delivery_owner_put(owner, "one");
-    delivery_owner_flush(owner);
+    delivery_owner_send(owner, "one");
     char expected[128];
     snprintf(expected, sizeof expected, "redis refuses %s: WRONGTYPE", commands[i]);
     fails(owner, expected);
@@ -92,7 +85,7 @@ TEST(each_refusal_names_its_own_command, delivery_owner_set_up, delivery_owner_t
   }
 }
 
-DELIVERY_TEST(a_refused_ownership_transaction_names_its_command) {
+NEW_DELIVERY_TEST(a_refused_ownership_transaction_names_its_command) {
   owner->redis.refused = "SET " COMMITTED;
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
@@ -102,35 +95,31 @@ DELIVERY_TEST(a_refused_ownership_transaction_names_its_command) {
 
 /* The others were executed: it can be tried neither again nor not at all. */
 DELIVERY_TEST(an_error_inside_a_transaction_is_final) {
-  delivery_owner_start(owner);
   owner->redis.refused = "LPUSH " KEY "results two";
   owner->redis.refusal = "OOM which passes elsewhere";
   owner->redis.refused_inside = true;
   delivery_owner_put(owner, "two");
-  delivery_owner_put(owner, "three");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "three");
   fails(owner, "redis refuses LPUSH " KEY "results: OOM which passes elsewhere");
   assert_int_equal(owner->delivered, 0);
 }
 
 /* A transaction stays executed, whatever the replies after it are. */
 DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
-  delivery_owner_start(owner);
   loop_settle(&owner->loop);
   owner->redis.refused = "WATCH";
   owner->redis.refusal = "CLUSTERDOWN The cluster is down";
   int probes = owner->redis.probes;
-  delivery_owner_put(owner, "one");
-  delivery_owner_flush(owner);
-  delivery_owner_await(owner, &owner->redis.probes, probes + 2);
+  delivery_owner_send(owner, "one");
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
   assert_int_equal(owner->delivered, 0);
   owner->redis.refused = NULL;
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(owner->failed, 0);
 }
 
-DELIVERY_TEST(a_refused_handshake_is_reported) {
+NEW_DELIVERY_TEST(a_refused_handshake_is_reported) {
   owner->redis.refused_login = "LREM";
   owner->redis.refusal = "NOPERM no permissions";
   delivery_owner_make(owner, 0);
@@ -139,19 +128,16 @@ DELIVERY_TEST(a_refused_handshake_is_reported) {
 }
 
 DELIVERY_TEST(another_agent_takes_over) {
-  delivery_owner_start(owner);
   delivery_owner_deliver(owner, "one");
   redis_model_commit(&owner->redis, OTHERS);
-  delivery_owner_put(owner, "two");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "two");
   fails(owner, "another agent has taken over this job (" COMMITTED ")");
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(owner->redis.committed, OTHERS);
-  assert_string_equal(owner->transcript, "owned delivered failed");
+  delivery_owner_expect(owner, "owned delivered failed");
 }
 
 DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
-  delivery_owner_start(owner);
   delivery_owner_lose(owner, "one", false);
   redis_model_commit(&owner->redis, OTHERS);
   fails(owner, "another agent has taken over");
@@ -162,20 +148,18 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
    executed, since the other agent wrote before the WATCH. */
 DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
-  delivery_owner_start(owner);
   owner->redis.commit_behind = OTHERS;
   owner->put_when_delivered = "two";
-  delivery_owner_put(owner, "one");
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, "one");
   fails(owner, "another agent has taken over");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(owner->redis.committed, OTHERS);
-  assert_string_equal(owner->transcript, "owned failed"); /* nothing acts on the delivery */
+  delivery_owner_expect(owner, "owned failed"); /* nothing acts on the delivery */
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
+NEW_DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
   owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
   delivery_owner_put(owner, "one");
   delivery_owner_make(owner, 0);
@@ -187,10 +171,9 @@ DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
 
 /* What depends on what arrived may depend on what was lost with it. */
 DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
-  delivery_owner_start(owner);
   owner->redis.commit_behind = "";
   delivery_owner_deliver(owner, "one");
-  assert_string_equal(owner->transcript, "owned lost_data delivered");
+  delivery_owner_expect(owner, "owned lost_data delivered");
   delivery_owner_deliver(owner, "two");
-  assert_string_equal(owner->transcript, "owned lost_data delivered delivered");
+  delivery_owner_expect(owner, "owned lost_data delivered delivered");
 }

@@ -157,16 +157,6 @@ static void start(struct scene *scene) {
   await(scene, &scene->sets, 1);
 }
 
-static bool is_over(void *context) {
-  return virtual_time_ms >= *(const int64_t *)context;
-}
-
-/* So long as the agent counts. */
-static void let_pass(struct scene *scene, int64_t milliseconds) {
-  int64_t end = virtual_time_ms + milliseconds;
-  assert_true(loop_until(&scene->loop, is_over, &end));
-}
-
 static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
@@ -263,7 +253,7 @@ SCENE_TEST(the_command_is_whole) {
 SCENE_TEST(an_answer_is_read_with_the_next_beat) {
   start(scene);
   int looked = scene->looked;
-  let_pass(scene, HEARTBEAT_MS / 2);
+  virtual_time_pass(&scene->loop, HEARTBEAT_MS / 2);
   assert_int_equal(scene->sets, 1);
   assert_int_equal(scene->looked, looked);
   await(scene, &scene->sets, 2);
@@ -324,7 +314,7 @@ SCENE_TEST(a_lost_connection_comes_back_and_beats_at_once) {
 SCENE_TEST(it_never_gives_up) {
   fake_redis_refuse(scene->server);
   heartbeat_start(scene->heartbeat);
-  let_pass(scene, 40000);
+  virtual_time_pass(&scene->loop, 40000);
   assert_int_equal(scene->failed, 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 2);
@@ -374,13 +364,13 @@ SCENE_TEST(without_a_connection_it_takes_the_fallback) {
 
 SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   fake_redis_refuse(scene->server);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, 0);
   heartbeat_start(scene->heartbeat);
   await(scene, &scene->fallbacks, 2);
   int fallbacks = scene->fallbacks;
   assert_true(heartbeat_end(scene->heartbeat));
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, fallbacks);
 }
 
@@ -455,7 +445,7 @@ SCENE_TEST(it_stops_when_the_job_is_another_s) {
   int looked = scene->looked;
   await(scene, &scene->looked, looked + 1);
   int sets = scene->sets;
-  let_pass(scene, 5 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 5 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed + scene->ended, 0);
   assert_true(heartbeat_end(scene->heartbeat));
@@ -468,7 +458,7 @@ SCENE_TEST(after_an_outage_it_does_not_beat_for_another) {
   int looked = scene->looked;
   fake_redis_close_connection(scene->server);
   await(scene, &scene->looked, looked + 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
 
@@ -481,7 +471,7 @@ SCENE_TEST(the_end_waits_for_the_last_answer) {
   assert_int_equal(scene->ended, 0);
   fake_redis_send(scene->server, "+OK\r\n$5\r\n1:2:3\r\n");
   await(scene, &scene->ended, 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->ended, 1);
   assert_int_equal(scene->sets, 1);
   assert_true(heartbeat_end(scene->heartbeat));
@@ -491,7 +481,7 @@ SCENE_TEST(the_end_takes_no_time_when_nothing_is_due) {
   assert_true(heartbeat_end(scene->heartbeat));
   heartbeat_start(scene->heartbeat);
   assert_true(heartbeat_end(scene->heartbeat));
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 0);
   assert_int_equal(scene->ended, 0);
 }
@@ -511,7 +501,7 @@ SCENE_TEST(the_end_does_not_outlive_the_connection) {
   assert_false(heartbeat_end(scene->heartbeat));
   fake_redis_close_connection(scene->server);
   await(scene, &scene->ended, 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
 
@@ -563,7 +553,7 @@ SCENE_TEST(an_error_that_does_not_pass_is_told) {
   await(scene, &scene->failed, 1);
   assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));
   int sets = scene->sets;
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed, 1);
 }

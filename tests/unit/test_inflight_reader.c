@@ -1,11 +1,11 @@
 #include "agent/doors/redis/in/inflight_reader.h"
-#include "tests/support/outbox_owner.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
 
 struct scene {
-  struct outbox_owner *owner;
+  struct delivery_owner *owner;
   struct inflight_reader reader;
   const char *answers[256]; /* to the questions, in order; then nil */
   size_t asked;
@@ -41,7 +41,7 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
            inflight_reader_is_removed(&self->reader, claimed) ? "(removed)" : "");
   say(self, text);
   if (self->result != NULL) {
-    outbox_owner_put_result(self->owner, self->result);
+    delivery_owner_put_result(self->owner, self->result);
     outbox_flush(self->owner->outbox);
     self->result = NULL;
   }
@@ -61,10 +61,10 @@ static void on_end(void *owner, bool complete) {
 static int set_up(void **state) {
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
-  outbox_owner_set_up(&owner);
+  delivery_owner_set_up(&owner);
   self->owner = owner;
   fake_redis_answer_with(self->owner->server, answer, self);
-  outbox_owner_start(self->owner, 0, 1000000);
+  delivery_owner_start_outbox(self->owner, 0, 1000000);
   inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, on_payload, on_end,
                        self);
   *state = self;
@@ -75,7 +75,7 @@ static int tear_down(void **state) {
   struct scene *self = *state;
   void *owner = self->owner;
   inflight_reader_release(&self->reader);
-  outbox_owner_tear_down(&owner);
+  delivery_owner_tear_down(&owner);
   free(self);
   return 0;
 }
@@ -121,18 +121,18 @@ static size_t first_command(const struct scene *self, const char *beginning) {
 /* Then it goes with the claim. */
 SCENE_TEST(it_may_begin_before_the_outbox_is_owner) {
   void *owner = scene->owner;
-  outbox_owner_tear_down(&owner);
-  outbox_owner_set_up(&owner);
+  delivery_owner_tear_down(&owner);
+  delivery_owner_set_up(&owner);
   scene->owner = owner;
   fake_redis_answer_with(scene->owner->server, answer, scene);
-  outbox_owner_make(scene->owner, 0, 1000000);
+  delivery_owner_make_outbox(scene->owner, 0, 1000000);
   scene->reader.outbox = scene->owner->outbox;
   scene->reader.keys = &scene->owner->keys;
   scene->answers[2] = "$3\r\none\r\n";
   inflight_reader_boot(&scene->reader);
   outbox_start(scene->owner->outbox);
   ends(scene, "one complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
-  assert_int_equal(scene->owner->ready, 1);
+  assert_int_equal(scene->owner->owned, 1);
   /* EXEC WATCH GET, and no round trip between */
   assert_string_equal(fake_redis_command(scene->owner->server, first_command(scene, "EXEC") + 3),
                       "GET " KEY "started");
@@ -240,7 +240,7 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
 SCENE_TEST(what_is_on_its_way_out_is_known) {
   scene->answers[0] = "$3\r\none\r\n";
   scene->answers[1] = "$3\r\ntwo\r\n";
-  outbox_owner_put_result(scene->owner, "one");
+  delivery_owner_put_result(scene->owner, "one");
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one(removed) two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
@@ -251,13 +251,13 @@ SCENE_TEST(of_equal_payloads_as_many_as_are_removed) {
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
   struct claimed one = {.payload = "one", .length = 3};
   for (int times = 0; times < 2; times++) {
-    outbox_owner_put_result(scene->owner, "one");
-    outbox_owner_put_result(scene->owner, "other");
+    delivery_owner_put_result(scene->owner, "one");
+    delivery_owner_put_result(scene->owner, "other");
     outbox_removal(scene->owner->outbox, &one);
     inflight_reader_read(&scene->reader, 1, 5);
     ends(scene, "one(removed) other(removed) one(removed) one complete ",
          LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(4) LINDEX(5));
-    outbox_owner_delivers(scene->owner);
+    delivery_owner_drain(scene->owner);
   }
 }
 
@@ -268,7 +268,7 @@ SCENE_TEST(nothing_is_removed_while_it_reads) {
   scene->result = "one";
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
-  outbox_owner_delivers(scene->owner);
+  delivery_owner_drain(scene->owner);
   assert_true(first_command(scene, "LPUSH " KEY "results {") >
               first_command(scene, "LINDEX " KEY "inflight -3"));
 }

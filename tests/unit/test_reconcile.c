@@ -1,12 +1,12 @@
 #include "agent/doors/redis/in/reconcile.h"
-#include "tests/support/outbox_owner.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define STEP(ID) "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"command\":\"true\"}"
 
 struct scene {
-  struct outbox_owner *owner;
+  struct delivery_owner *owner;
   struct recent_steps recent_steps;
   struct step_queue queue;
   struct reconcile reconcile;
@@ -16,12 +16,12 @@ struct scene {
 static int set_up(void **state) {
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
-  outbox_owner_set_up(&owner);
+  delivery_owner_set_up(&owner);
   self->owner = owner;
-  outbox_owner_start(self->owner, 0, 1000000);
+  delivery_owner_start_outbox(self->owner, 0, 1000000);
   self->reconcile = (struct reconcile){
       .outbox = self->owner->outbox, .recent_steps = &self->recent_steps, .queue = &self->queue};
-  outbox_owner_delivers(self->owner);
+  delivery_owner_drain(self->owner);
   self->owner->redis.done[0] = '\0';
   *state = self;
   return 0;
@@ -33,7 +33,7 @@ static int tear_down(void **state) {
   if (self->reconcile.taken != NULL)
     claimed_step_free(self->reconcile.taken);
   step_queue_release(&self->queue);
-  outbox_owner_tear_down(&owner);
+  delivery_owner_tear_down(&owner);
   free(self);
   return 0;
 }
@@ -63,7 +63,7 @@ static bool is_known(void *owner, const struct claimed_step *step) {
 
 /* What the last batch did, but for what every batch does. */
 static void has_done(struct scene *self, const char *expected) {
-  outbox_owner_delivers(self->owner);
+  delivery_owner_drain(self->owner);
   char text[4096] = "";
   char *done = strdup(self->owner->redis.done), *rest = done;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;)
@@ -110,7 +110,7 @@ SCENE_TEST(a_copy_of_what_was_put_back_is_known_once) {
 SCENE_TEST(a_result_that_is_not_delivered_is_held) {
   recent_steps_add(&scene->recent_steps, "s");
   recent_steps_add(&scene->recent_steps, "answered");
-  outbox_owner_put_result(scene->owner, STEP("s"));
+  delivery_owner_put_result(scene->owner, STEP("s"));
   reconcile_forgotten(&scene->reconcile, is_known, scene);
   assert_int_equal(judge(scene, STEP("s")), RECENT_STEPS_HELD);
   assert_int_equal(judge(scene, STEP("answered")), RECENT_STEPS_ANSWERED);
