@@ -34,11 +34,14 @@ struct client_owner {
   const char *stop_at;
 };
 
-/* For cmocka: the state is a client_owner without a client. */
+/* For cmocka: the state is a client_owner without a client; with one that is ready. */
 int client_owner_set_up(void **state);
+int client_owner_set_up_ready(void **state);
 int client_owner_tear_down(void **state);
-#define CLIENT_TEST(NAME)                                                                          \
+#define NEW_CLIENT_TEST(NAME)                                                                      \
   TEST_WITH(struct client_owner *owner, NAME, client_owner_set_up, client_owner_tear_down)
+#define CLIENT_TEST(NAME)                                                                          \
+  TEST_WITH(struct client_owner *owner, NAME, client_owner_set_up_ready, client_owner_tear_down)
 
 /* Makes the client; makes and starts it. */
 void client_owner_make(struct client_owner *self, size_t largest_string);

@@ -51,3 +51,19 @@ bool recorder_await(struct loop *loop, const struct recorder *self, const char *
                     size_t count) {
   return loop_until(loop, was_added, &(struct awaited_word){self, word, count});
 }
+
+struct awaited_text {
+  const struct recorder *recorder;
+  size_t length;
+};
+
+static bool is_as_long(void *context) {
+  const struct awaited_text *awaited = context;
+  return awaited->recorder->length >= awaited->length;
+}
+
+void recorder_expect(struct loop *loop, const struct recorder *self, const char *text) {
+  (void)loop_until(loop, is_as_long, &(struct awaited_text){self, strlen(text)});
+  loop_settle(loop);
+  assert_string_equal(self->text, text);
+}

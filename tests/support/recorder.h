@@ -38,4 +38,8 @@ void recorder_reset(struct recorder *self);
 /* Runs the loop until the word was added `count` times or more; false when it was not. */
 bool recorder_await(struct loop *loop, const struct recorder *self, const char *word, size_t count);
 
+/* Runs the loop until the text is as long as this one, and then until nothing is left to do at
+   once; asserts that it is the same. */
+void recorder_expect(struct loop *loop, const struct recorder *self, const char *text);
+
 #endif

@@ -1,10 +1,10 @@
 #include "tests/support/redis_door_owner.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/logged.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
@@ -23,7 +23,7 @@ int redis_door_owner_set_up(void **state) {
   loop_init(&self->loop);
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
-  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->log = logged_open(LOG_INFO);
   self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
@@ -82,6 +82,12 @@ void redis_door_owner_begin(struct redis_door_owner *self) {
   redis_store_forget_executed(self->store);
 }
 
+int redis_door_owner_set_up_begun(void **state) {
+  redis_door_owner_set_up(state);
+  redis_door_owner_begin(*state);
+  return 0;
+}
+
 void redis_door_owner_push(struct redis_door_owner *self, const char *step) {
   char command[4096];
   assert_true(snprintf(command, sizeof command, "LPUSH " KEY "in %s", quoted(step)) <
@@ -100,17 +106,10 @@ void redis_door_owner_push_script(struct redis_door_owner *self, const char *id,
   redis_door_owner_push(self, step);
 }
 
-static int count(const char *text, const char *part) {
-  int found = 0;
-  for (; (text = strstr(text, part)) != NULL; text += strlen(part))
-    found++;
-  return found;
-}
-
 int redis_door_owner_count(const struct redis_door_owner *self, const char *key, const char *text) {
   char name[64];
   snprintf(name, sizeof name, KEY "%s", key);
-  return count(redis_store_value(self->store, name), text);
+  return logged_count_in(redis_store_value(self->store, name), text);
 }
 
 struct awaited {
@@ -192,9 +191,7 @@ int redis_door_owner_exit_code(struct redis_door_owner *self) {
 }
 
 int redis_door_owner_logged(const struct redis_door_owner *self, const char *text) {
-  char log[65536] = "";
-  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
-  return count(log, text);
+  return logged_count(&self->log, text);
 }
 
 struct file {

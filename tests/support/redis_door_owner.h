@@ -26,11 +26,15 @@ struct redis_door_owner {
   int stdin_fd;
 };
 
-/* For cmocka: the state is an owner whose agent is not there yet. */
+/* For cmocka: the state is an owner whose agent is not there yet; one that has begun. */
 int redis_door_owner_set_up(void **state);
+int redis_door_owner_set_up_begun(void **state);
 int redis_door_owner_tear_down(void **state);
-#define REDIS_DOOR_TEST(NAME)                                                                      \
+#define NEW_DOOR_TEST(NAME)                                                                        \
   TEST_WITH(struct redis_door_owner *owner, NAME, redis_door_owner_set_up,                         \
+            redis_door_owner_tear_down)
+#define DOOR_TEST(NAME)                                                                            \
+  TEST_WITH(struct redis_door_owner *owner, NAME, redis_door_owner_set_up_begun,                   \
             redis_door_owner_tear_down)
 
 /* The agent begins; and has taken the job over. */

@@ -6,7 +6,6 @@
 
 CLIENT_TEST(replies_come_in_order_however_they_are_cut) {
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, replies);
   client_owner_expect(owner, "connected ready one two three");
   fake_redis_send_slowly(owner->server, replies);
@@ -14,7 +13,6 @@ CLIENT_TEST(replies_come_in_order_however_they_are_cut) {
 }
 
 CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n*2\r\n$3\r\nke");
   loop_settle(&owner->loop);
   fake_redis_close_connection(owner->server);
@@ -25,13 +23,11 @@ CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
 }
 
 CLIENT_TEST(it_reconnects_after_a_protocol_error) {
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "HTTP/1.1 400 Bad Request\r\n");
   client_owner_expect(owner, "connected ready lost connected ready");
 }
 
 CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
-  client_owner_becomes_ready(owner);
   client_set_reply_timeout(owner->client, 1);
   client_set_reply_timeout(owner->client, 0); /* none is due any more */
   fake_redis_send(owner->server, "+a\r\n+b\r\n+c\r\n");
@@ -42,14 +38,12 @@ CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
 
 CLIENT_TEST(the_owner_may_drop_it_in_a_reply) {
   owner->drop_at = "two";
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
   client_owner_expect(owner, "connected ready one two lost connected ready");
 }
 
 CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   owner->stop_at = "two";
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
   while (fake_redis_is_connected(owner->server))
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
@@ -65,7 +59,7 @@ static const char *cut_reply(char *out, int length, int missing) {
   return out;
 }
 
-CLIENT_TEST(a_string_that_is_too_large_is_discarded) {
+NEW_CLIENT_TEST(a_string_that_is_too_large_is_discarded) {
   char part[8000];
   client_owner_start(owner, 5000);
   client_owner_expect(owner, "connected ready");
@@ -75,7 +69,7 @@ CLIENT_TEST(a_string_that_is_too_large_is_discarded) {
   client_owner_expect(owner, "connected ready too_large bytes:4096 one 1234567890");
 }
 
-CLIENT_TEST(a_large_string_may_be_cut_off) {
+NEW_CLIENT_TEST(a_large_string_may_be_cut_off) {
   char part[8000];
   client_owner_start(owner, 100000);
   client_owner_expect(owner, "connected ready");
@@ -89,7 +83,6 @@ CLIENT_TEST(a_large_string_may_be_cut_off) {
 
 CLIENT_TEST(writable_follows_a_write_that_took_less) {
   static char much[3000000];
-  client_owner_becomes_ready(owner);
   int head = snprintf(much, sizeof much, "*1\r\n$%zu\r\n", sizeof much - 100);
   memset(much + head, 'x', sizeof much - 100);
   size_t length = (size_t)head + sizeof much - 100;
@@ -117,7 +110,7 @@ CLIENT_TEST(writable_follows_a_write_that_took_less) {
   assert_int_equal(strlen(fake_redis_command(owner->server, 1)), sizeof much - 100);
 }
 
-CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
+NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
   client_owner_start(owner, SIZE_MAX);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &piece, 1), 0); /* not ready yet */
@@ -129,7 +122,6 @@ CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
 }
 
 CLIENT_TEST(after_the_first_success_it_never_gives_up) {
-  client_owner_becomes_ready(owner);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
@@ -141,7 +133,7 @@ CLIENT_TEST(after_the_first_success_it_never_gives_up) {
   assert_false(client_is_unreachable(owner->client));
 }
 
-CLIENT_TEST(a_password_that_was_changed_is_an_error) {
+NEW_CLIENT_TEST(a_password_that_was_changed_is_an_error) {
   char password[] = "secret";
   owner->url.password = password;
   client_owner_becomes_ready(owner);

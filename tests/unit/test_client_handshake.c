@@ -6,12 +6,11 @@
 #include "tests/test.h"
 
 CLIENT_TEST(the_handshake_sends_a_name) {
-  client_owner_becomes_ready(owner);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_int_equal(fake_redis_commands(owner->server), 1);
 }
 
-CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
+NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
   char user[] = "me";
   char password[] = "se cret";
   owner->url.user = user;
@@ -24,7 +23,7 @@ CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
 }
 
 /* A server that does not know AUTH (renamed, say) repeats its arguments. */
-CLIENT_TEST(a_password_that_the_server_repeats_is_not_shown) {
+NEW_CLIENT_TEST(a_password_that_the_server_repeats_is_not_shown) {
   static const char *const answers[] = {
       "-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n",
       "-ERR what is this hunter2 of me\r\n", "-WRONGPASS 'hunter2' is wrong\r\n"};
@@ -43,7 +42,7 @@ CLIENT_TEST(a_password_that_the_server_repeats_is_not_shown) {
   }
 }
 
-CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
+NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[1] = NULL;
@@ -61,7 +60,7 @@ CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   client_owner_expect(owner, "connected ready");
 }
 
-CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
+NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
   enum { LONG = 2000000 };
   static char password[LONG + 1];
   memset(password, 'x', LONG);
@@ -71,7 +70,7 @@ CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
   assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
 
-CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
+NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   fake_redis_free(owner->server);
   owner->server = fake_redis_new(owner->loop.base, true);
   owner->url = fake_redis_url(owner->server);
@@ -82,7 +81,7 @@ CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   client_owner_becomes_ready(owner);
 }
 
-CLIENT_TEST(a_refused_handshake_is_final) {
+NEW_CLIENT_TEST(a_refused_handshake_is_final) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[0] = "-WRONGPASS invalid username-password pair\r\n";
@@ -92,26 +91,26 @@ CLIENT_TEST(a_refused_handshake_is_final) {
   assert_null(strstr(owner->error, "secret"));
 }
 
-CLIENT_TEST(a_refused_database_is_final) {
+NEW_CLIENT_TEST(a_refused_database_is_final) {
   owner->url.database = 99;
   owner->handshake_answers[1] = "-ERR DB index is out of range\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "SELECT: ERR DB index"));
 }
 
-CLIENT_TEST(a_missing_password_is_an_error) {
+NEW_CLIENT_TEST(a_missing_password_is_an_error) {
   owner->handshake_answers[0] = "-NOAUTH Authentication required.\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "NOAUTH"));
 }
 
-CLIENT_TEST(protected_mode_is_an_error) {
+NEW_CLIENT_TEST(protected_mode_is_an_error) {
   owner->handshake_answers[0] = "-DENIED Redis is running in protected mode\r\n";
   client_owner_fails(owner);
   assert_non_null(strstr(owner->error, "DENIED"));
 }
 
-CLIENT_TEST(a_name_is_optional) {
+NEW_CLIENT_TEST(a_name_is_optional) {
   owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
   client_owner_becomes_ready(owner);
   client_free(owner->client);
@@ -119,7 +118,7 @@ CLIENT_TEST(a_name_is_optional) {
   client_owner_becomes_ready(owner);
 }
 
-CLIENT_TEST(a_transient_error_is_tried_again) {
+NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
   owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
   client_owner_start(owner, SIZE_MAX);
   client_owner_expect(owner, "connected unreachable");
@@ -128,7 +127,7 @@ CLIENT_TEST(a_transient_error_is_tried_again) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
+NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, SIZE_MAX);
   while (fake_redis_commands(owner->server) < 1)
@@ -140,7 +139,7 @@ CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   client_owner_expect(owner, "connected unreachable connected ready");
 }
 
-CLIENT_TEST(it_gives_up_at_boot) {
+NEW_CLIENT_TEST(it_gives_up_at_boot) {
   fake_redis_refuse(owner->server);
   int64_t start_ms = wait_now_ms();
   client_owner_start(owner, SIZE_MAX);
@@ -151,7 +150,7 @@ CLIENT_TEST(it_gives_up_at_boot) {
   assert_non_null(strstr(owner->error, "No such file or directory"));
 }
 
-CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
+NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
   fake_redis_refuse(owner->server);
   client_owner_start(owner, SIZE_MAX);
   client_owner_expect(owner, "unreachable");

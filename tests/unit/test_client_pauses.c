@@ -5,10 +5,6 @@
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-static void starts(struct client_owner *owner) {
-  client_owner_becomes_ready(owner);
-}
-
 /* The connection is lost, or dropped for this reason; returns how long it takes to be ready again.
  */
 static int64_t away_ms(struct client_owner *owner, const char *why) {
@@ -31,7 +27,6 @@ static void is_refused(struct client_owner *owner, const char *text) {
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
 CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
-  starts(owner);
   for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
   client_mark_healthy(owner->client);
@@ -40,7 +35,6 @@ CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
 
 /* A handshake alone does not end an outage. */
 CLIENT_TEST(the_same_reason_is_logged_once) {
-  starts(owner);
   for (int times = 0; times < 3; times++)
     (void)away_ms(owner, "OOM no room");
   assert_int_equal(client_owner_logged(owner, " lost: "), 1);
@@ -53,7 +47,6 @@ CLIENT_TEST(the_same_reason_is_logged_once) {
 }
 
 CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
-  starts(owner);
   client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
   (void)away_ms(owner, "OOM no room");
@@ -70,7 +63,6 @@ CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
 }
 
 CLIENT_TEST(an_error_that_lasts_is_logged_once) {
-  starts(owner);
   for (int times = 0; times < 4; times++) {
     is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
     virtual_time_ms += 100000;
@@ -84,7 +76,6 @@ CLIENT_TEST(an_error_that_lasts_is_logged_once) {
 
 /* A minute has to lie between two that are logged. */
 CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
-  starts(owner);
   for (int times = 0; times < 3; times++) {
     is_refused(owner, "OOM no room");
     client_mark_healthy(owner->client);

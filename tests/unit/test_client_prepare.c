@@ -33,7 +33,7 @@ static void expect_silence(struct client_owner *owner, const char *transcript) {
   assert_int_equal(client_owner_logged(owner, "test"), 0);
 }
 
-CLIENT_TEST(what_is_prepared_is_ready_at_once) {
+NEW_CLIENT_TEST(what_is_prepared_is_ready_at_once) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   assert_true(client_is_ready(owner->client));
@@ -43,20 +43,20 @@ CLIENT_TEST(what_is_prepared_is_ready_at_once) {
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-CLIENT_TEST(what_was_prepared_reconnects) {
+NEW_CLIENT_TEST(what_was_prepared_reconnects) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected lost connected ready");
 }
 
-CLIENT_TEST(a_start_continues_what_is_under_way) {
+NEW_CLIENT_TEST(a_start_continues_what_is_under_way) {
   prepare(owner);
   connects_again(owner, 1);
   assert_string_equal(owner->last, "OK");
 }
 
-CLIENT_TEST(to_prepare_is_idempotent) {
+NEW_CLIENT_TEST(to_prepare_is_idempotent) {
   prepare(owner);
   client_prepare(owner->client);
   assert_true(loop_until(&owner->loop, is_asked, owner));
@@ -70,7 +70,7 @@ CLIENT_TEST(to_prepare_is_idempotent) {
   assert_true(client_is_ready(owner->client));
 }
 
-CLIENT_TEST(a_server_that_is_not_there_is_not_reported) {
+NEW_CLIENT_TEST(a_server_that_is_not_there_is_not_reported) {
   fake_redis_refuse(owner->server);
   prepare(owner);
   expect_silence(owner, "");
@@ -95,14 +95,14 @@ TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
   }
 }
 
-CLIENT_TEST(nor_is_a_loss) {
+NEW_CLIENT_TEST(nor_is_a_loss) {
   is_prepared(owner);
   fake_redis_close_connection(owner->server);
   expect_silence(owner, "connected");
   connects_again(owner, 2);
 }
 
-CLIENT_TEST(an_unexpected_reply_ends_it) {
+NEW_CLIENT_TEST(an_unexpected_reply_ends_it) {
   is_prepared(owner);
   fake_redis_send(owner->server, "+hello\r\n");
   expect_silence(owner, "connected");
@@ -110,7 +110,7 @@ CLIENT_TEST(an_unexpected_reply_ends_it) {
   connects_again(owner, 2);
 }
 
-CLIENT_TEST(a_stop_closes_it) {
+NEW_CLIENT_TEST(a_stop_closes_it) {
   is_prepared(owner);
   client_stop(owner->client);
   expect_silence(owner, "connected");
@@ -118,7 +118,7 @@ CLIENT_TEST(a_stop_closes_it) {
 }
 
 /* The owner can use the time that the handshake takes. */
-CLIENT_TEST(connected_comes_before_ready) {
+NEW_CLIENT_TEST(connected_comes_before_ready) {
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, 5000);
   client_owner_expect(owner, "connected");

@@ -27,7 +27,7 @@ static void told(struct redis_door_owner *owner, const char *expected) {
 /* --- the start ------------------------------------------------------------------------------- */
 
 /* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
-REDIS_DOOR_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
+NEW_DOOR_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_make(owner);
   redis_door_owner_await_results(owner, 1);
@@ -44,7 +44,7 @@ REDIS_DOOR_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
   assert_int_equal(redis_door_owner_logged(owner, "started: pid "), 1);
 }
 
-REDIS_DOOR_TEST(a_redis_that_comes_later_is_waited_for) {
+NEW_DOOR_TEST(a_redis_that_comes_later_is_waited_for) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_store_go_away(owner->store);
   redis_door_owner_make(owner);
@@ -55,8 +55,7 @@ REDIS_DOOR_TEST(a_redis_that_comes_later_is_waited_for) {
 
 /* --- a step's way ---------------------------------------------------------------------------- */
 
-REDIS_DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_await_results(owner, 1);
   assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
@@ -67,8 +66,7 @@ REDIS_DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
 }
 
-REDIS_DOOR_TEST(output_is_in_the_stream_before_the_result) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(output_is_in_the_stream_before_the_result) {
   redis_door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
   redis_door_owner_await(owner, "events", "\"line\":\"one\"");
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "s-1\n");
@@ -81,8 +79,7 @@ REDIS_DOOR_TEST(output_is_in_the_stream_before_the_result) {
 }
 
 /* The command exists meanwhile, and waits. */
-REDIS_DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
   redis_store_hold(owner->store, "out");
   redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
   redis_door_owner_await(owner, "inflight", "s-1");
@@ -96,8 +93,7 @@ REDIS_DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
   assert_true(redis_door_owner_has(owner, "ran"));
 }
 
-REDIS_DOOR_TEST(an_answer_leaves_with_the_next_start) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(an_answer_leaves_with_the_next_start) {
   redis_store_hold(owner->store, "in");
   redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
   redis_door_owner_push_script(owner, "s-2", "true");
@@ -110,8 +106,7 @@ REDIS_DOOR_TEST(an_answer_leaves_with_the_next_start) {
   told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
 
-REDIS_DOOR_TEST(a_refused_step_is_answered_without_a_run) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_refused_step_is_answered_without_a_run) {
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad','command':7}");
   redis_door_owner_push_script(owner, "s-2", "true");
   redis_door_owner_await_results(owner, 2);
@@ -138,7 +133,7 @@ static void make_much_to_search(const struct redis_door_owner *owner) {
   }
 }
 
-REDIS_DOOR_TEST(a_reading_step_that_takes_longer_is_made_known) {
+NEW_DOOR_TEST(a_reading_step_that_takes_longer_is_made_known) {
   char step[512];
   make_much_to_search(owner);
   redis_door_owner_begin(owner);
@@ -165,8 +160,7 @@ static void cancel(struct redis_door_owner *owner, const char *id) {
   redis_door_owner_push(owner, step);
 }
 
-REDIS_DOOR_TEST(a_cancel_overtakes_what_waits) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_cancel_overtakes_what_waits) {
   redis_door_owner_push_script(owner, "s-1", "exec sleep 4031");
   redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
   redis_door_owner_await(owner, "started", "s-1");
@@ -188,8 +182,7 @@ REDIS_DOOR_TEST(a_cancel_overtakes_what_waits) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-REDIS_DOOR_TEST(a_shutdown_step_ends_the_agent_in_order) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_shutdown_step_ends_the_agent_in_order) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
@@ -204,8 +197,7 @@ REDIS_DOOR_TEST(a_shutdown_step_ends_the_agent_in_order) {
 }
 
 /* What waits stays with Redis, for the next agent. */
-REDIS_DOOR_TEST(a_signal_answers_what_runs_and_leaves_what_waits) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_signal_answers_what_runs_and_leaves_what_waits) {
   redis_door_owner_push_script(owner, "s-1", "echo ready; exec sleep 4032");
   redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
   redis_door_owner_await(owner, "events", "ready");
@@ -234,7 +226,7 @@ static void leave_without_redis(struct redis_door_owner *owner) {
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }
 
-REDIS_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
+NEW_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
   leave_without_redis(owner);
   loop_settle(&owner->loop);
   assert_int_equal(redis_door_owner_logged(owner, "undelivered"), 0);
@@ -246,7 +238,7 @@ REDIS_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
 
-REDIS_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
+NEW_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
   leave_without_redis(owner);
   engine_signal(owner->engine, SIGINT);
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
@@ -258,8 +250,7 @@ REDIS_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
   assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
 }
 
-REDIS_DOOR_TEST(a_second_signal_logs_what_is_lost) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_second_signal_logs_what_is_lost) {
   redis_door_owner_push_script(owner, "s-1", "true");
   redis_door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; " AWAIT("never"));
   redis_door_owner_await_file(owner, "ready");
@@ -274,7 +265,7 @@ REDIS_DOOR_TEST(a_second_signal_logs_what_is_lost) {
 
 /* --- the agent before, and what Redis loses --------------------------------------------------- */
 
-REDIS_DOOR_TEST(what_an_agent_before_had_started_is_answered_and_not_run) {
+NEW_DOOR_TEST(what_an_agent_before_had_started_is_answered_and_not_run) {
   redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3, "SET sandbox:j:started s-0");
@@ -291,7 +282,7 @@ REDIS_DOOR_TEST(what_an_agent_before_had_started_is_answered_and_not_run) {
   assert_int_equal(strncmp(redis_store_value(owner->store, "sandbox:j:committed"), "5:", 2), 0);
 }
 
-REDIS_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
+NEW_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3,
                  quoted("RPUSH sandbox:j:inflight "
@@ -314,8 +305,7 @@ static void lose_everything(struct redis_door_owner *owner) {
 }
 
 /* It is back as it was, with the step that runs and those that wait. */
-REDIS_DOOR_TEST(what_redis_forgets_is_put_back) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(what_redis_forgets_is_put_back) {
   redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
   redis_door_owner_push_script(owner, "s-2", "echo run >>$D/runs");
   redis_door_owner_await(owner, "events", "ready");
@@ -341,8 +331,7 @@ REDIS_DOOR_TEST(what_redis_forgets_is_put_back) {
 
 /* Nobody waits for an answer that came before; but a step that is handed out a second time is not
    run a second time. */
-REDIS_DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
   redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
   redis_door_owner_await_results(owner, 1);
   lose_everything(owner);
@@ -356,8 +345,7 @@ REDIS_DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-REDIS_DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
-  redis_door_owner_begin(owner);
+DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
   redis_store_refuse(owner->store, "LPUSH sandbox:j:results",
                      "WRONGTYPE Operation against a key holding the wrong kind of value");
   redis_door_owner_push_script(owner, "s-1", "exit 6");
@@ -369,7 +357,7 @@ REDIS_DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
 
-REDIS_DOOR_TEST(a_claim_that_is_refused_ends_the_agent) {
+NEW_DOOR_TEST(a_claim_that_is_refused_ends_the_agent) {
   redis_store_refuse(owner->store, "BLMOVE", "NOPERM this user has no permissions");
   redis_door_owner_make(owner);
   assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);

@@ -24,7 +24,7 @@ static int set_up(void **state) {
   return 0;
 }
 
-#define DOOR_TEST(NAME)                                                                            \
+#define LIMITED_TEST(NAME)                                                                         \
   TEST_WITH(struct redis_door_owner *owner, NAME, set_up, redis_door_owner_tear_down)
 
 static int set_up_with_a_run(void **state) {
@@ -67,7 +67,7 @@ static void write_file(const struct redis_door_owner *owner, const char *text) {
 }
 
 /* To execute it twice is to execute it once: an agent after this one may. */
-DOOR_TEST(a_reading_step_leaves_in_one_transaction) {
+LIMITED_TEST(a_reading_step_leaves_in_one_transaction) {
   write_file(owner, "content");
   redis_door_owner_begin(owner);
   virtual_time_pace_ms = 20;
@@ -77,7 +77,7 @@ DOOR_TEST(a_reading_step_leaves_in_one_transaction) {
   assert_int_equal(redis_door_owner_count(owner, "results", "\"outputContent\":\"content\""), 1);
 }
 
-DOOR_TEST(one_that_fails_as_well) {
+LIMITED_TEST(one_that_fails_as_well) {
   redis_door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
@@ -87,7 +87,7 @@ DOOR_TEST(one_that_fails_as_well) {
 }
 
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
-DOOR_TEST(a_reading_step_does_not_wait_for_redis) {
+LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
@@ -102,7 +102,7 @@ DOOR_TEST(a_reading_step_does_not_wait_for_redis) {
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-DOOR_TEST(without_a_run_id_nobody_is_asked) {
+LIMITED_TEST(without_a_run_id_nobody_is_asked) {
   int64_t begin_ms = virtual_time_ms;
   redis_door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
@@ -184,7 +184,7 @@ GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
 
 /* --- the heartbeat ---------------------------------------------------------------------------- */
 
-DOOR_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
+LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
   redis_door_owner_begin(owner);
   redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
   redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
@@ -202,7 +202,7 @@ static int fallbacks(const struct redis_door_owner *owner) {
 }
 
 /* Redis is there, and only that connection is not. */
-DOOR_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
+LIMITED_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   owner->idle_limit_ms = 0;
   redis_store_hold(owner->store, "heartbeat");
   redis_door_owner_begin(owner);
@@ -212,7 +212,7 @@ DOOR_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
 }
 
-DOOR_TEST(another_agent_that_takes_over_ends_this_one) {
+LIMITED_TEST(another_agent_that_takes_over_ends_this_one) {
   redis_door_owner_begin(owner);
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:00000000000000bb:1");
   redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
@@ -226,7 +226,7 @@ DOOR_TEST(another_agent_that_takes_over_ends_this_one) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-DOOR_TEST(the_heartbeats_removal_is_not_waited_for_long) {
+LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
   redis_door_owner_begin(owner);
   virtual_time_pass(&owner->loop, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
@@ -236,7 +236,7 @@ DOOR_TEST(the_heartbeats_removal_is_not_waited_for_long) {
   assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
 }
 
-DOOR_TEST(a_patient_close_ends_at_the_idle_limit) {
+LIMITED_TEST(a_patient_close_ends_at_the_idle_limit) {
   redis_door_owner_begin(owner);
   redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
   redis_door_owner_await(owner, "events", "ready");
@@ -252,7 +252,7 @@ DOOR_TEST(a_patient_close_ends_at_the_idle_limit) {
   assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":5"), 1);
 }
 
-DOOR_TEST(a_signal_bounds_the_close) {
+LIMITED_TEST(a_signal_bounds_the_close) {
   redis_door_owner_begin(owner);
   redis_store_hold(owner->store, "out"); /* connected, and silent */
   redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
