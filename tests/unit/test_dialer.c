@@ -150,9 +150,7 @@ static struct dialer *start(struct scene *scene) {
 
 static void dial(struct scene *scene) {
   (void)start(scene);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
 }
 
 static void expect_connected(struct scene *scene) {
@@ -186,7 +184,6 @@ SCENE_TEST(a_numeric_host_is_not_resolved) {
   for (size_t i = 0; i < 2; i++) {
     scene->url = (struct redis_url){.host = numbers[i], .port = 1};
     lookups = 0;
-    scene->done = 0;
     dial(scene);
     assert_int_equal(scene->fd, -1);
     assert_true(strcmp(scene->why, strerror(ECONNREFUSED)) == 0 ||
@@ -194,7 +191,6 @@ SCENE_TEST(a_numeric_host_is_not_resolved) {
                 strcmp(scene->why, strerror(EADDRNOTAVAIL)) == 0);
     assert_int_equal(lookups, 0);
   }
-  scene->done = 0;
   at(scene, "nobody");
   dial(scene);
   assert_int_equal(lookups, 1);
@@ -256,7 +252,6 @@ SCENE_TEST(a_path_that_is_too_long) {
   scene->url.path = path;
   fails(scene, "the path is too long for a socket");
   path[sizeof address.sun_path - 1] = '\0'; /* and one that just fits */
-  scene->done = 0;
   fails(scene, "No such file or directory");
 }
 
@@ -278,7 +273,6 @@ SCENE_TEST(the_last_error_is_the_reason) {
   fake_redis_refuse(scene->server);
   at(scene, "255.255.255.255 127.0.0.1");
   fails(scene, "Connection refused");
-  scene->done = 0;
   at(scene, "127.0.0.1 255.255.255.255");
   dial(scene);
   assert_string_not_equal(scene->why, "Connection refused");

@@ -78,7 +78,7 @@ static void dial(struct scene *scene) {
   scene->done = 0;
   endpoint_dial(scene->endpoint, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   if (scene->fd >= 0)
     close(scene->fd);
   loop_settle(&scene->loop);

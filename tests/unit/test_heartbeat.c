@@ -1,8 +1,8 @@
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/doors/redis/heartbeat.h"
 #include "tests/support/fake_redis.h"
+#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
@@ -95,7 +95,7 @@ static int set_up_at(void **state, bool tcp, const char *job_id) {
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);
-  scene->log = (struct log){.least = LOG_DEBUG, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene->log = logged_open(LOG_DEBUG);
   scene->server = fake_redis_new(scene->loop.base, tcp);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
@@ -137,24 +137,25 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-struct number {
-  const int *number;
-  int value;
-};
-
-static bool is_reached(void *context) {
-  const struct number *number = context;
-  return *number->number >= number->value;
-}
-
-static void await(struct scene *scene, const int *number, int value) {
-  struct number awaited = {.number = number, .value = value};
-  assert_true(loop_until(&scene->loop, is_reached, &awaited));
+static void await(struct scene *scene, const int *counter, int value) {
+  loop_await(&scene->loop, counter, value);
 }
 
 static void start(struct scene *scene) {
   heartbeat_start(scene->heartbeat);
   await(scene, &scene->sets, 1);
+}
+
+static int set_up_beating(void **state) {
+  set_up(state);
+  start(*state);
+  return 0;
+}
+
+#define BEATING_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_beating, tear_down)
+
+static void await_more_sets(struct scene *scene, int more) {
+  loop_await(&scene->loop, &scene->sets, scene->sets + more);
 }
 
 static const char *command_from_end(const struct scene *scene, size_t back) {
@@ -186,8 +187,7 @@ TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
   assert_string_equal(scene->committed, "1:2:3");
 }
 
-SCENE_TEST(each_beat_has_its_time_and_tells_of_the_step) {
-  start(scene);
+BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
   long long before, after;
   assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
@@ -250,8 +250,7 @@ SCENE_TEST(the_command_is_whole) {
   assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
-SCENE_TEST(an_answer_is_read_with_the_next_beat) {
-  start(scene);
+BEATING_TEST(an_answer_is_read_with_the_next_beat) {
   int looked = scene->looked;
   virtual_time_pass(&scene->loop, HEARTBEAT_MS / 2);
   assert_int_equal(scene->sets, 1);
@@ -262,19 +261,18 @@ SCENE_TEST(an_answer_is_read_with_the_next_beat) {
 }
 
 /* Answers that are as ever are not taken apart, but these are others. */
-SCENE_TEST(what_changes_is_told) {
+BEATING_TEST(what_changes_is_told) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
-  start(scene);
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(values[i]), values[i]);
     scene->to_get = text;
-    await(scene, &scene->sets, scene->sets + 3);
+    await_more_sets(scene, 3);
     assert_string_equal(scene->committed, values[i]);
   }
   scene->to_get = "$5\r\n1:2:3\r\n";
   int looked = scene->looked;
-  await(scene, &scene->sets, scene->sets + 3);
+  await_more_sets(scene, 3);
   assert_in_range(scene->looked, looked + 3, looked + 4);
 }
 
@@ -292,15 +290,13 @@ SCENE_TEST(a_value_that_is_no_claim_is_told) {
   assert_string_equal(scene->committed, "");
 }
 
-SCENE_TEST(a_key_that_is_gone_is_told) {
-  start(scene);
+BEATING_TEST(a_key_that_is_gone_is_told) {
   scene->to_get = "$-1\r\n";
   await(scene, &scene->sets, 4);
   assert_string_equal(scene->committed, "none");
 }
 
-SCENE_TEST(a_lost_connection_comes_back_and_beats_at_once) {
-  start(scene);
+BEATING_TEST(a_lost_connection_comes_back_and_beats_at_once) {
   for (int i = 1; i <= 3; i++) {
     int sets = scene->sets;
     fake_redis_close_connection(scene->server);
@@ -318,16 +314,6 @@ SCENE_TEST(it_never_gives_up) {
   assert_int_equal(scene->failed, 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 2);
-}
-
-static int count_in_log(const struct scene *scene, const char *text) {
-  char log[65536] = "";
-  ssize_t length = pread(scene->log.fd, log, sizeof log - 1, 0);
-  assert_in_range(length, 0, sizeof log - 2);
-  int count = 0;
-  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-    count++;
-  return count;
 }
 
 #define NOT_VISIBLE "WARN  redis heartbeat: not visible for 10 s"
@@ -358,7 +344,7 @@ SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   int fallbacks = scene->fallbacks;
   await(scene, &scene->sets, 8);
   assert_int_equal(scene->fallbacks, fallbacks);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   assert_int_equal(scene->failed, 0);
 }
 
@@ -374,31 +360,28 @@ SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   assert_int_equal(scene->fallbacks, fallbacks);
 }
 
-SCENE_TEST(who_is_not_visible_says_so_once) {
-  start(scene);
+BEATING_TEST(who_is_not_visible_says_so_once) {
   await(scene, &scene->sets, 2);
   lose_connection(scene);
   await(scene, &scene->fallbacks, 4);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   await(scene, &scene->fallbacks, 12);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE "\n"), 1);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE "\n"), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 5);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
 }
 
 /* From the last answer on, to a tenth of a second. */
-SCENE_TEST(the_log_says_how_long_it_was_not_visible) {
-  start(scene);
+BEATING_TEST(the_log_says_how_long_it_was_not_visible) {
   await(scene, &scene->sets, 2);
   int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
   fake_redis_accept(scene->server);
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 2);
+  await_more_sets(scene, 2);
   double shortest = (double)(virtual_time_ms - visible_ms) / 1000 - 4.2, seconds;
   char log[65536] = "";
   assert_true(pread(scene->log.fd, log, sizeof log - 1, 0) > 0);
@@ -409,19 +392,17 @@ SCENE_TEST(the_log_says_how_long_it_was_not_visible) {
   assert_true(seconds > HEARTBEAT_SECONDS);
 }
 
-SCENE_TEST(a_fallback_makes_it_visible_again) {
-  start(scene);
+BEATING_TEST(a_fallback_makes_it_visible_again) {
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
   scene->arrives = true;
   await(scene, &scene->fallbacks, 18);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
 }
 
-SCENE_TEST(silence_is_told_and_ends_the_connection) {
-  start(scene);
+BEATING_TEST(silence_is_told_and_ends_the_connection) {
   await(scene, &scene->sets, 2);
   scene->to_set = NULL;
   int64_t start_ms = virtual_time_ms;
@@ -431,15 +412,13 @@ SCENE_TEST(silence_is_told_and_ends_the_connection) {
   await(scene, &scene->silent, 2);
   loop_settle(&scene->loop); /* what was sent before has arrived */
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 1);
+  await_more_sets(scene, 1);
   assert_int_equal(fake_redis_connections(scene->server), 2);
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 2);
   assert_int_equal(scene->silent, 2);
 }
 
-SCENE_TEST(it_stops_when_the_job_is_another_s) {
-  start(scene);
+BEATING_TEST(it_stops_when_the_job_is_another_s) {
   await(scene, &scene->sets, 2);
   scene->is_ours = false;
   int looked = scene->looked;
@@ -452,8 +431,7 @@ SCENE_TEST(it_stops_when_the_job_is_another_s) {
 }
 
 /* An agent that was away asks first. */
-SCENE_TEST(after_an_outage_it_does_not_beat_for_another) {
-  start(scene);
+BEATING_TEST(after_an_outage_it_does_not_beat_for_another) {
   scene->is_ours = false;
   int looked = scene->looked;
   fake_redis_close_connection(scene->server);
@@ -506,49 +484,43 @@ SCENE_TEST(the_end_does_not_outlive_the_connection) {
 }
 
 /* What is there needs no room. */
-SCENE_TEST(a_full_redis_lets_it_live_on) {
-  start(scene);
+BEATING_TEST(a_full_redis_lets_it_live_on) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 3);
   assert_string_equal(command_from_end(scene, command_from_end(scene, 0)[0] == 'E' ? 0 : 1),
                       "EXPIRE sandbox:j:heartbeat 10");
   assert_int_equal(fake_redis_connections(scene->server), 1);
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 3);
   int expires = scene->expires;
-  await(scene, &scene->sets, sets + 6);
+  await_more_sets(scene, 3);
   assert_int_equal(scene->expires, expires);
   assert_int_equal(scene->failed, 0);
 }
 
-SCENE_TEST(a_full_redis_without_the_key_is_told) {
-  start(scene);
+BEATING_TEST(a_full_redis_without_the_key_is_told) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 5);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   scene->to_expire = ":0\r\n";
   await(scene, &scene->expires, 12);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE ": redis has no room for the key\n"), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE ": redis has no room for the key\n"), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
   scene->to_set = "+OK\r\n";
-  await(scene, &scene->sets, scene->sets + 3);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
+  await_more_sets(scene, 3);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
 }
 
-SCENE_TEST(an_error_that_passes_is_waited_out) {
-  start(scene);
+BEATING_TEST(an_error_that_passes_is_waited_out) {
   scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
   await(scene, &scene->sets, 4);
   assert_true(fake_redis_connections(scene->server) > 1);
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 3);
   assert_int_equal(scene->failed, 0);
 }
 
-SCENE_TEST(an_error_that_does_not_pass_is_told) {
-  start(scene);
+BEATING_TEST(an_error_that_does_not_pass_is_told) {
   scene->to_set = "-NOPERM this user has no permissions\r\n";
   await(scene, &scene->failed, 1);
   assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));

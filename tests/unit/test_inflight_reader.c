@@ -85,13 +85,10 @@ static int tear_down(void **state) {
 /* Runs it; what came, and what it asked. */
 static void ends(struct scene *self, const char *said, const char *queries) {
   assert_true(self->reader.is_running);
-  assert_true(loop_until(&self->owner->loop, loop_is_counted, &self->ended));
-  loop_settle(&self->owner->loop);
-  assert_int_equal(self->ended, 1);
+  loop_await_once(&self->owner->loop, &self->ended);
   assert_false(self->reader.is_running);
   assert_string_equal(self->said, said);
   assert_string_equal(self->queries, queries);
-  self->ended = 0;
   self->said[0] = self->queries[0] = '\0';
   self->asked = 0;
 }
@@ -213,7 +210,7 @@ SCENE_TEST(small_ones_share_a_round_trip) {
     scene->answers[i] = "$1\r\nx\r\n";
   scene->most = 127 + 10;
   inflight_reader_read(&scene->reader, 1, 1);
-  assert_true(loop_until(&scene->owner->loop, loop_is_counted, &scene->ended));
+  loop_await(&scene->owner->loop, &scene->ended, 1);
   assert_int_equal(scene->asked, 127 + INFLIGHT_READER_COMMANDS);
 }
 

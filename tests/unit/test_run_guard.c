@@ -76,9 +76,7 @@ static void ask(struct scene *scene) {
 
 static void expect(struct scene *scene, enum run_guard_answer expected, const char *why) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
   assert_int_equal(scene->output, expected);
   if (strstr(scene->why, why) == NULL || (why[0] == '\0' && scene->why[0] != '\0'))
     fail_msg("`%s`, not `%s`", scene->why, why);
@@ -140,7 +138,7 @@ SCENE_TEST(a_lost_connection_is_made_again) {
   assert_true(loop_until(&scene->loop, is_asked, scene->server));
   scene->reply_to_query = ":1\r\n";
   fake_redis_close_connection(scene->server);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_int_equal(scene->output, RUN_GUARD_ALIVE);
 }
 

@@ -79,12 +79,9 @@ static void on_done(void *owner, const struct redis_address *master, const char 
 }
 
 static void ask(struct scene *scene) {
-  scene->done = 0;
   sentinel_query(scene->sentinel, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
 }
 
 static void finds_it(struct scene *scene) {
@@ -168,7 +165,7 @@ SCENE_TEST(a_reply_may_come_in_pieces) {
   while (fake_redis_commands(scene->sentinels[0].server) == 0)
     event_base_loop(scene->loop.base, EVLOOP_ONCE);
   fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
@@ -186,7 +183,7 @@ SCENE_TEST(one_that_disconnects_is_skipped) {
   while (fake_redis_commands(scene->sentinels[0].server) == 0)
     event_base_loop(scene->loop.base, EVLOOP_ONCE);
   fake_redis_close_connection(scene->sentinels[0].server);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
