@@ -93,6 +93,11 @@ static void ends(struct scene *self, const char *said, const char *queries) {
   self->asked = 0;
 }
 
+static void has_one_and_two(struct scene *self) {
+  self->answers[0] = "$3\r\none\r\n";
+  self->answers[1] = "$3\r\ntwo\r\n";
+}
+
 #define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
 #define FIRST_QUESTIONS "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\n" LINDEX(1)
 
@@ -176,8 +181,7 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
 
 SCENE_TEST(later_only_the_list_is_read) {
   for (int times = 0; times < 2; times++) {
-    scene->answers[0] = "$3\r\none\r\n";
-    scene->answers[1] = "$3\r\ntwo\r\n";
+    has_one_and_two(scene);
     inflight_reader_read(&scene->reader, 1, 1);
     ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   }
@@ -235,8 +239,7 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
 
 /* It is answered, but that has not arrived: it is not a step that was forgotten. */
 SCENE_TEST(what_is_on_its_way_out_is_known) {
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
+  has_one_and_two(scene);
   delivery_owner_put_result(scene->owner, "one");
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one(removed) two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
@@ -260,8 +263,7 @@ SCENE_TEST(of_equal_payloads_as_many_as_are_removed) {
 
 /* An answer that is given meanwhile would move what lies behind the step. */
 SCENE_TEST(nothing_is_removed_while_it_reads) {
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
+  has_one_and_two(scene);
   scene->result = "one";
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
@@ -272,8 +274,7 @@ SCENE_TEST(nothing_is_removed_while_it_reads) {
 
 /* What was not answered is asked again. */
 SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
+  has_one_and_two(scene);
   scene->answers[2] = "";
   inflight_reader_read(&scene->reader, 1, 1);
   while (scene->asked < 3)

@@ -17,7 +17,7 @@ enum { LATE_MS = 200 };
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
 static int set_up(void **state) {
-  redis_door_owner_set_up(state);
+  door_owner_set_up(state);
   virtual_time_pace_ms = 0;
   struct redis_door_owner *owner = *state;
   owner->idle_limit_ms = LIMIT_MS;
@@ -25,7 +25,7 @@ static int set_up(void **state) {
 }
 
 #define LIMITED_TEST(NAME)                                                                         \
-  TEST_WITH(struct redis_door_owner *owner, NAME, set_up, redis_door_owner_tear_down)
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up, door_owner_tear_down)
 
 static int set_up_with_a_run(void **state) {
   set_up(state);
@@ -35,18 +35,18 @@ static int set_up_with_a_run(void **state) {
 }
 
 #define GUARDED_TEST(NAME)                                                                         \
-  TEST_WITH(struct redis_door_owner *owner, NAME, set_up_with_a_run, redis_door_owner_tear_down)
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up_with_a_run, door_owner_tear_down)
 
 static void expect_exit_after(struct redis_door_owner *owner, int64_t begin_ms,
                               int64_t milliseconds, int exit_code) {
-  assert_int_equal(redis_door_owner_exit_code(owner), exit_code);
+  assert_int_equal(door_owner_exit_code(owner), exit_code);
   assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
 }
 
 /* --- steps that change nothing: a hundred milliseconds must be enough for a process ----------- */
 
 static void told(struct redis_door_owner *owner, const char *expected) {
-  assert_string_equal(redis_door_owner_story(owner), expected);
+  assert_string_equal(door_owner_story(owner), expected);
 }
 
 static void push_read(struct redis_door_owner *owner, const char *id) {
@@ -54,7 +54,7 @@ static void push_read(struct redis_door_owner *owner, const char *id) {
   snprintf(step, sizeof step,
            "{'schemaVersion':1,'stepId':'%s','kind':'readFile','path':'%s/file'}", id,
            owner->directory.path);
-  redis_door_owner_push(owner, step);
+  door_owner_push(owner, step);
 }
 
 static void write_file(const struct redis_door_owner *owner, const char *text) {
@@ -69,60 +69,59 @@ static void write_file(const struct redis_door_owner *owner, const char *text) {
 /* To execute it twice is to execute it once: an agent after this one may. */
 LIMITED_TEST(a_reading_step_leaves_in_one_transaction) {
   write_file(owner, "content");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
   told(owner, "( started completed result -inflight )");
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"outputContent\":\"content\""), 1);
+  door_owner_has_once(owner, "results", "\"outputContent\":\"content\"");
 }
 
 LIMITED_TEST(one_that_fails_as_well) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
   told(owner, "( started stderr completed result -inflight )");
-  assert_int_equal(redis_door_owner_count(owner, "results", "file not found"), 1);
+  door_owner_has_once(owner, "results", "file not found");
 }
 
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
 LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await(owner, "inflight", "r-1");
-  while (redis_door_owner_logged(owner, "exit=0 in ") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  door_owner_await(owner, "inflight", "r-1");
+  door_owner_await_log(owner, "exit=0 in ");
   redis_store_hold(owner->store, NULL);
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
 }
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
 LIMITED_TEST(without_a_run_id_nobody_is_asked) {
   int64_t begin_ms = virtual_time_ms;
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
-  assert_int_equal(redis_door_owner_logged(owner, "stopping: the idle limit"), 1);
+  door_owner_lacks(owner, "heartbeat");
+  door_owner_logged_once(owner, "stopping: the idle limit");
 }
 
 GUARDED_TEST(a_run_that_is_over_is_not_waited_for) {
   int64_t begin_ms = virtual_time_ms;
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is not in " RUN_GUARD_KEY), 1);
+  door_owner_logged_once(owner, "run run-7 is not in " RUN_GUARD_KEY);
 }
 
 GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
-  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
+  assert_int_equal(door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
   assert_false(engine_is_leaving(owner->door));
   redis_store_do(owner->store, 2, "DEL " RUN_GUARD_KEY);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
@@ -130,11 +129,9 @@ GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
 
 GUARDED_TEST(an_answer_that_cannot_be_had_is_logged) {
   redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
-  redis_door_owner_begin(owner);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
-  assert_int_equal(redis_door_owner_logged(owner, "whether run run-7 is in " RUN_GUARD_KEY
-                                                  " is not known: ERR no"),
-                   1);
+  door_owner_begin(owner);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  door_owner_logged_once(owner, "whether run run-7 is in " RUN_GUARD_KEY " is not known: ERR no");
 }
 
 /* Whatever the id is like that nobody would want to read. */
@@ -142,55 +139,55 @@ GUARDED_TEST(the_log_says_it_in_a_line) {
   char run[4000] = "", shown[256];
   memset(run, 'r', sizeof run - 1);
   owner->options.run_id = run;
-  redis_door_owner_begin(owner);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  door_owner_begin(owner);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
   snprintf(shown, sizeof shown, "run %.200s is not in", run);
-  assert_int_equal(redis_door_owner_logged(owner, shown), 1);
+  door_owner_logged_once(owner, shown);
 }
 
 GUARDED_TEST(a_step_wins_over_an_open_question) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
     virtual_time_pass(&owner->loop, 1000);
-  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
-  redis_door_owner_await(owner, "started", "s-1");
+  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_await(owner, "started", "s-1");
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
   assert_false(engine_is_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_touch(owner, "go");
+  door_owner_await_results(owner, 1);
 }
 
 GUARDED_TEST(a_redis_that_never_was_there_is_an_error) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
-  redis_door_owner_make(owner);
+  door_owner_make(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_ERROR);
   redis_store_come_back(owner->store);
 }
 
 /* Nobody is asked: that the run is alive does not bring back Redis. */
 GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
-  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
-  redis_door_owner_await(owner, "inflight", "s-1");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "is alive"), 0);
-  assert_int_equal(redis_door_owner_logged(owner, "is not known"), 0);
-  assert_false(redis_door_owner_has(owner, "ran"));
+  door_owner_push_script(owner, "s-1", "touch $D/ran");
+  door_owner_await(owner, "inflight", "s-1");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(door_owner_logged(owner, "is alive"), 0);
+  assert_int_equal(door_owner_logged(owner, "is not known"), 0);
+  assert_false(door_owner_has(owner, "ran"));
 }
 
 /* --- the heartbeat ---------------------------------------------------------------------------- */
 
 LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
-  redis_door_owner_begin(owner);
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
-  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+  door_owner_begin(owner);
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
+  door_owner_touch(owner, "go");
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
 }
 
 static int fallbacks(const struct redis_door_owner *owner) {
@@ -205,19 +202,19 @@ static int fallbacks(const struct redis_door_owner *owner) {
 LIMITED_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   owner->idle_limit_ms = 0;
   redis_store_hold(owner->store, "heartbeat");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   assert_int_equal(fallbacks(owner), 0);
   virtual_time_pass(&owner->loop, 5 * HEARTBEAT_MS);
   assert_in_range(fallbacks(owner), 2, 5);
-  assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
+  assert_int_equal(door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
 }
 
 LIMITED_TEST(another_agent_that_takes_over_ends_this_one) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:00000000000000bb:1");
   redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
   int64_t begin_ms = virtual_time_ms;
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
   assert_true(virtual_time_ms - begin_ms <= 3 * HEARTBEAT_MS);
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
   assert_int_equal(
@@ -227,40 +224,39 @@ LIMITED_TEST(another_agent_that_takes_over_ends_this_one) {
 /* --- the end --------------------------------------------------------------------------------- */
 
 LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   virtual_time_pass(&owner->loop, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
   int64_t begin_ms = virtual_time_ms;
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
   assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
 }
 
 LIMITED_TEST(a_patient_close_ends_at_the_idle_limit) {
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
-  redis_door_owner_await(owner, "events", "ready");
+  door_owner_begin(owner);
+  door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  door_owner_await(owner, "events", "ready");
   loop_settle(&owner->loop);
   redis_store_go_away(owner->store);
-  redis_door_owner_touch(owner, "go");
-  while (redis_door_owner_logged(owner, "exit=5 in ") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  door_owner_touch(owner, "go");
+  door_owner_await_log(owner, "exit=5 in ");
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
   int64_t begin_ms = virtual_time_ms;
   expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
-  assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":5"), 1);
+  door_owner_logged_once(owner, "undelivered result: {");
+  door_owner_logged_once(owner, "\"exitCode\":5");
 }
 
 LIMITED_TEST(a_signal_bounds_the_close) {
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out"); /* connected, and silent */
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
-  redis_door_owner_await(owner, "inflight", "bad");
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
+  door_owner_await(owner, "inflight", "bad");
   loop_settle(&owner->loop);
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, 15);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
   assert_true(virtual_time_ms - begin_ms <= SHUTDOWN_DEADLINE_MS + LATE_MS);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
+  door_owner_logged_once(owner, "undelivered result: {");
 }

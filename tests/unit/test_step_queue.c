@@ -38,6 +38,13 @@ static void pop_is(struct step_queue *queue, const char *step_id) {
   claimed_step_free(queued);
 }
 
+/* The same for ids with a space between them. */
+static void pops(struct step_queue *queue, const char *step_ids) {
+  char text[64], *rest = strcpy(text, step_ids);
+  for (const char *step_id; (step_id = strsep(&rest, " ")) != NULL;)
+    pop_is(queue, step_id);
+}
+
 TEST(a_step_is_parsed_and_its_payload_copied) {
   char payload[] = "{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}";
   struct claimed_step *queued = made(payload);
@@ -91,8 +98,7 @@ QUEUE_TEST(the_oldest_comes_first) {
   oldest_is(queue, "a");
   pop_is(queue, "a");
   step_queue_push(queue, step("run", "d"));
-  pop_is(queue, "b");
-  pop_is(queue, "c");
+  pops(queue, "b c");
   assert_false(step_queue_is_empty(queue));
   pop_is(queue, "d");
   assert_true(step_queue_is_empty(queue));
@@ -109,6 +115,16 @@ static const char *number(int i) {
 static void push_numbers(struct step_queue *queue, int from, int count) {
   for (int i = from; i < from + count; i++)
     step_queue_push(queue, step("run", number(i)));
+}
+
+static void pop_numbers(struct step_queue *queue, int from, int count) {
+  for (int i = from; i < from + count; i++)
+    pop_is(queue, number(i));
+}
+
+static void drop_oldest(struct step_queue *queue, int count) {
+  for (int i = 0; i < count; i++)
+    claimed_step_free(step_queue_pop(queue));
 }
 
 /* The payload of this step, read again. */
@@ -131,8 +147,7 @@ QUEUE_TEST(what_does_not_fit_becomes_a_record) {
   assert_int_equal(queue->record_count, MORE + 1);
   assert_false(reload(queue, number(STEP_QUEUE_MAX + 1)));
   assert_true(reload(queue, number(STEP_QUEUE_MAX)));
-  for (int i = 1; i <= STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 1, STEP_QUEUE_MAX);
   assert_null(step_queue_oldest(queue));
   assert_false(step_queue_is_empty(queue));
   assert_true(reload(queue, number(STEP_QUEUE_MAX + 1)));
@@ -148,13 +163,11 @@ QUEUE_TEST(what_does_not_fit_becomes_a_record) {
 /* Several are read at once. */
 QUEUE_TEST(more_are_wanted_when_half_of_the_memory_is_free) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
-  for (int i = 0; i < STEP_QUEUE_MAX / 2; i++)
-    claimed_step_free(step_queue_pop(queue));
+  drop_oldest(queue, STEP_QUEUE_MAX / 2);
   assert_false(step_queue_wants_more(queue)); /* there are no records */
   push_numbers(queue, 0, STEP_QUEUE_MAX / 2 + 1);
   assert_false(step_queue_wants_more(queue));
-  for (int i = 0; i < STEP_QUEUE_MAX / 2 - 1; i++)
-    claimed_step_free(step_queue_pop(queue));
+  drop_oldest(queue, STEP_QUEUE_MAX / 2 - 1);
   assert_int_equal(queue->count, STEP_QUEUE_MAX / 2 + 1);
   assert_false(step_queue_wants_more(queue));
   claimed_step_free(step_queue_pop(queue));
@@ -196,44 +209,51 @@ QUEUE_TEST(records_are_bounded) {
   assert_false(step_queue_has_room(queue));
 }
 
-QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
+/* What becomes of the step: "none", the command of the one that was taken out, or the record. */
+static void cancel_is(struct step_queue *queue, const char *step_id, const char *expected) {
   struct claimed_step *found;
   size_t record;
+  char text[64] = "none";
+  switch (step_queue_cancel(queue, step_id, &found, &record)) {
+  case STEP_QUEUE_NONE:
+    break;
+  case STEP_QUEUE_TAKEN_OUT:
+    snprintf(text, sizeof text, "%s", found->step.target);
+    claimed_step_free(found);
+    break;
+  case STEP_QUEUE_MARKED:
+    snprintf(text, sizeof text, "record %zu", record);
+    break;
+  }
+  assert_string_equal(text, expected);
+}
+
+QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
   step_queue_push(queue, step("shutdown", "b"));
   step_queue_push(queue, step("run", "a"));
   step_queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
-  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
-  assert_string_equal(found->step.target, "first");
-  claimed_step_free(found);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
-  assert_string_equal(found->step.target, "second");
-  claimed_step_free(found);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
+  cancel_is(queue, "c", "none");
+  cancel_is(queue, "", "none");
+  cancel_is(queue, "b", "first");
+  cancel_is(queue, "b", "second");
+  cancel_is(queue, "b", "none");
   assert_int_equal(queue->count, 3);
-  pop_is(queue, "b");
-  pop_is(queue, "a");
-  pop_is(queue, "b");
+  pops(queue, "b a b");
 }
 
 QUEUE_TEST(a_record_is_marked_by_its_id) {
-  struct claimed_step *found;
-  size_t record;
   push_numbers(queue, 0, STEP_QUEUE_MAX);
   step_queue_push(queue, step("shutdown", "b"));
   step_queue_push(queue, step("refused", "b"));
   step_queue_push(queue, step("run", "b"));
   step_queue_push(queue, step("run", "b"));
   assert_int_equal(step_queue_first_cancelled(queue), 4);
-  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
-  assert_int_equal(record, 2);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
-  assert_int_equal(record, 3);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
+  cancel_is(queue, "c", "none");
+  cancel_is(queue, "b", "record 2");
+  cancel_is(queue, "b", "record 3");
+  cancel_is(queue, "b", "none");
   assert_int_equal(step_queue_first_cancelled(queue), 2);
   step_queue_remove_record(queue, 2);
   assert_int_equal(step_queue_first_cancelled(queue), 2);
@@ -315,11 +335,7 @@ QUEUE_TEST(what_is_found_gets_its_place) {
   step_queue_insert(queue, found("first"));
   see(queue, "b");
   step_queue_insert(queue, found("later"));
-  pop_is(queue, "first");
-  pop_is(queue, "a");
-  pop_is(queue, "b");
-  pop_is(queue, "later");
-  pop_is(queue, "c");
+  pops(queue, "first a b later c");
   assert_int_equal(queue->bytes, 0);
 }
 
@@ -331,8 +347,7 @@ QUEUE_TEST(the_newest_in_memory_makes_room_for_an_older_one) {
   assert_int_equal(queue->record_count, 1);
   pop_is(queue, "found");
   assert_true(reload(queue, number(STEP_QUEUE_MAX - 1)));
-  for (int i = 0; i < STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 0, STEP_QUEUE_MAX);
 }
 
 /* Between two records, and behind the last one in memory. */
@@ -347,8 +362,7 @@ QUEUE_TEST(what_is_found_may_become_a_record) {
   assert_true(see_record(queue, number(STEP_QUEUE_MAX + 1), 3));
   step_queue_insert(queue, found("z"));
   assert_int_equal(step_queue_drop_unseen(queue), 0);
-  for (int i = 0; i < STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 0, STEP_QUEUE_MAX);
   assert_true(reload(queue, "x"));
   assert_true(reload(queue, number(STEP_QUEUE_MAX)));
   assert_true(reload(queue, "y"));
