@@ -1,7 +1,9 @@
-/* What is delivered, and that it is delivered once, whatever the connection does. */
+/* What is delivered, and that it is delivered once, whatever the connection does; and when it does
+   not get an answer, in virtual time. */
 
 #include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
@@ -195,12 +197,17 @@ DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   delivery_owner_expect(owner, "owned delivered");
 }
 
-DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
-  enum { LARGE = 3000000 }; /* many times what a socket takes */
-  char *text = malloc(LARGE + 1);
+/* Many times what a socket takes. */
+static char *large_text(size_t length) {
+  char *text = malloc(length + 1);
   assert_non_null(text);
-  memset(text, 'x', LARGE);
-  text[LARGE] = '\0';
+  memset(text, 'x', length);
+  text[length] = '\0';
+  return text;
+}
+
+DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
+  char *text = large_text(3000000);
   fake_redis_stop_reading(owner->server);
   delivery_owner_send(owner, text);
   loop_settle(&owner->loop);
@@ -223,10 +230,7 @@ DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
 
 /* Nor are answers to what was not sent yet. */
 DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
-  enum { LARGE = 3000000 };
-  char *text = calloc(1, LARGE + 1);
-  assert_non_null(text);
-  memset(text, 'x', LARGE);
+  char *text = large_text(3000000);
   fake_redis_stop_reading(owner->server);
   delivery_owner_send(owner, text);
   char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
@@ -237,5 +241,117 @@ DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
+  free(text);
+}
+
+/* --- answers that do not come ----------------------------------------------------------------- */
+
+/* Milliseconds; more than a timer may be late by. */
+enum { LATE_MS = 50 };
+
+static int64_t since_ms(int64_t start_ms) {
+  return virtual_time_ms - start_ms;
+}
+
+static bool is_lost(void *context) {
+  const struct delivery_owner *owner = context;
+  return delivery_owner_logged(owner, "no answer in time") > 0;
+}
+
+/* Half open: what is sent disappears, and nothing says so. */
+DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
+  owner->redis.deaf_from = "MULTI";
+  int64_t start_ms = virtual_time_ms;
+  delivery_owner_send(owner, "one");
+  assert_true(loop_until(&owner->loop, is_lost, owner));
+  assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
+  owner->redis.deaf_from = NULL;
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+/* The time of an answer begins anew with each request, and ends with its last answer. */
+DELIVERY_TEST(an_idle_connection_is_probed) {
+  int probes = owner->redis.probes;
+  int64_t start_ms = virtual_time_ms;
+  loop_await(&owner->loop, &owner->redis.probes, probes + 5);
+  assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
+  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+DELIVERY_TEST(a_probe_finds_the_connection_lost) {
+  owner->redis.deaf_from = "WATCH";
+  assert_true(loop_until(&owner->loop, is_lost, owner));
+  owner->redis.deaf_from = NULL;
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+DELIVERY_TEST(a_probe_finds_another_agent) {
+  redis_model_commit(&owner->redis, "2:00000000000000ff:1");
+  loop_await(&owner->loop, &owner->failed, 1);
+  assert_non_null(strstr(owner->error, "another agent"));
+}
+
+DELIVERY_TEST(a_probe_finds_redis_emptied) {
+  delivery_owner_deliver(owner, "one");
+  redis_model_commit(&owner->redis, NULL);
+  loop_await(&owner->loop, &owner->lost_data, 1);
+  int probes = owner->redis.probes;
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
+  assert_int_equal(owner->lost_data, 1); /* it is reported once */
+  delivery_owner_deliver(owner, "two");
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
+}
+
+/* Nothing is left that could be refused: the end of the outage is logged. */
+DELIVERY_TEST(a_probe_ends_the_outage) {
+  loop_settle(&owner->loop);
+  int probes = owner->redis.probes;
+  fake_redis_close_connection(owner->server);
+  loop_await(&owner->loop, &owner->redis.probes, probes + 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(delivery_owner_logged(owner, "closed by the server"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+}
+
+struct reading {
+  struct delivery_owner *owner;
+  size_t until;
+};
+
+static bool has_read(void *context) {
+  const struct reading *reading = context;
+  size_t length;
+  (void)fake_redis_bytes(reading->owner->server, &length);
+  return length >= reading->until;
+}
+
+/* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
+DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
+  enum { LARGE = 8000000, PART = 400000 };
+  char *text = large_text(LARGE);
+  fake_redis_stop_reading(owner->server);
+  delivery_owner_put(owner, text);
+  int64_t start_ms = virtual_time_ms;
+  delivery_owner_flush(owner);
+  struct reading reading = {.owner = owner};
+  while (since_ms(start_ms) < 20000) {
+    fake_redis_read_on(owner->server);
+    (void)fake_redis_bytes(owner->server, &reading.until);
+    reading.until += PART;
+    assert_true(loop_until(&owner->loop, has_read, &reading));
+    fake_redis_stop_reading(owner->server);
+    virtual_time_pass(&owner->loop, 2000);
+  }
+  assert_int_equal(owner->delivered, 0);
+  fake_redis_read_on(owner->server);
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
   free(text);
 }
