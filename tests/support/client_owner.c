@@ -17,16 +17,10 @@ static void on_ready(void *owner, const redisReply *last) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct client_owner *self = owner;
-  const redisReply *shown = reply->type == REDIS_REPLY_ARRAY ? reply->element[1] : reply;
-  if (client_reply_is_truncated(self->client))
-    recorder_add(&self->recorder, "too_large");
-  if (shown->len < 32)
-    recorder_add(&self->recorder, shown->str);
-  else
-    recorder_add_number(&self->recorder, "bytes", (long long)shown->len);
-  if (self->drop_at != NULL && strcmp(shown->str, self->drop_at) == 0)
+  recorder_add(&self->recorder, reply->str);
+  if (self->drop_at != NULL && strcmp(reply->str, self->drop_at) == 0)
     client_reconnect(self->client, "the test wants it");
-  else if (self->stop_at != NULL && strcmp(shown->str, self->stop_at) == 0)
+  else if (self->stop_at != NULL && strcmp(reply->str, self->stop_at) == 0)
     client_stop(self->client);
 }
 

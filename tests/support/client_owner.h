@@ -14,9 +14,7 @@
  *   fake_redis_send(owner->server, "+one\r\n");
  *   client_owner_expect(owner, "connected ready one");
  *
- * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text, an
- * array its second element's, a text of 32 bytes and more "bytes:<n>"; "too_large" stands before a
- * truncated one.
+ * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text.
  */
 struct client_owner {
   struct loop loop;

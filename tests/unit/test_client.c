@@ -9,11 +9,6 @@
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
-CLIENT_TEST(the_handshake_sends_a_name) {
-  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
-  assert_int_equal(fake_redis_commands(owner->server), 1);
-}
-
 NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
   char user[] = "me";
   char password[] = "se cret";
@@ -274,14 +269,6 @@ NEW_CLIENT_TEST(connected_comes_before_ready) {
 
 /* --- bytes and replies ------------------------------------------------------------------------ */
 
-CLIENT_TEST(replies_come_in_order_however_they_are_cut) {
-  static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
-  fake_redis_send(owner->server, replies);
-  client_owner_expect(owner, "connected ready one two three");
-  fake_redis_send_slowly(owner->server, replies);
-  client_owner_expect(owner, "connected ready one two three one two three");
-}
-
 CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
   fake_redis_send(owner->server, "+one\r\n*2\r\n$3\r\nke");
   loop_settle(&owner->loop);
@@ -329,16 +316,6 @@ static const char *cut_reply(char *out, int length, int missing) {
   return out;
 }
 
-NEW_CLIENT_TEST(a_string_that_is_too_large_is_discarded) {
-  char part[8000];
-  client_owner_start(owner, 5000);
-  client_owner_expect(owner, "connected ready");
-  fake_redis_send(owner->server, cut_reply(part, 6000, 2));
-  client_owner_expect(owner, "connected ready"); /* a reply counts when all of it came */
-  fake_redis_send_slowly(owner->server, "yz\r\n+one\r\n*2\r\n$3\r\nkey\r\n$10\r\n1234567890\r\n");
-  client_owner_expect(owner, "connected ready too_large bytes:4096 one 1234567890");
-}
-
 NEW_CLIENT_TEST(a_large_string_may_be_cut_off) {
   char part[8000];
   client_owner_start(owner, 100000);
@@ -349,35 +326,6 @@ NEW_CLIENT_TEST(a_large_string_may_be_cut_off) {
   client_owner_expect(owner, "connected ready lost connected ready");
   fake_redis_send(owner->server, "+one\r\n+two\r\n");
   client_owner_expect(owner, "connected ready lost connected ready one two");
-}
-
-CLIENT_TEST(writable_follows_a_write_that_took_less) {
-  static char much[3000000];
-  int head = snprintf(much, sizeof much, "*1\r\n$%zu\r\n", sizeof much - 100);
-  memset(much + head, 'x', sizeof much - 100);
-  size_t length = (size_t)head + sizeof much - 100;
-  memcpy(much + length, "\r\n", 2);
-  length += 2;
-  fake_redis_stop_reading(owner->server);
-  size_t sent = 0;
-  for (int writes = 0; writes < 2; writes++) {
-    struct iovec pieces[] = {{.iov_base = much + sent, .iov_len = (length - sent) / 2},
-                             {.iov_base = much + sent + (length - sent) / 2,
-                              .iov_len = length - sent - (length - sent) / 2}};
-    sent += client_write(owner->client, pieces, 2);
-    assert_true(sent > 0 && sent < length);
-  }
-  assert_string_equal(recorder_text(&owner->recorder), "connected ready");
-  fake_redis_read_on(owner->server);
-  while (sent < length) {
-    recorder_reset(&owner->recorder);
-    assert_true(recorder_await(&owner->loop, &owner->recorder, "writable", 1));
-    struct iovec rest = {.iov_base = much + sent, .iov_len = length - sent};
-    sent += client_write(owner->client, &rest, 1);
-  }
-  while (fake_redis_commands(owner->server) < 2)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  assert_int_equal(strlen(fake_redis_command(owner->server, 1)), sizeof much - 100);
 }
 
 NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {

@@ -73,15 +73,6 @@ NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-DELIVERY_TEST(without_a_ttl_the_ownership_does_not_expire) {
-  char expected[512];
-  snprintf(expected, sizeof expected,
-           "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n"
-           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES,
-           owner->redis.committed);
-  assert_string_equal(delivery_owner_last_transaction(owner), expected);
-}
-
 DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   owner->redis.silent_from = "EXEC";
   static const char *const texts[] = {"one", "two", "three"};

@@ -59,49 +59,53 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
-DELIVERY_TEST(a_final_refusal_names_command_and_key) {
-  owner->redis.refused = "LPUSH " KEY "results two";
-  owner->redis.refusal = "NOPERM no permissions";
-  delivery_owner_put(owner, "one");
-  delivery_owner_send(owner, "two");
-  fails(owner, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
-  assert_int_equal(delivery_owner_done(owner, "one"), 0);
-  assert_true(owner->send_queue.bytes > 0); /* it was not delivered */
-}
-
-TEST(each_refusal_names_its_own_command, delivery_owner_set_up, delivery_owner_tear_down) {
-  static const char *const commands[] = {"SET " COMMITTED, "WATCH " COMMITTED};
-  for (size_t i = 0; i < 2; i++) {
+/* Of an error inside a transaction the other commands were executed: it can be tried neither again
+   nor not at all. Nothing was delivered. */
+TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
+  static const struct {
+    const char *name;
+    enum { LOGIN, OWNERSHIP, QUEUED, EXECUTED } when;
+    int done; /* how often the batch was executed */
+    const char *refused, *refusal, *error;
+  } rows[] = {
+      {"one of a batch", QUEUED, 0, "LPUSH " KEY "results two", "NOPERM no permissions",
+       "redis refuses LPUSH " KEY "results: NOPERM no permissions"},
+      {"inside a transaction", EXECUTED, 1, "LPUSH " KEY "results two", "OOM which passes",
+       "redis refuses LPUSH " KEY "results: OOM which passes"},
+      {"the last one of a transaction", QUEUED, 0, "SET " COMMITTED, "WRONGTYPE a key",
+       "redis refuses SET " COMMITTED ": WRONGTYPE a key"},
+      {"the watch", QUEUED, 1, "WATCH " COMMITTED, "WRONGTYPE a key",
+       "redis refuses WATCH " COMMITTED ": WRONGTYPE a key"},
+      {"the ownership transaction", OWNERSHIP, 0, "SET " COMMITTED, "NOPERM no permissions",
+       "redis refuses SET " COMMITTED ": NOPERM no permissions"},
+      {"the handshake", LOGIN, 0, "LREM", "NOPERM no permissions",
+       "LREM " KEY "inflight: NOPERM no permissions"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct delivery_owner *owner = *state;
-    delivery_owner_start(owner);
-    owner->redis.refused = commands[i];
-    owner->redis.refusal = "WRONGTYPE Operation against a key";
-    delivery_owner_send(owner, "one");
-    char expected[128];
-    snprintf(expected, sizeof expected, "redis refuses %s: WRONGTYPE", commands[i]);
-    fails(owner, expected);
+    print_message("%s\n", rows[i].name);
+    bool owns = rows[i].when >= QUEUED;
+    if (owns)
+      delivery_owner_start(owner);
+    if (rows[i].when == LOGIN)
+      owner->redis.refused_login = rows[i].refused;
+    else
+      owner->redis.refused = rows[i].refused;
+    owner->redis.refused_inside = rows[i].when == EXECUTED;
+    owner->redis.refusal = rows[i].refusal;
+    if (!owns)
+      delivery_owner_make(owner, 0);
+    delivery_owner_put(owner, "one");
+    delivery_owner_send(owner, "two");
+    fails(owner, rows[i].error);
+    assert_int_equal(owner->redis.executed, owns + rows[i].done);
+    assert_int_equal(delivery_owner_done(owner, "one"), rows[i].done);
+    assert_int_equal(owner->owned, owns);
+    assert_int_equal(owner->delivered, 0);
+    assert_true(owner->send_queue.bytes > 0);
     delivery_owner_tear_down(state);
     delivery_owner_set_up(state);
   }
-}
-
-NEW_DELIVERY_TEST(a_refused_ownership_transaction_names_its_command) {
-  owner->redis.refused = "SET " COMMITTED;
-  owner->redis.refusal = "NOPERM no permissions";
-  delivery_owner_make(owner, 0);
-  fails(owner, "redis refuses SET " COMMITTED ": NOPERM no permissions");
-  assert_int_equal(owner->owned, 0);
-}
-
-/* The others were executed: it can be tried neither again nor not at all. */
-DELIVERY_TEST(an_error_inside_a_transaction_is_final) {
-  owner->redis.refused = "LPUSH " KEY "results two";
-  owner->redis.refusal = "OOM which passes elsewhere";
-  owner->redis.refused_inside = true;
-  delivery_owner_put(owner, "two");
-  delivery_owner_send(owner, "three");
-  fails(owner, "redis refuses LPUSH " KEY "results: OOM which passes elsewhere");
-  assert_int_equal(owner->delivered, 0);
 }
 
 /* A transaction stays executed, whatever the replies after it are. */
@@ -117,14 +121,6 @@ DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(owner->failed, 0);
-}
-
-NEW_DELIVERY_TEST(a_refused_handshake_is_reported) {
-  owner->redis.refused_login = "LREM";
-  owner->redis.refusal = "NOPERM no permissions";
-  delivery_owner_make(owner, 0);
-  fails(owner, "LREM " KEY "inflight: NOPERM no permissions");
-  assert_int_equal(owner->redis.executed, 0); /* nor is the job taken over */
 }
 
 DELIVERY_TEST(another_agent_takes_over) {

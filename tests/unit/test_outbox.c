@@ -53,12 +53,6 @@ NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   assert_int_equal(owner->owned, 1);
 }
 
-NEW_DELIVERY_TEST(keys_are_refreshed_from_the_beginning_on) {
-  delivery_owner_start_outbox(owner, 604800, 1000000);
-  delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, CLAIM "\n" REFRESH("604800") CLAIM "\n");
-}
-
 static bool is_refreshed_twice(void *context) {
   const struct delivery_owner *owner = context;
   return owner->redis.executed >= 4;
@@ -165,42 +159,4 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
   assert_true(outbox_is_empty(owner->outbox));
   outbox_remove_heartbeat(owner->outbox);
   assert_false(outbox_is_empty(owner->outbox));
-}
-
-NEW_DELIVERY_TEST(a_final_refusal_is_reported) {
-  delivery_owner_start_outbox(owner, 0, 1000000);
-  owner->redis.refused = "LPUSH";
-  owner->redis.refusal = "WRONGTYPE Operation against a key";
-  delivery_owner_put_event(owner, 1, 0);
-  delivery_owner_put_result(owner, "{step}");
-  outbox_flush(owner->outbox);
-  loop_await(&owner->loop, &owner->failed, 1);
-  assert_non_null(strstr(owner->error, "LPUSH " KEY "results: WRONGTYPE"));
-  assert_false(outbox_is_empty(owner->outbox));
-  assert_true(outbox_is_unreachable(owner->outbox));
-}
-
-NEW_DELIVERY_TEST(lost_data_is_reported) {
-  delivery_owner_start_outbox(owner, 0, 1000000);
-  delivery_owner_put_event(owner, 1, 0);
-  delivery_owner_drain(owner);
-  redis_model_commit(&owner->redis, NULL);
-  fake_redis_close_connection(owner->server);
-  loop_await(&owner->loop, &owner->lost_data, 1);
-}
-
-static void note_result(void *owner, const char *json, size_t length) {
-  int *results = owner;
-  (*results)++;
-  assert_true(length > 2 && json[0] == '{' && json[length - 1] == '}');
-}
-
-NEW_DELIVERY_TEST(queued_results_can_be_read) {
-  int results = 0;
-  delivery_owner_make_outbox(owner, 0, 1000000);
-  delivery_owner_put_event(owner, 1, 0);
-  delivery_owner_put_result(owner, "{step}");
-  delivery_owner_put_result(owner, "{step}");
-  outbox_each_result(owner->outbox, note_result, &results);
-  assert_int_equal(results, 2);
 }

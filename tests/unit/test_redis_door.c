@@ -285,18 +285,6 @@ NEW_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
   door_owner_has_once(owner, "results", "\"exitCode\":1");
 }
 
-static void lose_everything(struct redis_door_owner *owner) {
-  static const char *const keys[] = {"in",      "inflight",  "started",  "events",
-                                     "results", "committed", "heartbeat"};
-  redis_store_go_away(owner->store);
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    char command[64];
-    snprintf(command, sizeof command, "DEL sandbox:j:%s", keys[i]);
-    redis_store_do(owner->store, 2, command);
-  }
-  redis_store_come_back(owner->store);
-}
-
 /* It is back as it was, with the step that runs and those that wait. */
 DOOR_TEST(what_redis_forgets_is_put_back) {
   door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
@@ -304,7 +292,7 @@ DOOR_TEST(what_redis_forgets_is_put_back) {
   door_owner_await(owner, "events", "ready");
   door_owner_await(owner, "inflight", "s-2");
   loop_settle(&owner->loop);
-  lose_everything(owner);
+  redis_store_restore(owner->store, NULL);
   door_owner_await(owner, "started", "s-1");
   door_owner_await(owner, "inflight", "s-1");
   door_owner_await(owner, "inflight", "s-2");
@@ -327,7 +315,7 @@ DOOR_TEST(what_redis_forgets_is_put_back) {
 DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
   door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
   door_owner_await_results(owner, 1);
-  lose_everything(owner);
+  redis_store_restore(owner->store, NULL);
   door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
   door_owner_await_results(owner, 1);
   door_owner_has_once(owner, "results", "lost: the step has run, and redis has lost its result");

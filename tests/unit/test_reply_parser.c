@@ -6,7 +6,7 @@
 #include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */
-enum { LARGEST = 80000, TOO_LARGE_BY_ONE = LARGEST + 1 };
+enum { LARGEST = 80000, TOO_LARGE = LARGEST + 1 };
 
 /* The sizes of pieces that bytes come in. */
 static const size_t pieces[] = {1, 7, 4096, 65536, 1 << 20};
@@ -38,6 +38,8 @@ static int tear_down(void **state) {
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
 static void add(struct trial *trial, const char *bytes, size_t length) {
+  if (length == 0)
+    return;
   trial->bytes = realloc(trial->bytes, trial->length + length);
   assert_non_null(trial->bytes);
   memcpy(trial->bytes + trial->length, bytes, length);
@@ -147,10 +149,42 @@ TRIAL_TEST(nothing_is_no_reply) {
   assert_string_equal(trial->transcript, "");
 }
 
-TRIAL_TEST(every_kind_comes_whole_however_it_is_cut) {
-  add_text(trial, "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n");
-  add_text(trial, "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n");
-  expect(trial, "OK -ERR no :-42 abc  nil nil [][key [:1 in ]\r\n ]end ");
+/* The bytes of a row; `{80000}` stands for a string of this length. */
+static void add_row(struct trial *trial, const char *row) {
+  for (const char *open; (open = strchr(row, '{')) != NULL; row = strchr(open, '}') + 1) {
+    add(trial, row, (size_t)(open - row));
+    add_string(trial, strtoul(open + 1, NULL, 10));
+  }
+  add_text(trial, row);
+}
+
+/* What follows a string that is too large in its reply is discarded too. */
+TRIAL_TEST(replies_come_whole_however_they_are_cut) {
+  static const struct {
+    const char *name, *bytes, *transcript;
+  } rows[] = {
+      {"every kind", "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n",
+       "OK -ERR no :-42 abc  nil nil []"},
+      {"an array in an array", "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n",
+       "[key [:1 in ]\r\n ]end "},
+      {"the largest string is a reply", "{80000}*2\r\n+key\r\n{80000}",
+       "<80000 bytes> [key <80000 bytes> ]"},
+      {"one byte more is too large", "+before\r\n{80001}+behind\r\n",
+       "before too large: <4096 bytes> behind "},
+      {"in an array it replaces the whole reply",
+       "*2\r\n$3\r\nkey\r\n{80001}*2\r\n:1\r\n*2\r\n:2\r\n{240000}*1\r\n$4\r\nlast\r\n",
+       "too large: <4096 bytes> too large: <4096 bytes> [last ]"},
+      {"it may be anywhere in its reply, and another one as well",
+       "*4\r\n*0\r\n*1\r\n:1\r\n*3\r\n{80001}$-1\r\n*-1\r\n+tail\r\n*2\r\n{80001}{80001}"
+       "$4\r\n+\r\n-\r\n+after\r\n",
+       "too large: <4096 bytes> too large: <4096 bytes> +\r\n- after "},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].name);
+    trial->length = 0;
+    add_row(trial, rows[i].bytes);
+    expect(trial, rows[i].transcript);
+  }
 }
 
 TRIAL_TEST(several_replies_come_one_by_one) {
@@ -169,43 +203,9 @@ TRIAL_TEST(several_replies_come_one_by_one) {
   assert_string_equal(trial->transcript, "three ");
 }
 
-TRIAL_TEST(the_largest_string_is_a_reply) {
-  add_string(trial, LARGEST);
-  add_text(trial, "*2\r\n+key\r\n");
-  add_string(trial, LARGEST);
-  expect(trial, "<80000 bytes> [key <80000 bytes> ]");
-}
-
-TRIAL_TEST(one_byte_more_is_too_large) {
-  add_text(trial, "+before\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "+behind\r\n");
-  expect(trial, "before too large: <4096 bytes> behind ");
-}
-
-TRIAL_TEST(in_an_array_it_replaces_the_whole_reply) {
-  add_text(trial, "*2\r\n$3\r\nkey\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "*2\r\n:1\r\n*2\r\n:2\r\n");
-  add_string(trial, (size_t)3 * LARGEST);
-  add_text(trial, "*1\r\n$4\r\nlast\r\n");
-  expect(trial, "too large: <4096 bytes> too large: <4096 bytes> [last ]");
-}
-
-/* What follows the large string in its reply is discarded too, another large one as well. */
-TRIAL_TEST(it_may_be_anywhere_in_its_reply) {
-  add_text(trial, "*4\r\n*0\r\n*1\r\n:1\r\n*3\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "$-1\r\n*-1\r\n+tail\r\n*2\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "$4\r\n+\r\n-\r\n+after\r\n");
-  expect(trial, "too large: <4096 bytes> too large: <4096 bytes> +\r\n- after ");
-}
-
 /* Also when a piece ends just after the length, or inside the line end. */
 TRIAL_TEST(its_beginning_is_kept_wherever_it_is_cut) {
-  add_string(trial, TOO_LARGE_BY_ONE);
+  add_string(trial, TOO_LARGE);
   size_t head = strlen("$80001\r\n");
   const size_t cuts[] = {1,
                          head - 1,
