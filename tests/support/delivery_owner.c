@@ -228,14 +228,9 @@ void delivery_owner_put_result(struct delivery_owner *self, const char *payload)
   outbox_result(self->outbox, NULL, &result, &claimed, true);
 }
 
-static bool is_empty(void *context) {
-  const struct delivery_owner *self = context;
-  return outbox_is_empty(self->outbox);
-}
-
 void delivery_owner_drain(struct delivery_owner *self) {
   outbox_flush(self->outbox);
-  assert_true(loop_until(&self->loop, is_empty, self));
+  LOOP_UNTIL(&self->loop, outbox_is_empty(self->outbox));
 }
 
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings) {

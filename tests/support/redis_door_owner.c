@@ -69,15 +69,11 @@ void door_owner_make(struct redis_door_owner *self) {
   self->door->type->want(self->door, ENGINE_RUNS_MAX);
 }
 
-static bool is_waiting_for_steps(void *context) {
-  const struct redis_door_owner *self = context;
-  return strstr(redis_store_executed(self->store), "PERSIST " KEY "started") != NULL &&
-         redis_store_connections(self->store, "in") == 1;
-}
-
 void door_owner_begin(struct redis_door_owner *self) {
   door_owner_make(self);
-  assert_true(loop_until(&self->loop, is_waiting_for_steps, self));
+  LOOP_UNTIL(&self->loop,
+             strstr(redis_store_executed(self->store), "PERSIST " KEY "started") != NULL &&
+                 redis_store_connections(self->store, "in") == 1);
   loop_settle(&self->loop);
   redis_store_forget_executed(self->store);
 }
@@ -188,13 +184,8 @@ const char *door_owner_story(const struct redis_door_owner *self) {
   return text;
 }
 
-static bool is_leaving(void *context) {
-  const struct redis_door_owner *self = context;
-  return engine_is_leaving(self->door);
-}
-
 int door_owner_exit_code(struct redis_door_owner *self) {
-  assert_true(loop_until(&self->loop, is_leaving, self));
+  LOOP_UNTIL(&self->loop, engine_is_leaving(self->door));
   return engine_run(self->engine);
 }
 
@@ -208,8 +199,7 @@ void door_owner_logged_once(const struct redis_door_owner *self, const char *tex
 }
 
 void door_owner_await_log(struct redis_door_owner *self, const char *text) {
-  while (door_owner_logged(self, text) == 0)
-    event_base_loop(self->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&self->loop, door_owner_logged(self, text) != 0);
 }
 
 struct file {

@@ -26,8 +26,7 @@ NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   owner->url.password = password;
   owner->handshake_answers[1] = NULL;
   client_owner_start(owner, SIZE_MAX);
-  while (fake_redis_commands(owner->server) < 2)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 2);
   client_owner_expect(owner, "connected");
   struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &early, 1), 0);
@@ -113,8 +112,7 @@ NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
 NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   owner->handshake_answers[0] = NULL;
   client_owner_start(owner, SIZE_MAX);
-  while (fake_redis_commands(owner->server) < 1)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 1);
   fake_redis_send(owner->server, "+O");
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected unreachable");
@@ -148,15 +146,10 @@ static void prepare(struct client_owner *owner) {
   client_prepare(owner->client);
 }
 
-static bool is_asked(void *context) {
-  const struct client_owner *owner = context;
-  return fake_redis_commands(owner->server) > 0;
-}
-
 /* The handshake has ended, and the owner knows of no more than the connection. */
 static void is_prepared(struct client_owner *owner) {
   prepare(owner);
-  assert_true(loop_until(&owner->loop, is_asked, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
   client_owner_expect(owner, "connected");
   assert_false(client_is_ready(owner->client));
 }
@@ -199,7 +192,7 @@ NEW_CLIENT_TEST(a_start_continues_what_is_under_way) {
 NEW_CLIENT_TEST(to_prepare_is_idempotent) {
   prepare(owner);
   client_prepare(owner->client);
-  assert_true(loop_until(&owner->loop, is_asked, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
   client_prepare(owner->client);
   loop_settle(&owner->loop);
   client_prepare(owner->client);
@@ -226,7 +219,7 @@ TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
     struct client_owner *owner = *state;
     owner->handshake_answers[0] = refusals[i];
     prepare(owner);
-    assert_true(loop_until(&owner->loop, is_asked, owner));
+    LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
     expect_silence(owner, "connected");
     owner->handshake_answers[0] = "+OK\r\n";
     connects_again(owner, 2);
@@ -302,8 +295,7 @@ CLIENT_TEST(the_owner_may_drop_it_in_a_reply) {
 CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   owner->stop_at = "two";
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
-  while (fake_redis_is_connected(owner->server))
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&owner->loop, !fake_redis_is_connected(owner->server));
   client_owner_expect(owner, "connected ready one two");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }

@@ -141,15 +141,11 @@ TRIAL_TEST(an_error_of_the_socket_is_a_loss) {
   is_lost(trial, "lost", "Connection reset by peer");
 }
 
-static bool time_is_over(void *context) {
-  return wait_now_ms() > ((const struct trial *)context)->until_ms;
-}
-
 TRIAL_TEST(only_a_reply_that_is_due_can_be_late) {
   connection_set_reply_timeout(&trial->connection, 1);
   connection_set_reply_timeout(&trial->connection, 0);
   trial->until_ms = wait_now_ms() + 50;
-  assert_true(loop_until(&trial->loop, time_is_over, trial));
+  LOOP_UNTIL(&trial->loop, wait_now_ms() > trial->until_ms);
   assert_false(is_lost_already(trial));
   connection_set_reply_timeout(&trial->connection, 1);
   is_lost(trial, "lost", "no answer in time");
@@ -168,10 +164,6 @@ TRIAL_TEST(the_time_restarts_with_every_byte_that_arrives) {
   assert_true(loop_until(&trial->loop, bytes_keep_coming, trial));
   assert_false(is_lost_already(trial));
   is_lost(trial, "lost", "no answer in time");
-}
-
-static bool is_writable(void *context) {
-  return ((const struct trial *)context)->writable;
 }
 
 static size_t server_reads(struct trial *trial) {
@@ -220,7 +212,7 @@ TRIAL_TEST(writable_follows_a_write_that_took_less) {
     if (sent == sizeof much)
       continue;
     trial->writable = false;
-    assert_true(loop_until(&trial->loop, is_writable, trial));
+    LOOP_UNTIL(&trial->loop, trial->writable);
     struct iovec rest = {.iov_base = much + sent, .iov_len = sizeof much - sent};
     sent += connection_write(&trial->connection, &rest, 1);
   }

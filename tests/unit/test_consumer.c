@@ -120,14 +120,9 @@ SCENE_TEST(nothing_is_asked_before_it_is_wanted) {
   assert_string_equal(fake_redis_command(scene->server, 1), ASK);
 }
 
-static bool is_logged_in(void *context) {
-  const struct scene *scene = context;
-  return fake_redis_commands(scene->server) > 0;
-}
-
 static void prepare(struct scene *scene) {
   consumer_prepare(scene->consumer);
-  assert_true(loop_until(&scene->loop, is_logged_in, scene));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 0);
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_commands(scene->server), 1);
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
@@ -227,15 +222,10 @@ SCENE_TEST(an_answer_nobody_asked_for_is_no_step) {
   assert_false(fake_redis_is_connected(scene->server));
 }
 
-static bool is_connected_again(void *context) {
-  const struct scene *scene = context;
-  return fake_redis_commands(scene->server) == 3;
-}
-
 SCENE_TEST(a_new_connection_asks_only_what_is_wanted) {
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   fake_redis_close_connection(scene->server);
-  assert_true(loop_until(&scene->loop, is_connected_again, scene));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) == 3);
   expect(scene, "needs_resync");
   take(scene, "asked");
 }
@@ -268,8 +258,7 @@ SCENE_TEST(a_refused_login_is_reported) {
   scene->url.password = password;
   fake_redis_answer_with(scene->server, NULL, NULL);
   consumer_take(scene->consumer);
-  while (fake_redis_connections(scene->server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_connections(scene->server) != 0);
   fake_redis_send(scene->server, "-WRONGPASS invalid\r\n");
   expect(scene, "failed");
   assert_non_null(strstr(scene->error, "AUTH: WRONGPASS"));

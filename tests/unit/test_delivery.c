@@ -244,17 +244,12 @@ static int64_t since_ms(int64_t start_ms) {
   return virtual_time_ms - start_ms;
 }
 
-static bool is_lost(void *context) {
-  const struct delivery_owner *owner = context;
-  return delivery_owner_logged(owner, "no answer in time") > 0;
-}
-
 /* Half open: what is sent disappears, and nothing says so. */
 DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
   owner->redis.deaf_from = "MULTI";
   int64_t start_ms = virtual_time_ms;
   delivery_owner_send(owner, "one");
-  assert_true(loop_until(&owner->loop, is_lost, owner));
+  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
   assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
   owner->redis.deaf_from = NULL;
   loop_await(&owner->loop, &owner->delivered, 1);
@@ -277,7 +272,7 @@ DELIVERY_TEST(an_idle_connection_is_probed) {
 
 DELIVERY_TEST(a_probe_finds_the_connection_lost) {
   owner->redis.deaf_from = "WATCH";
-  assert_true(loop_until(&owner->loop, is_lost, owner));
+  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
   owner->redis.deaf_from = NULL;
   delivery_owner_deliver(owner, "one");
   assert_int_equal(fake_redis_connections(owner->server), 2);
@@ -311,16 +306,10 @@ DELIVERY_TEST(a_probe_ends_the_outage) {
   assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
 }
 
-struct reading {
-  struct delivery_owner *owner;
-  size_t until;
-};
-
-static bool has_read(void *context) {
-  const struct reading *reading = context;
+static size_t arrived(const struct delivery_owner *owner) {
   size_t length;
-  (void)fake_redis_bytes(reading->owner->server, &length);
-  return length >= reading->until;
+  (void)fake_redis_bytes(owner->server, &length);
+  return length;
 }
 
 /* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
@@ -331,12 +320,10 @@ DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
   delivery_owner_put(owner, text);
   int64_t start_ms = virtual_time_ms;
   delivery_owner_flush(owner);
-  struct reading reading = {.owner = owner};
   while (since_ms(start_ms) < 20000) {
+    size_t before = arrived(owner);
     fake_redis_read_on(owner->server);
-    (void)fake_redis_bytes(owner->server, &reading.until);
-    reading.until += PART;
-    assert_true(loop_until(&owner->loop, has_read, &reading));
+    LOOP_UNTIL(&owner->loop, arrived(owner) >= before + PART);
     fake_redis_stop_reading(owner->server);
     virtual_time_pass(&owner->loop, 2000);
   }

@@ -112,14 +112,9 @@ static void let_reply(struct delivery_owner *owner) {
   delivery_owner_let_reply(owner);
 }
 
-static bool is_all_delivered(void *context) {
-  const struct delivery_owner *owner = context;
-  return owner->send_queue.bytes == 0;
-}
-
 /* Waits until the send queue is empty; each of these numbers was executed once, in order. */
 static void all_is_done(struct delivery_owner *owner, int from, int to) {
-  assert_true(loop_until(&owner->loop, is_all_delivered, owner));
+  LOOP_UNTIL(&owner->loop, owner->send_queue.bytes == 0);
   const char *before = owner->redis.done;
   for (int number = from; number <= to; number++) {
     char text[64];
@@ -295,11 +290,6 @@ static size_t arrived(const struct delivery_owner *owner) {
   return length;
 }
 
-static bool has_arrived(void *context) {
-  const struct delivery_owner *owner = context;
-  return fake_redis_commands(owner->server) > 0 && is_open(context);
-}
-
 /* Half of the first is written when the next one is there. */
 DELIVERY_TEST(a_slow_redis_gets_one_batch_after_the_other) {
   loop_settle(&owner->loop);
@@ -313,7 +303,7 @@ DELIVERY_TEST(a_slow_redis_gets_one_batch_after_the_other) {
   loop_settle(&owner->loop);
   assert_int_equal(arrived(owner), before);
   fake_redis_read_on(owner->server);
-  assert_true(loop_until(&owner->loop, has_arrived, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0 && is_open(owner));
   static const char *const both[] = {
       "MULTI", "LPUSH " KEY "results 0-", "SET " COMMITTED, "EXEC", "WATCH", "GET",
       "MULTI", "LPUSH " KEY "results 1-", "SET " COMMITTED};
@@ -359,17 +349,12 @@ DELIVERY_TEST(the_next_batch_leaves_right_after_the_first) {
 
 #define OTHERS "2:00000000000000ff:1"
 
-static bool again_and_again(void *context) {
-  const struct delivery_owner *owner = context;
-  return fake_redis_connections(owner->server) >= 4;
-}
-
 DELIVERY_TEST(a_refusal_in_the_next_batch_may_pass) {
   owner->redis.refused = "LPUSH " KEY "results 2-";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
   open_next(owner);
   let_reply(owner);
-  assert_true(loop_until(&owner->loop, again_and_again, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 4);
   assert_int_equal(owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
   assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);

@@ -40,12 +40,8 @@ static void ask(struct asker *self) {
   delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
 }
 
-static bool is_answered(void *context) {
-  return ((const struct asker *)context)->answers > 0;
-}
-
 static void gets(struct asker *asker, const char *text) {
-  assert_true(loop_until(&asker->owner->loop, is_answered, asker));
+  LOOP_UNTIL(&asker->owner->loop, asker->answers > 0);
   loop_settle(&asker->owner->loop);
   assert_string_equal(asker->text, text);
   asker->answers = 0;
@@ -159,8 +155,7 @@ DELIVERY_TEST(a_query_is_sent_again_after_a_lost_connection) {
   owner->redis.silent_from = "LINDEX";
   owner->redis.next_answer = "$4\r\nlost\r\n";
   ask(&asker);
-  while (fake_redis_commands(owner->server) == commands)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) != commands);
   owner->redis.silent_from = NULL;
   fake_redis_close_connection(owner->server);
   owner->redis.next_answer = "$5\r\nfound\r\n";
@@ -234,7 +229,7 @@ DELIVERY_TEST(a_reply_that_is_too_large_comes_as_its_beginning) {
     event_base_loop(owner->loop.base, EVLOOP_NONBLOCK);
   }
   fake_redis_send(owner->server, "\r\n");
-  assert_true(loop_until(&owner->loop, is_answered, &asker));
+  LOOP_UNTIL(&owner->loop, asker.answers > 0);
   assert_int_equal(asker.cut, 1);
   assert_int_equal(strspn(asker.text, "x"), 64);
 }

@@ -21,17 +21,12 @@ static void fails(struct delivery_owner *owner, const char *error) {
   assert_int_equal(fake_redis_commands(owner->server), commands);
 }
 
-static bool again_and_again(void *context) {
-  const struct delivery_owner *owner = context;
-  return fake_redis_connections(owner->server) >= 5;
-}
-
 DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
   owner->redis.refused = "LPUSH";
   owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
   delivery_owner_put(owner, "one");
   delivery_owner_send(owner, "two");
-  assert_true(loop_until(&owner->loop, again_and_again, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 5);
   assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
   assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
   assert_false(delivery_is_unreachable(owner->delivery));

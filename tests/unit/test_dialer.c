@@ -160,8 +160,7 @@ static void expect_connected(struct scene *scene) {
   assert_true(fcntl(scene->fd, F_GETFD) & FD_CLOEXEC);
   assert_int_equal(fake_redis_connections(scene->server), 1);
   assert_int_equal(send(scene->fd, "*1\r\n$4\r\nPING\r\n", 14, MSG_NOSIGNAL), 14);
-  while (fake_redis_commands(scene->server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) != 0);
 }
 
 static int option(int fd, int level, int name) {

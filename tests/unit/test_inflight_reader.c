@@ -227,8 +227,7 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   snprintf(head, sizeof head, "$%zu\r\n", sent);
   scene->answers[0] = head;
   inflight_reader_read(&scene->reader, 1, 1);
-  while (scene->asked == 0)
-    event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->owner->loop, scene->asked != 0);
   for (; sent > 0; sent -= sizeof bytes - 1) {
     fake_redis_send(scene->owner->server, bytes);
     event_base_loop(scene->owner->loop.base, EVLOOP_NONBLOCK);
@@ -277,8 +276,7 @@ SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
   has_one_and_two(scene);
   scene->answers[2] = "";
   inflight_reader_read(&scene->reader, 1, 1);
-  while (scene->asked < 3)
-    event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->owner->loop, scene->asked >= 3);
   loop_settle(&scene->owner->loop);
   scene->answers[3] = "$5\r\nthree\r\n";
   fake_redis_close_connection(scene->owner->server);

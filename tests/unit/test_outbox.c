@@ -53,21 +53,11 @@ NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   assert_int_equal(owner->owned, 1);
 }
 
-static bool is_refreshed_twice(void *context) {
-  const struct delivery_owner *owner = context;
-  return owner->redis.executed >= 4;
-}
-
 NEW_DELIVERY_TEST(keys_are_refreshed_three_times_in_each_ttl) {
   delivery_owner_start_outbox(owner, 1, 1000000);
-  assert_true(loop_until(&owner->loop, is_refreshed_twice, owner));
+  LOOP_UNTIL(&owner->loop, owner->redis.executed >= 4);
   delivery_owner_has_done(owner, CLAIM "\n" REFRESH("1") CLAIM "\n" REFRESH("1") CLAIM
                           "\n" REFRESH("1") CLAIM "\n");
-}
-
-static bool is_often_gone(void *context) {
-  const struct delivery_owner *owner = context;
-  return owner->unreachable >= 5;
 }
 
 NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
@@ -75,7 +65,7 @@ NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
   delivery_owner_drain(owner);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, is_often_gone, owner)); /* much later than a refresh */
+  LOOP_UNTIL(&owner->loop, owner->unreachable >= 5); /* much later than a refresh */
   assert_true(outbox_is_empty(owner->outbox));
 }
 

@@ -126,13 +126,9 @@ SCENE_TEST(an_unreachable_redis_is_not_waited_for) {
   assert_int_equal(lseek(scene->log.fd, 0, SEEK_END), 0); /* who asks says why */
 }
 
-static bool is_asked(void *context) {
-  return fake_redis_commands(context) > 1;
-}
-
 SCENE_TEST(a_lost_connection_is_made_again) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 1);
   scene->reply_to_query = ":1\r\n";
   fake_redis_close_connection(scene->server);
   loop_await(&scene->loop, &scene->done, 1);
@@ -141,7 +137,7 @@ SCENE_TEST(a_lost_connection_is_made_again) {
 
 SCENE_TEST(a_cancelled_guard_calls_nothing) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 1);
   fake_redis_send(scene->server, ":1\r\n");
   run_guard_cancel(scene->guard);
   scene->guard = NULL;

@@ -162,8 +162,7 @@ SCENE_TEST(an_unusable_reply_leads_to_the_next) {
 SCENE_TEST(a_reply_may_come_in_pieces) {
   scene->sentinels[0].answers[0] = NULL;
   sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
   fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
   loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
@@ -180,8 +179,7 @@ SCENE_TEST(a_silent_one_is_skipped) {
 SCENE_TEST(one_that_disconnects_is_skipped) {
   scene->sentinels[0].answers[0] = NULL;
   sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
   fake_redis_close_connection(scene->sentinels[0].server);
   loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
@@ -258,8 +256,7 @@ SCENE_TEST(a_cancelled_query_is_not_reported) {
   loop_settle(&scene->loop);
   scene->sentinels[0].answers[0] = NULL;
   sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
   sentinel_cancel(scene->sentinel);
   fake_redis_send(scene->sentinels[0].server, KNOWS);
   loop_settle(&scene->loop);
