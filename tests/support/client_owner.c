@@ -114,13 +114,6 @@ void client_owner_becomes_ready(struct client_owner *self) {
   assert_true(client_is_ready(self->client));
 }
 
-void client_owner_fails(struct client_owner *self) {
-  client_owner_start(self, SIZE_MAX);
-  client_owner_expect(self, "connected failed");
-  assert_false(client_is_ready(self->client));
-  assert_int_equal(fake_redis_connections(self->server), 1);
-}
-
 int client_owner_logged(const struct client_owner *self, const char *text) {
   return logged_count(&self->log, text);
 }

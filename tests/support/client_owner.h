@@ -49,9 +49,8 @@ void client_owner_start(struct client_owner *self, size_t largest_string);
    at once; asserts that it is the same. */
 void client_owner_expect(struct client_owner *self, const char *transcript);
 
-/* Starts it, and expects that it becomes ready; that it fails, and does not connect again. */
+/* Starts it, and expects that it becomes ready. */
 void client_owner_becomes_ready(struct client_owner *self);
-void client_owner_fails(struct client_owner *self);
 
 /* How many times the text is in the log. */
 int client_owner_logged(const struct client_owner *self, const char *text);

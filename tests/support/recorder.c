@@ -10,13 +10,6 @@ void recorder_add(struct recorder *self, const char *word) {
   self->length += (size_t)length;
 }
 
-void recorder_add_number(struct recorder *self, const char *word, long long number) {
-  char text[128];
-  int length = snprintf(text, sizeof text, "%s:%lld", word, number);
-  assert_true(length > 0 && (size_t)length < sizeof text);
-  recorder_add(self, text);
-}
-
 size_t recorder_count(const struct recorder *self, const char *word) {
   size_t count = 0, length = strlen(word);
   for (const char *text = self->text; *text != '\0';) {

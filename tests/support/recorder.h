@@ -24,9 +24,6 @@ struct recorder {
 /* Appends a word, which holds no space. A recorder that is full fails the test. */
 void recorder_add(struct recorder *self, const char *word);
 
-/* The same with a number after it: recorder_add_number(&r, "exit", 3) adds "exit:3". */
-void recorder_add_number(struct recorder *self, const char *word, long long number);
-
 /* How often this very word was added. */
 size_t recorder_count(const struct recorder *self, const char *word);
 

@@ -231,22 +231,6 @@ static bool is_over(void *context) {
          outbox_is_empty(self->outbox);
 }
 
-static bool has_result(void *context) {
-  const struct scene *self = context;
-  return count_in(self, "results") > 0;
-}
-
-static bool is_connected(void *context) {
-  const struct scene *self = context;
-  return redis_store_connections(self->store, "in") == 1 &&
-         redis_store_connections(self->store, "out") == 1;
-}
-
-static bool is_stopped(void *context) {
-  const struct scene *self = context;
-  return self->stopped > 0;
-}
-
 static void wait_for(struct scene *self, bool (*condition)(void *)) {
   assert_true(loop_until(&self->loop, condition, self));
 }
@@ -290,7 +274,7 @@ SCENE_TEST(a_cancel_overtakes_a_thousand_steps) {
   push(scene, 1000);
   push_cancel(scene, 0);
   wait_for(scene, is_running);
-  wait_for(scene, is_stopped);
+  loop_await(&scene->loop, &scene->stopped, 1);
   assert_int_equal(scene->stopped, 1);
   wait_for(scene, is_all_taken);
 }
@@ -357,7 +341,7 @@ SCENE_TEST(a_cancel_outlives_the_agent) {
   redis_store_hold(scene->store, NULL);
   assert_int_equal(count_in(scene, "inflight"), 101);
   start(scene);
-  wait_for(scene, has_result);
+  LOOP_UNTIL(&scene->loop, count_in(scene, "results") > 0);
   wait_for(scene, is_running);
   run_all(scene);
   assert_int_equal(scene->fates[90].begun, 0);
@@ -387,7 +371,7 @@ SCENE_TEST(a_cancel_does_not_wait_for_room_in_the_outbox) {
   fill_outbox(scene);
   push(scene, 100);
   push_cancel(scene, 0);
-  wait_for(scene, is_stopped);
+  loop_await(&scene->loop, &scene->stopped, 1);
   assert_true(outbox_room(scene->outbox) == 0);
   redis_store_hold(scene->store, NULL);
   run_all(scene);
@@ -422,11 +406,6 @@ SCENE_TEST(what_an_earlier_agent_left_is_found) {
   assert_int_equal(scene->fates[299].begun, 0);
 }
 
-static bool is_forgotten(void *context) {
-  const struct scene *self = context;
-  return self->forgotten > 0;
-}
-
 /* What is in memory is put back, what was dropped is found in the restored lists. */
 SCENE_TEST(a_restored_redis_hands_out_the_dropped_again) {
   push(scene, 200);
@@ -434,7 +413,7 @@ SCENE_TEST(a_restored_redis_hands_out_the_dropped_again) {
   wait_until_it_runs(scene);
   redis_store_restore(scene->store, snapshot);
   redis_store_snapshot_free(snapshot);
-  wait_for(scene, is_forgotten);
+  loop_await(&scene->loop, &scene->forgotten, 1);
   wait_for(scene, is_all_taken);
   run_all(scene);
   each_ran_once(scene, 200, "");
@@ -445,7 +424,7 @@ SCENE_TEST(an_emptied_redis_gets_back_what_is_in_memory) {
   push(scene, 200);
   wait_until_it_runs(scene);
   redis_store_restore(scene->store, NULL);
-  wait_for(scene, is_forgotten);
+  loop_await(&scene->loop, &scene->forgotten, 1);
   wait_for(scene, is_all_taken);
   run_all(scene);
   for (int i = 0; i < 200; i++)
@@ -487,7 +466,7 @@ SCENE_TEST(a_second_loss_runs_nothing_again) {
   for (int times = 0; times < 2; times++) {
     scene->forgotten = 0;
     redis_store_restore(scene->store, snapshot);
-    wait_for(scene, is_forgotten);
+    loop_await(&scene->loop, &scene->forgotten, 1);
     wait_for(scene, is_over);
     each_ran_once(scene, STEPS, prefetch_lost_result);
   }
@@ -565,7 +544,8 @@ static void tell(struct scene *scene, unsigned seed, bool with_losses) {
       forget_snapshot(&story);
     unsigned wait = random_below(&story.seed, 4);
     if (wait == 0)
-      wait_for(scene, is_connected);
+      LOOP_UNTIL(&scene->loop, redis_store_connections(scene->store, "in") == 1 &&
+                                   redis_store_connections(scene->store, "out") == 1);
     if (wait < 3)
       loop_settle(&scene->loop);
     else
