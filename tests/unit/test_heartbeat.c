@@ -11,7 +11,6 @@
 enum { LATE_MS = 20 };
 
 #define UNIX_OFFSET_MS INT64_C(1746439200000)
-#define TIMED_SET "SET sandbox:j:heartbeat {\"Ts\":%lld,"
 
 struct scene {
   struct loop loop;
@@ -162,25 +161,30 @@ static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
 
+/* The beat with this number; returns what follows its time. */
+static const char *beat(struct scene *scene, int number, long long *ts) {
+  static const char beginning[] = ":heartbeat {\"Ts\":";
+  await(scene, &scene->sets, number);
+  loop_settle(&scene->loop);
+  const char *text = strstr(command_from_end(scene, 1), beginning);
+  assert_non_null(text);
+  char *rest;
+  *ts = strtoll(text + strlen(beginning), &rest, 10);
+  return rest;
+}
+
 TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
   int64_t start_ms = virtual_time_ms;
+  long long ts;
+  char expected[64];
   start(scene);
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:heartbeat");
   assert_string_equal(fake_redis_command(scene->server, 1), "GET sandbox:j:committed");
-  await(scene, &scene->sets, 6);
-  int64_t ms = virtual_time_ms - start_ms;
-  assert_true(ms >= 5 * HEARTBEAT_MS - 500);
-  loop_settle(&scene->loop);
+  snprintf(expected, sizeof expected, ",\"Pid\":%d,\"StepInFlight\":false} EX 10", getpid());
+  assert_string_equal(beat(scene, 6, &ts), expected);
+  assert_int_equal(strncmp(command_from_end(scene, 1), "SET sandbox:j:heartbeat {\"Ts\":", 30), 0);
   assert_string_equal(command_from_end(scene, 0), "GET sandbox:j:committed");
-  long long ts;
-  int pid;
-  char rest[64];
-  assert_int_equal(sscanf(command_from_end(scene, 1),
-                          "SET sandbox:j:heartbeat {\"Ts\":%lld,\"Pid\":%d,%63[^\n]", &ts, &pid,
-                          rest),
-                   3);
-  assert_string_equal(rest, "\"StepInFlight\":false} EX 10");
-  assert_int_equal(pid, getpid());
+  assert_true(virtual_time_ms - start_ms >= 5 * HEARTBEAT_MS - 500);
   assert_true(ts > 1700000000000);
   assert_int_equal(fake_redis_connections(scene->server), 1);
   assert_int_equal(scene->failed + scene->ended + scene->silent, 0);
@@ -188,37 +192,26 @@ TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
 }
 
 BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
   long long before, after;
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
-  await(scene, &scene->sets, 2);
-  loop_settle(&scene->loop);
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &after), 1);
+  assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false}"));
+  beat(scene, 2, &after);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
   heartbeat_set_in_flight(scene->heartbeat, true);
-  await(scene, &scene->sets, 3);
-  loop_settle(&scene->loop);
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
+  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true} EX 10"));
   heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
   heartbeat_set_in_flight(scene->heartbeat, false);
-  await(scene, &scene->sets, 4);
-  loop_settle(&scene->loop);
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false} EX 10"));
+  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false} EX 10"));
 }
 
 TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
           tear_down) {
+  static const char key[] = "SET sandbox:j{\"Ts\":1746439200123,:heartbeat ";
   start(scene);
   long long last = 0;
   for (int i = 1; i <= 3; i++) {
-    await(scene, &scene->sets, i);
-    loop_settle(&scene->loop);
     long long ts;
-    char rest[64];
-    assert_int_equal(sscanf(command_from_end(scene, 1),
-                            "SET sandbox:j{\"Ts\":1746439200123,:heartbeat {\"Ts\":%lld,%63[^\n]",
-                            &ts, rest),
-                     2);
+    beat(scene, i, &ts);
+    assert_memory_equal(command_from_end(scene, 1), key, sizeof key - 1);
     assert_true(ts > last);
     last = ts;
   }
@@ -228,15 +221,11 @@ SCENE_TEST(a_time_may_become_longer) {
   virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
   start(scene);
   long long before, after;
-  char rest[64];
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
+  beat(scene, 1, &before);
   assert_in_range(before, 1000, 9000);
   virtual_unix_offset_ms += 100000;
-  await(scene, &scene->sets, 2);
-  loop_settle(&scene->loop);
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET "%63[^\n]", &after, rest), 2);
+  assert_memory_equal(beat(scene, 2, &after), ",\"Pid\":", 7);
   assert_in_range(after, 100000, 199999);
-  assert_memory_equal(rest, "\"Pid\":", 6);
 }
 
 /* Before it has a connection, too: what goes with the claim. */

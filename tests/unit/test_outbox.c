@@ -53,6 +53,12 @@ NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   assert_int_equal(owner->owned, 1);
 }
 
+NEW_DELIVERY_TEST(keys_are_refreshed_from_the_beginning_on) {
+  delivery_owner_start_outbox(owner, 604800, 1000000);
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, CLAIM "\n" REFRESH("604800") CLAIM "\n");
+}
+
 NEW_DELIVERY_TEST(keys_are_refreshed_three_times_in_each_ttl) {
   delivery_owner_start_outbox(owner, 1, 1000000);
   LOOP_UNTIL(&owner->loop, owner->redis.executed >= 4);

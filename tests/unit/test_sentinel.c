@@ -159,10 +159,15 @@ SCENE_TEST(an_unusable_reply_leads_to_the_next) {
   }
 }
 
-SCENE_TEST(a_reply_may_come_in_pieces) {
+/* The first one gets the query, and does not answer by itself. */
+static void ask_silent(struct scene *scene) {
   scene->sentinels[0].answers[0] = NULL;
   sentinel_query(scene->sentinel, on_done, scene);
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
+}
+
+SCENE_TEST(a_reply_may_come_in_pieces) {
+  ask_silent(scene);
   fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
   loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
@@ -177,33 +182,32 @@ SCENE_TEST(a_silent_one_is_skipped) {
 }
 
 SCENE_TEST(one_that_disconnects_is_skipped) {
-  scene->sentinels[0].answers[0] = NULL;
-  sentinel_query(scene->sentinel, on_done, scene);
-  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
+  ask_silent(scene);
   fake_redis_close_connection(scene->sentinels[0].server);
   loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
+}
+
+/* The reason is that of this one. */
+static void fails(struct scene *scene, size_t sentinel, const char *why) {
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: %s",
+                 scene->addresses[sentinel].port, why);
+  ask(scene);
+  assert_string_equal(scene->why, expected);
 }
 
 SCENE_TEST(a_name_that_one_does_not_know_is_the_reason) {
   fake_redis_refuse(scene->sentinels[0].server);
   scene->sentinels[1].answers[0] = "*-1\r\n";
   fake_redis_refuse(scene->sentinels[2].server);
-  ask(scene);
-  char expected[128];
-  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: it knows no master 'pipes'",
-                 scene->addresses[1].port);
-  assert_string_equal(scene->why, expected);
+  fails(scene, 1, "it knows no master 'pipes'");
 }
 
 SCENE_TEST(all_of_them_may_refuse) {
   for (size_t i = 0; i < SENTINELS; i++)
     fake_redis_refuse(scene->sentinels[i].server);
-  ask(scene);
-  char expected[128];
-  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: Connection refused",
-                 scene->addresses[2].port);
-  assert_string_equal(scene->why, expected);
+  fails(scene, 2, "Connection refused");
 }
 
 SCENE_TEST(a_password_is_sent_when_it_is_required) {
@@ -254,9 +258,7 @@ SCENE_TEST(a_cancelled_query_is_not_reported) {
   sentinel_query(scene->sentinel, on_done, scene);
   sentinel_cancel(scene->sentinel);
   loop_settle(&scene->loop);
-  scene->sentinels[0].answers[0] = NULL;
-  sentinel_query(scene->sentinel, on_done, scene);
-  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
+  ask_silent(scene);
   sentinel_cancel(scene->sentinel);
   fake_redis_send(scene->sentinels[0].server, KNOWS);
   loop_settle(&scene->loop);
