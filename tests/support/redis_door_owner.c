@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/exit_code.h"
 #include "tests/support/logged.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
@@ -228,4 +229,15 @@ static bool exists(void *path) {
 
 void door_owner_await_file(struct redis_door_owner *self, const char *name) {
   assert_true(loop_until(&self->loop, exists, file_of(self, name).path));
+}
+
+void door_owner_leave_without_redis(struct redis_door_owner *self) {
+  door_owner_begin(self);
+  door_owner_push_script(self, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  door_owner_await(self, "events", "ready");
+  loop_settle(&self->loop);
+  redis_store_go_away(self->store);
+  door_owner_touch(self, "go");
+  door_owner_await_log(self, "exit=5 in ");
+  engine_leave(self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }

@@ -45,6 +45,12 @@ void door_owner_push(struct redis_door_owner *self, const char *step);
 /* The same for `sh -c script`. */
 void door_owner_push_script(struct redis_door_owner *self, const char *id, const char *script);
 
+/* Waits in a script for a file that the test makes. */
+#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
+
+/* It begins; a step is over, with exit code 5, while Redis is away; and a shutdown step comes. */
+void door_owner_leave_without_redis(struct redis_door_owner *self);
+
 /* Runs the loop until there are so many results. */
 void door_owner_await_results(struct redis_door_owner *self, int count);
 

@@ -21,6 +21,7 @@ NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
   assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
 }
 
+/* The owner can use the time that the handshake takes. */
 NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
   owner->url.password = password;
@@ -248,16 +249,6 @@ NEW_CLIENT_TEST(a_stop_closes_it) {
   client_stop(owner->client);
   expect_silence(owner, "connected");
   assert_false(fake_redis_is_connected(owner->server));
-}
-
-/* The owner can use the time that the handshake takes. */
-NEW_CLIENT_TEST(connected_comes_before_ready) {
-  owner->handshake_answers[0] = NULL;
-  client_owner_start(owner, 5000);
-  client_owner_expect(owner, "connected");
-  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
-  fake_redis_send(owner->server, "+OK\r\n");
-  client_owner_expect(owner, "connected ready");
 }
 
 /* --- bytes and replies ------------------------------------------------------------------------ */

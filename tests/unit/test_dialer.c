@@ -102,17 +102,12 @@ static int set_up(void **state) {
   return 0;
 }
 
-static void close_it(int fd) {
-  if (fd >= 0)
-    close(fd);
-}
-
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  close_it(scene->fd);
-  close_it(scene->full_fd);
-  close_it(scene->fill_fd[0]);
-  close_it(scene->fill_fd[1]);
+  const int fds[] = {scene->fd, scene->full_fd, scene->fill_fd[0], scene->fill_fd[1]};
+  for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
   if (scene->server != NULL)
     fake_redis_free(scene->server);
   loop_release(&scene->loop);

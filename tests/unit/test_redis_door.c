@@ -13,9 +13,6 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 #define BEGUN "( +started started )"
 #define ANSWERED "( completed result -inflight -started )"
 
@@ -209,20 +206,8 @@ DOOR_TEST(a_signal_answers_what_runs_and_leaves_what_waits) {
   assert_false(door_owner_has(owner, "ran"));
 }
 
-/* A step that is over while Redis is away, and a shutdown. */
-static void leave_without_redis(struct redis_door_owner *owner) {
-  door_owner_begin(owner);
-  door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
-  door_owner_await(owner, "events", "ready");
-  loop_settle(&owner->loop);
-  redis_store_go_away(owner->store);
-  door_owner_touch(owner, "go");
-  door_owner_await_log(owner, "exit=5 in ");
-  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
-}
-
 NEW_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
-  leave_without_redis(owner);
+  door_owner_leave_without_redis(owner);
   loop_settle(&owner->loop);
   assert_int_equal(door_owner_logged(owner, "undelivered"), 0);
   redis_store_come_back(owner->store);
@@ -234,7 +219,7 @@ NEW_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
 }
 
 NEW_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
-  leave_without_redis(owner);
+  door_owner_leave_without_redis(owner);
   engine_signal(owner->engine, SIGINT);
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
   door_owner_logged_once(owner, "what follows did not reach redis");

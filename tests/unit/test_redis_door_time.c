@@ -13,9 +13,6 @@
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 200 };
 
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 static int set_up(void **state) {
   door_owner_set_up(state);
   virtual_time_pace_ms = 0;
@@ -234,14 +231,7 @@ LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
 }
 
 LIMITED_TEST(a_patient_close_ends_at_the_idle_limit) {
-  door_owner_begin(owner);
-  door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
-  door_owner_await(owner, "events", "ready");
-  loop_settle(&owner->loop);
-  redis_store_go_away(owner->store);
-  door_owner_touch(owner, "go");
-  door_owner_await_log(owner, "exit=5 in ");
-  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
+  door_owner_leave_without_redis(owner);
   int64_t begin_ms = virtual_time_ms;
   expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
   door_owner_logged_once(owner, "undelivered result: {");
