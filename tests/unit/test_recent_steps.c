@@ -35,6 +35,8 @@ TEST(each_story_comes_true) {
       {"what is held twice is held once", "hold a, hold a, held a, new a"},
       {"what runs while Redis goes back is not taken for answered: its answer comes",
        "add a, rollback, hold a, held a, new a"},
+      {"what runs in two rollbacks without having been handed out is answered",
+       "add a, rollback, hold a, rollback, answered a, new a"},
       {"a second rollback forgets what was held and keeps what was answered",
        "add ended, rollback, hold waits, rollback, new waits, answered ended"},
       {"what was started stays known in a second rollback",
