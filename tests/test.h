@@ -18,12 +18,19 @@
  *
  *   TEST(an_empty_one_has_nothing) { … }
  *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
+ *   TEST_WITH(struct job *job, a_cancel_ends_it, job_setup, job_teardown) { … }  the same
  *   TEST_IF(agent_process_is_shipped(), …)  a test only where this holds; elsewhere it does not
- * exist, and is not skipped TEST_GROUP(begin_once, end_once)        before the first test, after
- * the last; either may be NULL
+ *                                           exist, and is not skipped
+ *   TEST_GROUP(begin_once, end_once)        before the first test, after the last; either may be
+ *                                           NULL
  *   TEST_OVERLAP(4)                         for tests that mostly wait: shares them out to so many
  *                                           processes at a time, each of which is a group of its
- * own
+ *                                           own
+ *
+ * Where many tests have one fixture, a macro names it:
+ *
+ *   #define JOB_TEST(NAME) TEST_WITH(struct job *job, NAME, job_setup, job_teardown)
+ *   JOB_TEST(a_cancel_ends_it) { … }
  *
  * The umask is 022. TEST_FILTER=<pattern> in the environment runs the tests of these names only
  * ('*' and '?').
@@ -42,11 +49,23 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
 #define TEST_IF(CONDITION, NAME, ...)                                                              \
   static void NAME(void **state);                                                                  \
+  TEST_REGISTER(CONDITION, NAME, NAME, __VA_ARGS__)                                                \
+  static void NAME(__attribute__((unused)) void **state)
+
+/* The state is a parameter of its own type. */
+#define TEST_WITH(PARAMETER, NAME, ...)                                                            \
+  static void NAME(PARAMETER);                                                                     \
+  static void NAME##_of_state(void **state) {                                                      \
+    NAME(*state);                                                                                  \
+  }                                                                                                \
+  TEST_REGISTER(true, NAME, NAME##_of_state, __VA_ARGS__)                                          \
+  static void NAME(__attribute__((unused)) PARAMETER)
+
+#define TEST_REGISTER(CONDITION, NAME, RUN, ...)                                                   \
   __attribute__((constructor)) static void test_register_##NAME(void) {                            \
     if (CONDITION)                                                                                 \
-      test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                   \
-  }                                                                                                \
-  static void NAME(__attribute__((unused)) void **state)
+      test_register(&(struct test){#NAME, RUN, {__VA_ARGS__}});                                    \
+  }
 
 #define TEST_GROUP(SET_UP, TEAR_DOWN)                                                              \
   __attribute__((constructor)) static void test_register_the_group(void) {                         \

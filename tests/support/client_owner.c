@@ -1,8 +1,8 @@
 #include "tests/support/client_owner.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/support/logged.h"
 #include "tests/test.h"
 
 static void on_connected(void *owner) {
@@ -17,16 +17,10 @@ static void on_ready(void *owner, const redisReply *last) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct client_owner *self = owner;
-  const redisReply *shown = reply->type == REDIS_REPLY_ARRAY ? reply->element[1] : reply;
-  if (client_reply_is_truncated(self->client))
-    recorder_add(&self->recorder, "too_large");
-  if (shown->len < 32)
-    recorder_add(&self->recorder, shown->str);
-  else
-    recorder_add_number(&self->recorder, "bytes", (long long)shown->len);
-  if (self->drop_at != NULL && strcmp(shown->str, self->drop_at) == 0)
+  recorder_add(&self->recorder, reply->str);
+  if (self->drop_at != NULL && strcmp(reply->str, self->drop_at) == 0)
     client_reconnect(self->client, "the test wants it");
-  else if (self->stop_at != NULL && strcmp(shown->str, self->stop_at) == 0)
+  else if (self->stop_at != NULL && strcmp(reply->str, self->stop_at) == 0)
     client_stop(self->client);
 }
 
@@ -63,7 +57,7 @@ static const char *answer(void *owner, const char *command) {
 int client_owner_set_up(void **state) {
   struct client_owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->log = logged_open(LOG_INFO);
   self->server = fake_redis_new(self->loop.base, false);
   fake_redis_answer_with(self->server, answer, self);
   for (size_t i = 0; i < 4; i++)
@@ -81,6 +75,12 @@ int client_owner_tear_down(void **state) {
   close(self->log.fd);
   loop_release(&self->loop);
   free(self);
+  return 0;
+}
+
+int client_owner_set_up_ready(void **state) {
+  client_owner_set_up(state);
+  client_owner_becomes_ready(*state);
   return 0;
 }
 
@@ -104,21 +104,8 @@ void client_owner_start(struct client_owner *self, size_t largest_string) {
   assert_string_equal(recorder_text(&self->recorder), ""); /* not from inside */
 }
 
-struct awaited_transcript {
-  const struct recorder *recorder;
-  size_t length;
-};
-
-static bool is_as_long(void *context) {
-  const struct awaited_transcript *awaited = context;
-  return awaited->recorder->length >= awaited->length;
-}
-
 void client_owner_expect(struct client_owner *self, const char *transcript) {
-  struct awaited_transcript awaited = {&self->recorder, strlen(transcript)};
-  (void)loop_until(&self->loop, is_as_long, &awaited);
-  loop_settle(&self->loop);
-  assert_string_equal(recorder_text(&self->recorder), transcript);
+  recorder_expect(&self->loop, &self->recorder, transcript);
 }
 
 void client_owner_becomes_ready(struct client_owner *self) {
@@ -127,18 +114,6 @@ void client_owner_becomes_ready(struct client_owner *self) {
   assert_true(client_is_ready(self->client));
 }
 
-void client_owner_fails(struct client_owner *self) {
-  client_owner_start(self, SIZE_MAX);
-  client_owner_expect(self, "connected failed");
-  assert_false(client_is_ready(self->client));
-  assert_int_equal(fake_redis_connections(self->server), 1);
-}
-
 int client_owner_logged(const struct client_owner *self, const char *text) {
-  char log[16384] = "";
-  int found = 0;
-  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
-  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-    found++;
-  return found;
+  return logged_count(&self->log, text);
 }

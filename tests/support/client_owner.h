@@ -14,9 +14,7 @@
  *   fake_redis_send(owner->server, "+one\r\n");
  *   client_owner_expect(owner, "connected ready one");
  *
- * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text, an
- * array its second element's, a text of 32 bytes and more "bytes:<n>"; "too_large" stands before a
- * truncated one.
+ * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text.
  */
 struct client_owner {
   struct loop loop;
@@ -34,9 +32,14 @@ struct client_owner {
   const char *stop_at;
 };
 
-/* For cmocka: the state is a client_owner without a client. */
+/* For cmocka: the state is a client_owner without a client; with one that is ready. */
 int client_owner_set_up(void **state);
+int client_owner_set_up_ready(void **state);
 int client_owner_tear_down(void **state);
+#define NEW_CLIENT_TEST(NAME)                                                                      \
+  TEST_WITH(struct client_owner *owner, NAME, client_owner_set_up, client_owner_tear_down)
+#define CLIENT_TEST(NAME)                                                                          \
+  TEST_WITH(struct client_owner *owner, NAME, client_owner_set_up_ready, client_owner_tear_down)
 
 /* Makes the client; makes and starts it. */
 void client_owner_make(struct client_owner *self, size_t largest_string);
@@ -46,9 +49,8 @@ void client_owner_start(struct client_owner *self, size_t largest_string);
    at once; asserts that it is the same. */
 void client_owner_expect(struct client_owner *self, const char *transcript);
 
-/* Starts it, and expects that it becomes ready; that it fails, and does not connect again. */
+/* Starts it, and expects that it becomes ready. */
 void client_owner_becomes_ready(struct client_owner *self);
-void client_owner_fails(struct client_owner *self);
 
 /* How many times the text is in the log. */
 int client_owner_logged(const struct client_owner *self, const char *text);

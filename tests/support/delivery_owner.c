@@ -1,39 +1,35 @@
 #include "tests/support/delivery_owner.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent/doors/redis/net/command.h"
+#include "tests/support/logged.h"
+#include "tests/test.h"
 
-static void record(struct delivery_owner *self, const char *word) {
-  size_t length = strlen(self->transcript);
-  snprintf(self->transcript + length, sizeof self->transcript - length, "%s%s",
-           length > 0 ? " " : "", word);
+static void count(struct delivery_owner *self, int *counter, const char *callback) {
+  ++*counter;
+  recorder_add(&self->recorder, callback);
 }
 
 static void on_connected(void *owner) {
-  ((struct delivery_owner *)owner)->connected++;
+  (void)owner;
 }
 
 static void on_owned(void *owner) {
   struct delivery_owner *self = owner;
-  self->owned++;
-  record(self, "owned");
+  count(self, &self->owned, "owned");
+  if (self->outbox != NULL)
+    outbox_refresh(self->outbox);
 }
 
 static void on_delivered(void *owner) {
   struct delivery_owner *self = owner;
-  self->delivered++;
-  record(self, "delivered");
+  count(self, &self->delivered, "delivered");
+  if (self->outbox != NULL) {
+    self->room += outbox_has_room_again(self->outbox);
+    self->empty += outbox_is_empty(self->outbox);
+    return;
+  }
   if (self->put_when_delivered != NULL)
     delivery_owner_put(self, self->put_when_delivered);
   self->put_when_delivered = NULL;
@@ -42,26 +38,30 @@ static void on_delivered(void *owner) {
 
 static void on_lost_data(void *owner) {
   struct delivery_owner *self = owner;
-  self->lost_data++;
-  record(self, "lost_data");
+  count(self, &self->lost_data, "lost_data");
 }
 
 static void on_unreachable(void *owner) {
-  struct delivery_owner *self = owner;
-  self->unreachable++;
+  ((struct delivery_owner *)owner)->unreachable++;
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct delivery_owner *self = owner;
-  self->failed++;
-  record(self, "failed");
+  count(self, &self->failed, "failed");
   strcpy(self->error, error->text);
 }
+
+static const struct delivery_handler handler = {.connected = on_connected,
+                                                .owned = on_owned,
+                                                .delivered = on_delivered,
+                                                .lost_data = on_lost_data,
+                                                .unreachable = on_unreachable,
+                                                .failed = on_failed};
 
 int delivery_owner_set_up(void **state) {
   struct delivery_owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->log = logged_open(LOG_INFO);
   self->server = fake_redis_new(self->loop.base, false);
   redis_model_init(&self->redis);
   fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
@@ -76,6 +76,8 @@ int delivery_owner_tear_down(void **state) {
   struct delivery_owner *self = *state;
   if (self->delivery != NULL)
     delivery_free(self->delivery);
+  if (self->outbox != NULL)
+    outbox_free(self->outbox);
   send_queue_free(&self->send_queue);
   keys_release(&self->keys);
   fake_redis_free(self->server);
@@ -87,12 +89,6 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .owned = on_owned,
-                                                  .delivered = on_delivered,
-                                                  .lost_data = on_lost_data,
-                                                  .unreachable = on_unreachable,
-                                                  .failed = on_failed};
   struct delivery_options options = {.url = &self->url,
                                      .keys = &self->keys,
                                      .name = "its-name",
@@ -104,7 +100,13 @@ void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl
 
 void delivery_owner_start(struct delivery_owner *self) {
   delivery_owner_make(self, 0);
-  delivery_owner_await(self, &self->owned, 1);
+  loop_await(&self->loop, &self->owned, 1);
+}
+
+int delivery_owner_set_up_owning(void **state) {
+  delivery_owner_set_up(state);
+  delivery_owner_start(*state);
+  return 0;
 }
 
 void delivery_owner_put(struct delivery_owner *self, const char *text) {
@@ -118,53 +120,34 @@ void delivery_owner_flush(struct delivery_owner *self) {
   delivery_flush(self->delivery);
 }
 
-struct number {
-  const int *number;
-  int value;
-};
-
-static bool is_reached(void *context) {
-  const struct number *number = context;
-  return *number->number >= number->value;
+void delivery_owner_send(struct delivery_owner *self, const char *text) {
+  delivery_owner_put(self, text);
+  delivery_owner_flush(self);
 }
 
-void delivery_owner_await(struct delivery_owner *self, const int *number, int value) {
-  struct number awaited = {.number = number, .value = value};
-  assert_true(loop_until(&self->loop, is_reached, &awaited));
-}
-
-static int count(const char *text, const char *part) {
-  int found = 0;
-  while ((text = strstr(text, part)) != NULL) {
-    found++;
-    text += strlen(part);
-  }
-  return found;
+void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks) {
+  assert_string_equal(recorder_text(&self->recorder), callbacks);
 }
 
 int delivery_owner_logged(const struct delivery_owner *self, const char *text) {
-  char log[16384] = "";
-  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
-  return count(log, text);
+  return logged_count(&self->log, text);
 }
 
 int delivery_owner_done(const struct delivery_owner *self, const char *text) {
-  return count(self->redis.done, text);
+  return logged_count_in(self->redis.done, text);
 }
 
 void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
   int delivered = self->delivered;
-  delivery_owner_put(self, text);
-  delivery_owner_flush(self);
-  delivery_owner_await(self, &self->delivered, delivered + 1);
+  delivery_owner_send(self, text);
+  loop_await(&self->loop, &self->delivered, delivered + 1);
 }
 
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
   int probes = self->redis.probes, delivered = self->delivered;
   *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "MULTI";
-  delivery_owner_put(self, text);
-  delivery_owner_flush(self);
-  delivery_owner_await(self, &self->redis.probes, probes + 1);
+  delivery_owner_send(self, text);
+  loop_await(&self->loop, &self->redis.probes, probes + 1);
   loop_settle(&self->loop);
   assert_int_equal(self->delivered, delivered);
   self->redis.silent_from = self->redis.deaf_from = NULL;
@@ -204,4 +187,61 @@ const char *delivery_owner_last_commands(const struct delivery_owner *self, size
   for (size_t i = all - count; i < all; i++)
     strcat(strcat(text, fake_redis_command(self->server, i)), "\n");
   return text;
+}
+
+void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
+                                size_t hold_bytes) {
+  struct outbox_options options = {.url = &self->url,
+                                   .keys = &self->keys,
+                                   .name = "its-name",
+                                   .events_maxlen = 10000,
+                                   .key_ttl_seconds = key_ttl_seconds,
+                                   .hold_bytes = hold_bytes};
+  self->outbox = outbox_new(self->loop.base, &self->log, &options, &handler, self);
+}
+
+void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
+                                 size_t hold_bytes) {
+  delivery_owner_make_outbox(self, key_ttl_seconds, hold_bytes);
+  outbox_start(self->outbox);
+  loop_await(&self->loop, &self->owned, 1);
+  assert_false(outbox_is_unreachable(self->outbox));
+}
+
+void delivery_owner_put_event(struct delivery_owner *self, int number, int length) {
+  char *line = malloc((size_t)length + 16);
+  int n = sprintf(line, "<%d>%*s", number, length, "");
+  struct step_event event = {.kind = STEP_EVENT_STDOUT,
+                             .step_id = "s",
+                             .step_id_length = 1,
+                             .line = line,
+                             .line_length = (size_t)n,
+                             .timestamp = "2026-05-05T10:00:00.123+00:00",
+                             .seq = (uint64_t)number};
+  outbox_event(self->outbox, &event);
+  free(line);
+}
+
+void delivery_owner_put_result(struct delivery_owner *self, const char *payload) {
+  struct step_result result = {.step_id = "s", .exit_code = 3};
+  struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
+  outbox_result(self->outbox, NULL, &result, &claimed, true);
+}
+
+void delivery_owner_drain(struct delivery_owner *self) {
+  outbox_flush(self->outbox);
+  LOOP_UNTIL(&self->loop, outbox_is_empty(self->outbox));
+}
+
+void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings) {
+  const char *done = self->redis.done;
+  while (*beginnings != '\0') {
+    size_t length = strcspn(beginnings, "\n");
+    if (strncmp(done, beginnings, length) != 0)
+      fail_msg("expected: %s\ndone: %s", beginnings, done);
+    beginnings += length + (beginnings[length] != '\0');
+    done += strcspn(done, "\n") + 1;
+  }
+  assert_string_equal(done, "");
+  self->redis.done[0] = '\0';
 }

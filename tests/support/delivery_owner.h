@@ -2,43 +2,54 @@
 #define TESTS_SUPPORT_DELIVERY_OWNER_H
 
 #include "agent/doors/redis/out/delivery.h"
+#include "agent/doors/redis/out/outbox.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
+#include "tests/support/recorder.h"
 #include "tests/support/redis_model.h"
 
-/* The owner of a delivery in a test: the delivery, its send queue, its server, and its callbacks.
- */
+/* The owner of a delivery in a test: the delivery, alone with its send queue or inside an outbox,
+   its server, and its callbacks. */
 struct delivery_owner {
   struct loop loop;
-  struct log log; /* at level info, in a file */
+  struct log log; /* at level info, in memory */
   struct fake_redis *server;
   struct redis_model redis;
   struct redis_url url;
   struct keys keys;
   struct send_queue send_queue;
   struct delivery *delivery;
+  struct outbox *outbox;          /* in place of the two before */
   const char *put_when_delivered; /* queued and flushed from inside delivered(), once */
-  int connected;
+  struct recorder recorder;       /* the callbacks in order, but for unreachable() */
   int owned;
   int delivered;
+  int room;  /* deliveries after which the outbox takes more again */
+  int empty; /* deliveries that left nothing in it */
   int lost_data;
   int unreachable;
   int failed;
-  char transcript[512]; /* the callbacks in order, separated by a space: "owned delivered" */
   char error[256];
 };
 
-/* For cmocka: the state is a delivery_owner without a delivery. */
+/* For cmocka: the state is a delivery_owner without a delivery; one whose delivery owns the job. */
 int delivery_owner_set_up(void **state);
+int delivery_owner_set_up_owning(void **state);
 int delivery_owner_tear_down(void **state);
+#define NEW_DELIVERY_TEST(NAME)                                                                    \
+  TEST_WITH(struct delivery_owner *owner, NAME, delivery_owner_set_up, delivery_owner_tear_down)
+#define DELIVERY_TEST(NAME)                                                                        \
+  TEST_WITH(struct delivery_owner *owner, NAME, delivery_owner_set_up_owning,                      \
+            delivery_owner_tear_down)
 
 /* Makes and starts the delivery; delivery_owner_start also runs the loop until owned(). */
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds);
 void delivery_owner_start(struct delivery_owner *self);
 
-/* Queues LPUSH sandbox:j:results <text>; sends what is queued. */
+/* Queues LPUSH sandbox:j:results <text>; sends what is queued; does both. */
 void delivery_owner_put(struct delivery_owner *self, const char *text);
 void delivery_owner_flush(struct delivery_owner *self);
+void delivery_owner_send(struct delivery_owner *self, const char *text);
 
 /* Queues it, flushes, and runs the loop until it is delivered. */
 void delivery_owner_deliver(struct delivery_owner *self, const char *text);
@@ -47,8 +58,8 @@ void delivery_owner_deliver(struct delivery_owner *self, const char *text);
    a reply. */
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done);
 
-/* Runs the loop until *number is at least `value`. */
-void delivery_owner_await(struct delivery_owner *self, const int *number, int value);
+/* Asserts that these were the callbacks so far: "owned delivered". */
+void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks);
 
 /* How many times the text is in the log. */
 int delivery_owner_logged(const struct delivery_owner *self, const char *text);
@@ -66,5 +77,22 @@ const char *delivery_owner_last_commands(const struct delivery_owner *self, size
 
 /* How many times the text is in the executed commands. */
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
+
+/* Makes the outbox; makes and starts it, and runs the loop until it owns the job. */
+void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
+                                size_t hold_bytes);
+void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
+                                 size_t hold_bytes);
+
+/* An event whose line is "<number>", filled up to `length`; a result with exit code 3. */
+void delivery_owner_put_event(struct delivery_owner *self, int number, int length);
+void delivery_owner_put_result(struct delivery_owner *self, const char *payload);
+
+/* Runs the loop until everything is delivered. */
+void delivery_owner_drain(struct delivery_owner *self);
+
+/* Asserts that the server has executed, since the last call, exactly the commands of these
+   beginnings, one line each. */
+void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
 
 #endif

@@ -225,10 +225,6 @@ void fake_redis_send_slowly(struct fake_redis *self, const char *bytes) {
   event_active(self->slow, EV_TIMEOUT, 0);
 }
 
-bool fake_redis_is_sending(const struct fake_redis *self) {
-  return self->slow_rest != NULL;
-}
-
 void fake_redis_stop_reading(struct fake_redis *self) {
   event_del(self->readable);
 }

@@ -43,10 +43,9 @@ bool fake_redis_is_connected(const struct fake_redis *self);
 
 void fake_redis_send(struct fake_redis *self, const char *bytes);
 
-/* Sends one byte in each turn of the loop; fake_redis_is_sending until the last one. The bytes are
+/* Sends one byte in each turn of the loop. The bytes are
    borrowed. */
 void fake_redis_send_slowly(struct fake_redis *self, const char *bytes);
-bool fake_redis_is_sending(const struct fake_redis *self);
 
 /* Stops reading from the connection; reads again. */
 void fake_redis_stop_reading(struct fake_redis *self);

@@ -72,16 +72,31 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
   (void)context;
 }
 
-bool loop_until(struct loop *self, bool (*condition)(void *context), void *context) {
+void loop_wait_begin(struct loop_wait *self, struct loop *loop) {
   const struct timeval tick = {.tv_usec = TICK_US};
-  int64_t end = wait_now_ms() + WAIT_BOUND_MS;
-  struct event *ticks = event_new(self->base, -1, EV_PERSIST, on_tick, NULL);
-  assert_non_null(ticks);
-  event_add(ticks, &tick);
+  *self = (struct loop_wait){.loop = loop, .end_ms = wait_now_ms() + WAIT_BOUND_MS};
+  self->ticks = event_new(loop->base, -1, EV_PERSIST, on_tick, NULL);
+  assert_non_null(self->ticks);
+  event_add(self->ticks, &tick);
+}
+
+void loop_wait_turn(struct loop_wait *self, const char *awaited) {
+  if (wait_now_ms() >= self->end_ms)
+    fail_msg("it never came to this: %s", awaited);
+  event_base_loop(self->loop->base, EVLOOP_ONCE);
+}
+
+void loop_wait_end(struct loop_wait *self) {
+  event_free(self->ticks);
+}
+
+bool loop_until(struct loop *self, bool (*condition)(void *context), void *context) {
+  struct loop_wait wait;
   bool holds;
-  while (!(holds = condition(context)) && wait_now_ms() < end)
+  loop_wait_begin(&wait, self);
+  while (!(holds = condition(context)) && wait_now_ms() < wait.end_ms)
     event_base_loop(self->base, EVLOOP_ONCE);
-  event_free(ticks);
+  loop_wait_end(&wait);
   return holds;
 }
 
@@ -93,4 +108,27 @@ void loop_settle(struct loop *self) {
 
 bool loop_is_counted(void *counter) {
   return *(const int *)counter != 0;
+}
+
+struct awaited_count {
+  const int *counter;
+  int value;
+};
+
+static bool has_counted(void *context) {
+  const struct awaited_count *awaited = context;
+  return *awaited->counter >= awaited->value;
+}
+
+void loop_await(struct loop *self, const int *counter, int value) {
+  struct awaited_count awaited = {counter, value};
+  if (!loop_until(self, has_counted, &awaited))
+    fail_msg("counted %d, not %d", *counter, value);
+}
+
+void loop_await_once(struct loop *self, int *counter) {
+  loop_await(self, counter, 1);
+  loop_settle(self);
+  assert_int_equal(*counter, 1);
+  *counter = 0;
 }

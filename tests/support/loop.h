@@ -3,6 +3,7 @@
 
 #include <event2/event.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -31,10 +32,37 @@ void loop_release(struct loop *self);
 /* Runs the loop until the condition holds, WAIT_BOUND_MS at the most; returns what it said last. */
 bool loop_until(struct loop *self, bool (*condition)(void *context), void *context);
 
+/* The same for an expression, which fails the test when it does not come true:
+   LOOP_UNTIL(&loop, fake_redis_connections(server) == 2); */
+#define LOOP_UNTIL(LOOP, CONDITION)                                                                \
+  do {                                                                                             \
+    struct loop_wait loop_wait;                                                                    \
+    loop_wait_begin(&loop_wait, (LOOP));                                                           \
+    while (!(CONDITION))                                                                           \
+      loop_wait_turn(&loop_wait, #CONDITION);                                                      \
+    loop_wait_end(&loop_wait);                                                                     \
+  } while (0)
+
+struct loop_wait {
+  struct loop *loop;
+  struct event *ticks;
+  int64_t end_ms;
+};
+void loop_wait_begin(struct loop_wait *self, struct loop *loop);
+void loop_wait_turn(struct loop_wait *self, const char *awaited);
+void loop_wait_end(struct loop_wait *self);
+
 /* Runs the loop until nothing is left to do at once. */
 void loop_settle(struct loop *self);
 
 /* A condition: the int at `counter` is not zero. */
 bool loop_is_counted(void *counter);
+
+/* Runs the loop until the counter is this value or more; fails the test when it is not. */
+void loop_await(struct loop *self, const int *counter, int value);
+
+/* Runs the loop until something was counted, and until nothing is left to do at once: it must have
+   been counted once. The counter is zero again. */
+void loop_await_once(struct loop *self, int *counter);
 
 #endif

@@ -10,13 +10,6 @@ void recorder_add(struct recorder *self, const char *word) {
   self->length += (size_t)length;
 }
 
-void recorder_add_number(struct recorder *self, const char *word, long long number) {
-  char text[128];
-  int length = snprintf(text, sizeof text, "%s:%lld", word, number);
-  assert_true(length > 0 && (size_t)length < sizeof text);
-  recorder_add(self, text);
-}
-
 size_t recorder_count(const struct recorder *self, const char *word) {
   size_t count = 0, length = strlen(word);
   for (const char *text = self->text; *text != '\0';) {
@@ -50,4 +43,20 @@ static bool was_added(void *context) {
 bool recorder_await(struct loop *loop, const struct recorder *self, const char *word,
                     size_t count) {
   return loop_until(loop, was_added, &(struct awaited_word){self, word, count});
+}
+
+struct awaited_text {
+  const struct recorder *recorder;
+  size_t length;
+};
+
+static bool is_as_long(void *context) {
+  const struct awaited_text *awaited = context;
+  return awaited->recorder->length >= awaited->length;
+}
+
+void recorder_expect(struct loop *loop, const struct recorder *self, const char *text) {
+  (void)loop_until(loop, is_as_long, &(struct awaited_text){self, strlen(text)});
+  loop_settle(loop);
+  assert_string_equal(self->text, text);
 }

@@ -24,9 +24,6 @@ struct recorder {
 /* Appends a word, which holds no space. A recorder that is full fails the test. */
 void recorder_add(struct recorder *self, const char *word);
 
-/* The same with a number after it: recorder_add_number(&r, "exit", 3) adds "exit:3". */
-void recorder_add_number(struct recorder *self, const char *word, long long number);
-
 /* How often this very word was added. */
 size_t recorder_count(const struct recorder *self, const char *word);
 
@@ -37,5 +34,9 @@ void recorder_reset(struct recorder *self);
 
 /* Runs the loop until the word was added `count` times or more; false when it was not. */
 bool recorder_await(struct loop *loop, const struct recorder *self, const char *word, size_t count);
+
+/* Runs the loop until the text is as long as this one, and then until nothing is left to do at
+   once; asserts that it is the same. */
+void recorder_expect(struct loop *loop, const struct recorder *self, const char *text);
 
 #endif

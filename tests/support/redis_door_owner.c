@@ -1,10 +1,11 @@
 #include "tests/support/redis_door_owner.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/exit_code.h"
+#include "tests/support/logged.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
@@ -16,14 +17,14 @@ static void on_reaped(void *owner, pid_t pid, int status) {
     engine_reaped(self->engine, pid, status);
 }
 
-int redis_door_owner_set_up(void **state) {
+int door_owner_set_up(void **state) {
   static char path[] = "PATH=/usr/bin:/bin";
   struct redis_door_owner *self = calloc(1, sizeof *self);
   assert_non_null(self);
   loop_init(&self->loop);
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
-  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
+  self->log = logged_open(LOG_INFO);
   self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
@@ -37,7 +38,7 @@ int redis_door_owner_set_up(void **state) {
   return 0;
 }
 
-int redis_door_owner_tear_down(void **state) {
+int door_owner_tear_down(void **state) {
   struct redis_door_owner *self = *state;
   if (self->engine != NULL) {
     engine_free(self->engine);
@@ -53,7 +54,7 @@ int redis_door_owner_tear_down(void **state) {
   return 0;
 }
 
-void redis_door_owner_make(struct redis_door_owner *self) {
+void door_owner_make(struct redis_door_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
                                    .spawn = {.stdin_fd = self->stdin_fd},
@@ -69,48 +70,51 @@ void redis_door_owner_make(struct redis_door_owner *self) {
   self->door->type->want(self->door, ENGINE_RUNS_MAX);
 }
 
-static bool is_waiting_for_steps(void *context) {
-  const struct redis_door_owner *self = context;
-  return strstr(redis_store_executed(self->store), "PERSIST " KEY "started") != NULL &&
-         redis_store_connections(self->store, "in") == 1;
-}
-
-void redis_door_owner_begin(struct redis_door_owner *self) {
-  redis_door_owner_make(self);
-  assert_true(loop_until(&self->loop, is_waiting_for_steps, self));
+void door_owner_begin(struct redis_door_owner *self) {
+  door_owner_make(self);
+  LOOP_UNTIL(&self->loop,
+             strstr(redis_store_executed(self->store), "PERSIST " KEY "started") != NULL &&
+                 redis_store_connections(self->store, "in") == 1);
   loop_settle(&self->loop);
   redis_store_forget_executed(self->store);
 }
 
-void redis_door_owner_push(struct redis_door_owner *self, const char *step) {
+int door_owner_set_up_begun(void **state) {
+  door_owner_set_up(state);
+  door_owner_begin(*state);
+  return 0;
+}
+
+void door_owner_push(struct redis_door_owner *self, const char *step) {
   char command[4096];
   assert_true(snprintf(command, sizeof command, "LPUSH " KEY "in %s", quoted(step)) <
               (int)sizeof command);
   redis_store_do(self->store, 3, command);
 }
 
-void redis_door_owner_push_script(struct redis_door_owner *self, const char *id,
-                                  const char *script) {
+void door_owner_push_script(struct redis_door_owner *self, const char *id, const char *script) {
   char step[2048];
   int n = snprintf(step, sizeof step,
                    "{'schemaVersion':1,'stepId':'%s','command':'sh','args':['-c','%s'],"
                    "'workingDirectory':'%s','timeoutSeconds':1000000}",
                    id, script, self->directory.path);
   assert_true(n > 0 && n < (int)sizeof step);
-  redis_door_owner_push(self, step);
+  door_owner_push(self, step);
 }
 
-static int count(const char *text, const char *part) {
-  int found = 0;
-  for (; (text = strstr(text, part)) != NULL; text += strlen(part))
-    found++;
-  return found;
-}
-
-int redis_door_owner_count(const struct redis_door_owner *self, const char *key, const char *text) {
+int door_owner_count(const struct redis_door_owner *self, const char *key, const char *text) {
   char name[64];
   snprintf(name, sizeof name, KEY "%s", key);
-  return count(redis_store_value(self->store, name), text);
+  return logged_count_in(redis_store_value(self->store, name), text);
+}
+
+void door_owner_has_once(const struct redis_door_owner *self, const char *key, const char *text) {
+  if (door_owner_count(self, key, text) != 1)
+    fail_msg("not %s once in %s", text, key);
+}
+
+void door_owner_lacks(const struct redis_door_owner *self, const char *key) {
+  assert_int_equal(door_owner_count(self, key, "\n"), 0);
 }
 
 struct awaited {
@@ -121,18 +125,18 @@ struct awaited {
 
 static bool is_there(void *context) {
   const struct awaited *awaited = context;
-  return redis_door_owner_count(awaited->owner, awaited->key, awaited->text) >= awaited->count;
+  return door_owner_count(awaited->owner, awaited->key, awaited->text) >= awaited->count;
 }
 
-void redis_door_owner_await_results(struct redis_door_owner *self, int number) {
+void door_owner_await_results(struct redis_door_owner *self, int number) {
   struct awaited awaited = {self, "results", "\n", number};
   if (!loop_until(&self->loop, is_there, &awaited))
     fail_msg("results: %s", redis_store_value(self->store, KEY "results"));
   loop_settle(&self->loop);
-  assert_int_equal(redis_door_owner_count(self, "results", "\n"), number);
+  assert_int_equal(door_owner_count(self, "results", "\n"), number);
 }
 
-void redis_door_owner_await(struct redis_door_owner *self, const char *key, const char *text) {
+void door_owner_await(struct redis_door_owner *self, const char *key, const char *text) {
   struct awaited awaited = {self, key, text, 1};
   if (!loop_until(&self->loop, is_there, &awaited))
     fail_msg("no %s in %s; done: %s", text, key, redis_store_executed(self->store));
@@ -165,7 +169,7 @@ static const char *short_word(const char *line) {
   return "?";
 }
 
-const char *redis_door_owner_story(const struct redis_door_owner *self) {
+const char *door_owner_story(const struct redis_door_owner *self) {
   static char text[16384];
   size_t length = 0;
   text[0] = '\0';
@@ -181,20 +185,22 @@ const char *redis_door_owner_story(const struct redis_door_owner *self) {
   return text;
 }
 
-static bool is_leaving(void *context) {
-  const struct redis_door_owner *self = context;
-  return engine_is_leaving(self->door);
-}
-
-int redis_door_owner_exit_code(struct redis_door_owner *self) {
-  assert_true(loop_until(&self->loop, is_leaving, self));
+int door_owner_exit_code(struct redis_door_owner *self) {
+  LOOP_UNTIL(&self->loop, engine_is_leaving(self->door));
   return engine_run(self->engine);
 }
 
-int redis_door_owner_logged(const struct redis_door_owner *self, const char *text) {
-  char log[65536] = "";
-  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
-  return count(log, text);
+int door_owner_logged(const struct redis_door_owner *self, const char *text) {
+  return logged_count(&self->log, text);
+}
+
+void door_owner_logged_once(const struct redis_door_owner *self, const char *text) {
+  if (door_owner_logged(self, text) != 1)
+    fail_msg("not once in the log: %s", text);
+}
+
+void door_owner_await_log(struct redis_door_owner *self, const char *text) {
+  LOOP_UNTIL(&self->loop, door_owner_logged(self, text) != 0);
 }
 
 struct file {
@@ -207,13 +213,13 @@ static struct file file_of(const struct redis_door_owner *self, const char *name
   return file;
 }
 
-void redis_door_owner_touch(const struct redis_door_owner *self, const char *name) {
+void door_owner_touch(const struct redis_door_owner *self, const char *name) {
   int fd = open(file_of(self, name).path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   assert_true(fd >= 0);
   close(fd);
 }
 
-bool redis_door_owner_has(const struct redis_door_owner *self, const char *name) {
+bool door_owner_has(const struct redis_door_owner *self, const char *name) {
   return access(file_of(self, name).path, F_OK) == 0;
 }
 
@@ -221,6 +227,17 @@ static bool exists(void *path) {
   return access(path, F_OK) == 0;
 }
 
-void redis_door_owner_await_file(struct redis_door_owner *self, const char *name) {
+void door_owner_await_file(struct redis_door_owner *self, const char *name) {
   assert_true(loop_until(&self->loop, exists, file_of(self, name).path));
+}
+
+void door_owner_leave_without_redis(struct redis_door_owner *self) {
+  door_owner_begin(self);
+  door_owner_push_script(self, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  door_owner_await(self, "events", "ready");
+  loop_settle(&self->loop);
+  redis_store_go_away(self->store);
+  door_owner_touch(self, "go");
+  door_owner_await_log(self, "exit=5 in ");
+  engine_leave(self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }

@@ -6,9 +6,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "tests/test.h"
 
-enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 4096, WATCHED_MAX = 8 };
+enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 16384, WATCHED_MAX = 8 };
 
 /* A string has one value, a list or a stream any number, the head first. */
 struct key {
@@ -23,6 +24,7 @@ struct connection {
   int fd;
   struct event *readable;
   redisReader *reader;
+  struct buffer out; /* answers, sent together: a socket takes few small pieces */
   char role[32];
   bool in_transaction;
   bool aborted;
@@ -32,6 +34,7 @@ struct connection {
   unsigned versions[WATCHED_MAX];
   size_t watched_count;
   redisReply *blocked; /* a BLMOVE that waits */
+  bool is_stray;       /* and nobody reads its answer any more */
   struct event *block_limit;
 };
 
@@ -45,25 +48,26 @@ struct redis_store {
   struct key keys[KEYS_MAX];
   const char *held;
   const char *refused, *refusal;
-  char *executed;
+  struct buffer executed;
   unsigned long long last_id;
 };
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Appends to *text, which is owned. */
-static void append(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A NUL follows, which does not count. */
+static void append(struct buffer *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void append(char **text, const char *format, ...) {
-  char *more, *all;
+static void append(struct buffer *text, const char *format, ...) {
+  char *more;
   va_list arguments;
   va_start(arguments, format);
-  assert_true(vasprintf(&more, format, arguments) >= 0);
+  int length = vasprintf(&more, format, arguments);
   va_end(arguments);
-  assert_true(asprintf(&all, "%s%s", *text != NULL ? *text : "", more) >= 0);
+  assert_true(length >= 0);
+  buffer_add(text, more, (size_t)length + 1);
+  text->length--;
   free(more);
-  free(*text);
-  *text = all;
 }
 
 static const char *word(const redisReply *command, size_t number) {
@@ -77,11 +81,11 @@ static bool is(const redisReply *command, const char *name) {
 }
 
 static bool begins(const redisReply *command, const char *beginning) {
-  char *text = strdup("");
+  struct buffer text = {0};
   for (size_t i = 0; i < command->elements; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
-  bool same = strncmp(text, beginning, strlen(beginning)) == 0;
-  free(text);
+  bool same = strncmp(text.bytes, beginning, strlen(beginning)) == 0;
+  buffer_release(&text);
   return same;
 }
 
@@ -120,6 +124,19 @@ static void clear(struct key *key) {
     erase(key, key->count - 1);
 }
 
+static void copy_values(struct key *to, const struct key *from) {
+  for (size_t i = 0; i < from->count; i++)
+    insert(to, i, from->values[i]);
+}
+
+static void release_keys(struct key *keys) {
+  for (size_t i = 0; i < KEYS_MAX; i++) {
+    clear(&keys[i]);
+    free(keys[i].values);
+    free(keys[i].name);
+  }
+}
+
 /* A position as in LINDEX: from the end when it is negative. */
 static bool locate(const struct key *key, const char *text, size_t *at) {
   long position = strtol(text, NULL, 10);
@@ -131,7 +148,7 @@ static bool locate(const struct key *key, const char *text, size_t *at) {
 
 /* --- commands: each appends its answer ------------------------------------------------------- */
 
-static void answer_text(char **out, const char *value) {
+static void answer_text(struct buffer *out, const char *value) {
   if (value == NULL)
     append(out, "$-1\r\n");
   else
@@ -153,7 +170,7 @@ static int remove_alike(struct key *key, long count, const char *value) {
   return removed;
 }
 
-static bool read_list(struct key *key, const redisReply *command, char **out) {
+static bool read_list(struct key *key, const redisReply *command, struct buffer *out) {
   size_t at;
   if (is(command, "LINDEX")) {
     answer_text(out, locate(key, word(command, 2), &at) ? key->values[at] : NULL);
@@ -172,7 +189,7 @@ static bool read_list(struct key *key, const redisReply *command, char **out) {
 }
 
 static bool write_list(struct redis_store *self, struct key *key, const redisReply *command,
-                       char **out) {
+                       struct buffer *out) {
   if (is(command, "LPUSH")) {
     insert(key, 0, word(command, 2));
     append(out, ":%zu\r\n", key->count);
@@ -190,7 +207,7 @@ static bool write_list(struct redis_store *self, struct key *key, const redisRep
   return true;
 }
 
-static bool do_string(struct key *key, const redisReply *command, char **out) {
+static bool do_string(struct key *key, const redisReply *command, struct buffer *out) {
   if (is(command, "GET")) {
     answer_text(out, key->count > 0 ? key->values[0] : NULL);
   } else if (is(command, "SET")) {
@@ -213,7 +230,7 @@ static bool do_string(struct key *key, const redisReply *command, char **out) {
   return true;
 }
 
-static void execute(struct redis_store *self, const redisReply *command, char **out) {
+static void execute(struct redis_store *self, const redisReply *command, struct buffer *out) {
   struct key *key = find(self, word(command, 1));
   if (!read_list(key, command, out) && !write_list(self, key, command, out) &&
       !do_string(key, command, out))
@@ -239,12 +256,12 @@ static void write_down(struct connection *self, const redisReply *command) {
 
 /* --- connections ----------------------------------------------------------------------------- */
 
-static void send_text(struct connection *self, const char *text) {
-  size_t length = strlen(text);
-  for (ssize_t n; length > 0; length -= (size_t)n, text += n)
-    if ((n = send(self->fd, text, length, MSG_NOSIGNAL)) < 0) {
+static void send_answers(struct connection *self) {
+  const char *bytes = self->out.bytes;
+  for (ssize_t n; self->out.length > 0; self->out.length -= (size_t)n, bytes += n)
+    if ((n = send(self->fd, bytes, self->out.length, MSG_NOSIGNAL)) < 0) {
       assert_true(errno == EPIPE || errno == ECONNRESET);
-      return;
+      n = (ssize_t)self->out.length;
     }
 }
 
@@ -259,23 +276,14 @@ static bool try_move(struct connection *self, const redisReply *command) {
   struct key *from = find(self->store, word(command, 1));
   if (from->count == 0)
     return false;
-  char *value = strdup(from->values[from->count - 1]), *out = NULL;
+  char *value = strdup(from->values[from->count - 1]);
   erase(from, from->count - 1);
   insert(find(self->store, word(command, 2)), 0, value);
   append(&self->store->executed, "%s BLMOVE %s\n", self->role, value);
-  answer_text(&out, value);
-  send_text(self, out);
+  answer_text(&self->out, value);
+  send_answers(self);
   free(value);
-  free(out);
   return true;
-}
-
-static void serve_blocked(struct redis_store *self) {
-  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-    struct connection *at = self->connections[i];
-    if (at != NULL && at->blocked != NULL && try_move(at, at->blocked))
-      unblock(at);
-  }
 }
 
 static void on_block_limit(evutil_socket_t fd, short what, void *context) {
@@ -283,7 +291,8 @@ static void on_block_limit(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct connection *self = context;
   unblock(self);
-  send_text(self, "*-1\r\n");
+  append(&self->out, "*-1\r\n");
+  send_answers(self);
 }
 
 static void clear_queue(struct connection *self) {
@@ -300,7 +309,7 @@ static bool watched_changed(const struct connection *self) {
   return false;
 }
 
-static void execute_queued(struct connection *self, char **out) {
+static void execute_queued(struct connection *self, struct buffer *out) {
   if (self->aborted) {
     append(out, "-EXECABORT Transaction discarded because of previous errors.\r\n");
   } else if (watched_changed(self)) {
@@ -338,7 +347,7 @@ static void name_connection(struct connection *self, const redisReply *command) 
 }
 
 /* True: it concerns the connection, and no key. */
-static bool take_control(struct connection *self, const redisReply *command, char **out) {
+static bool take_control(struct connection *self, const redisReply *command, struct buffer *out) {
   if (is(command, "EXEC")) {
     execute_queued(self, out);
     return true;
@@ -358,7 +367,7 @@ static bool take_control(struct connection *self, const redisReply *command, cha
 }
 
 /* Returns the command, or NULL when it is kept. */
-static redisReply *take_data(struct connection *self, redisReply *command, char **out) {
+static redisReply *take_data(struct connection *self, redisReply *command, struct buffer *out) {
   if (self->in_transaction) {
     assert_true(self->queued_count < QUEUE_MAX);
     self->queued[self->queued_count++] = command;
@@ -378,23 +387,6 @@ static redisReply *take_data(struct connection *self, redisReply *command, char 
   return NULL;
 }
 
-/* Takes the command over. */
-static void take(struct connection *self, redisReply *command) {
-  struct redis_store *store = self->store;
-  char *out = NULL;
-  if (store->refused != NULL && begins(command, store->refused)) {
-    self->aborted |= self->in_transaction;
-    append(&out, "-%s\r\n", store->refusal);
-  } else if (!take_control(self, command, &out)) {
-    command = take_data(self, command, &out);
-  }
-  if (out != NULL)
-    send_text(self, out);
-  free(out);
-  freeReplyObject(command);
-  serve_blocked(store);
-}
-
 static void drop(struct redis_store *self, size_t number) {
   struct connection *connection = self->connections[number];
   self->connections[number] = NULL;
@@ -404,8 +396,35 @@ static void drop(struct redis_store *self, size_t number) {
   event_free(connection->readable);
   event_free(connection->block_limit);
   redisReaderFree(connection->reader);
+  buffer_release(&connection->out);
   close(connection->fd);
   free(connection);
+}
+
+/* Who has gone is served first: it has waited longer. */
+static void serve_blocked(struct redis_store *self) {
+  for (int stray = 1; stray >= 0; stray--)
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+      struct connection *at = self->connections[i];
+      if (at != NULL && at->is_stray == stray && at->blocked != NULL && try_move(at, at->blocked)) {
+        unblock(at);
+        if (stray)
+          drop(self, i);
+      }
+    }
+}
+
+/* Takes the command over. */
+static void take(struct connection *self, redisReply *command) {
+  struct redis_store *store = self->store;
+  if (store->refused != NULL && begins(command, store->refused)) {
+    self->aborted |= self->in_transaction;
+    append(&self->out, "-%s\r\n", store->refusal);
+  } else if (!take_control(self, command, &self->out)) {
+    command = take_data(self, command, &self->out);
+  }
+  freeReplyObject(command);
+  serve_blocked(store);
 }
 
 static bool is_held(const struct connection *self) {
@@ -418,6 +437,7 @@ static void take_all(struct connection *self) {
   while (!is_held(self) && redisReaderGetReply(self->reader, &command) == REDIS_OK &&
          command != NULL)
     take(self, command);
+  send_answers(self);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {
@@ -485,7 +505,6 @@ struct redis_store *redis_store_new(struct event_base *base) {
   struct redis_store *self = calloc(1, sizeof *self);
   assert_non_null(self);
   self->base = base;
-  append(&self->executed, "%s", "");
   strcpy(self->directory, "/tmp/redis-store-XXXXXX");
   assert_non_null(mkdtemp(self->directory));
   self->path.sun_family = AF_UNIX;
@@ -497,17 +516,67 @@ struct redis_store *redis_store_new(struct event_base *base) {
 void redis_store_free(struct redis_store *self) {
   redis_store_go_away(self);
   rmdir(self->directory);
-  for (size_t i = 0; i < KEYS_MAX; i++) {
-    clear(&self->keys[i]);
-    free(self->keys[i].values);
-    free(self->keys[i].name);
-  }
-  free(self->executed);
+  release_keys(self->keys);
+  buffer_release(&self->executed);
   free(self);
 }
 
 struct redis_url redis_store_url(const struct redis_store *self) {
   return (struct redis_url){.path = (char *)(uintptr_t)self->path.sun_path};
+}
+
+void redis_store_lose(struct redis_store *self, const char *role, bool stray) {
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+    struct connection *at = self->connections[i];
+    if (at == NULL || at->is_stray || strcmp(at->role, role) != 0)
+      continue;
+    if (stray && at->blocked != NULL) {
+      at->is_stray = true;
+      at->role[0] = '\0';
+      (void)event_del(at->readable);
+      (void)shutdown(at->fd, SHUT_RDWR);
+    } else {
+      drop(self, i);
+    }
+  }
+}
+
+bool redis_store_is_waiting(const struct redis_store *self) {
+  bool waits = false;
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+    const struct connection *at = self->connections[i];
+    waits |= at != NULL && at->blocked != NULL && !at->is_stray;
+  }
+  return waits;
+}
+
+struct redis_store_snapshot {
+  struct key keys[KEYS_MAX];
+};
+
+struct redis_store_snapshot *redis_store_snapshot(const struct redis_store *self) {
+  struct redis_store_snapshot *snapshot = calloc(1, sizeof *snapshot);
+  assert_non_null(snapshot);
+  for (size_t i = 0; i < KEYS_MAX && self->keys[i].name != NULL; i++) {
+    snapshot->keys[i].name = strdup(self->keys[i].name);
+    copy_values(&snapshot->keys[i], &self->keys[i]);
+  }
+  return snapshot;
+}
+
+void redis_store_snapshot_free(struct redis_store_snapshot *snapshot) {
+  if (snapshot != NULL)
+    release_keys(snapshot->keys);
+  free(snapshot);
+}
+
+void redis_store_restore(struct redis_store *self, const struct redis_store_snapshot *snapshot) {
+  redis_store_go_away(self);
+  for (size_t i = 0; i < KEYS_MAX; i++)
+    clear(&self->keys[i]);
+  for (size_t i = 0; snapshot != NULL && i < KEYS_MAX && snapshot->keys[i].name != NULL; i++)
+    copy_values(find(self, snapshot->keys[i].name), &snapshot->keys[i]);
+  redis_store_come_back(self);
 }
 
 void redis_store_hold(struct redis_store *self, const char *role) {
@@ -525,7 +594,8 @@ void redis_store_refuse(struct redis_store *self, const char *command, const cha
 void redis_store_do(struct redis_store *self, int words, const char *command) {
   redisReply elements[8], *element[8] = {NULL},
                           all = {.type = REDIS_REPLY_ARRAY, .element = element};
-  char *text = strdup(command), *at = text, *out = NULL;
+  char *text = strdup(command), *at = text;
+  struct buffer out = {0};
   assert_in_range(words, 2, 8);
   for (int i = 0; i < words; i++) {
     char *end = i + 1 < words ? strchr(at, ' ') : at + strlen(at);
@@ -538,30 +608,46 @@ void redis_store_do(struct redis_store *self, int words, const char *command) {
   }
   all.elements = (size_t)words;
   execute(self, &all, &out);
-  free(out);
+  buffer_release(&out);
   free(text);
   serve_blocked(self);
+}
+
+static const struct key *known(const struct redis_store *self, const char *name) {
+  static const struct key none;
+  for (size_t i = 0; i < KEYS_MAX && self->keys[i].name != NULL; i++)
+    if (strcmp(self->keys[i].name, name) == 0)
+      return &self->keys[i];
+  return &none;
+}
+
+const char *redis_store_element(const struct redis_store *self, const char *key, size_t number) {
+  const struct key *at = known(self, key);
+  return number < at->count ? at->values[number] : NULL;
+}
+
+size_t redis_store_count(const struct redis_store *self, const char *key) {
+  return known(self, key)->count;
 }
 
 const char *redis_store_value(const struct redis_store *self, const char *key) {
   static char text[1 << 16];
   size_t length = 0;
   text[0] = '\0';
-  for (size_t i = 0; i < KEYS_MAX && self->keys[i].name != NULL; i++)
-    for (size_t j = 0; strcmp(self->keys[i].name, key) == 0 && j < self->keys[i].count; j++) {
-      length +=
-          (size_t)snprintf(text + length, sizeof text - length, "%s\n", self->keys[i].values[j]);
-      assert_true(length < sizeof text);
-    }
+  const struct key *at = known(self, key);
+  for (size_t i = 0; i < at->count; i++) {
+    length += (size_t)snprintf(text + length, sizeof text - length, "%s\n", at->values[i]);
+    assert_true(length < sizeof text);
+  }
   return text;
 }
 
 const char *redis_store_executed(const struct redis_store *self) {
-  return self->executed;
+  return self->executed.bytes != NULL ? self->executed.bytes : "";
 }
 
 void redis_store_forget_executed(struct redis_store *self) {
-  self->executed[0] = '\0';
+  buffer_release(&self->executed);
 }
 
 int redis_store_connections(const struct redis_store *self, const char *role) {

@@ -31,6 +31,18 @@ void redis_store_come_back(struct redis_store *self);
    name is NULL again. "out": of sandbox:<job>:out. */
 void redis_store_hold(struct redis_store *self, const char *role);
 
+/* The connection with this name is lost; `stray`: a BLMOVE that waits on it takes the next value
+   nevertheless. */
+void redis_store_lose(struct redis_store *self, const char *role, bool stray);
+
+/* A BLMOVE waits. */
+bool redis_store_is_waiting(const struct redis_store *self);
+
+/* The data of now; restored, when Redis is killed and comes back with it. NULL: with nothing. */
+struct redis_store_snapshot *redis_store_snapshot(const struct redis_store *self);
+void redis_store_restore(struct redis_store *self, const struct redis_store_snapshot *snapshot);
+void redis_store_snapshot_free(struct redis_store_snapshot *snapshot);
+
 /* A command that begins so is answered with this error instead, also when it is queued; NULL:
    none is. */
 void redis_store_refuse(struct redis_store *self, const char *command, const char *error);
@@ -41,6 +53,10 @@ void redis_store_do(struct redis_store *self, int words, const char *command);
 /* The values of a key, one line each: a list from its head on, the data of a stream's entries, the
    value of a string. Empty: there is none. Valid until the next call of this. */
 const char *redis_store_value(const struct redis_store *self, const char *key);
+
+/* The value at this position, the head's is 0; NULL: there is none. How many there are. */
+const char *redis_store_element(const struct redis_store *self, const char *key, size_t number);
+size_t redis_store_count(const struct redis_store *self, const char *key);
 
 /* What connections have executed that writes, each one a line "<role> <command>"; a transaction's
    commands stand between "<role> MULTI" and "<role> EXEC". */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/support/loop.h"
 
 /*
  * Virtual time, for a test in whose event loop everything happens: the loop's time advances only
@@ -63,6 +64,17 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms) {
   if (count == 0 && may_pass)
     virtual_time_ms += timeout_ms;
   return count;
+}
+
+/* Runs the loop while so much time passes, without looking in between as loop_until does: time goes
+   on from one timer to the next. */
+static inline void virtual_time_pass(struct loop *loop, int64_t milliseconds) {
+  int64_t end_ms = virtual_time_ms + milliseconds;
+  for (int64_t left_ms; (left_ms = end_ms - virtual_time_ms) > 0;) {
+    const struct timeval left = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
+    event_base_loopexit(loop->base, &left);
+    event_base_dispatch(loop->base);
+  }
 }
 
 #endif

@@ -1,22 +1,259 @@
-/* A client that is ready: its bytes, and how it reconnects. */
+/* A client: how it becomes ready, its bytes, how it reconnects, and how it is redirected; in
+   virtual time. */
 
-#include "agent/doors/redis/net/reply_parser.h"
+#include "agent/doors/redis/client/backoff.h"
+#include "agent/doors/redis/net/endpoint.h"
 #include "tests/support/client_owner.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-TEST(replies_come_in_order_however_they_are_cut, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
-  static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
+/* --- the handshake ---------------------------------------------------------------------------- */
+
+NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
+  char user[] = "me";
+  char password[] = "se cret";
+  owner->url.user = user;
+  owner->url.password = password;
+  owner->url.database = 3;
   client_owner_becomes_ready(owner);
-  fake_redis_send(owner->server, replies);
-  client_owner_expect(owner, "connected ready one two three");
-  fake_redis_send_slowly(owner->server, replies);
-  client_owner_expect(owner, "connected ready one two three one two three");
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH me se cret");
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
 }
 
-TEST(it_reconnects_when_it_is_closed_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+/* The owner can use the time that the handshake takes. */
+NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
+  char password[] = "secret";
+  owner->url.password = password;
+  owner->handshake_answers[1] = NULL;
+  client_owner_start(owner, SIZE_MAX);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 2);
+  client_owner_expect(owner, "connected");
+  struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
+  assert_int_equal(client_write(owner->client, &early, 1), 0);
+  client_set_reply_timeout(owner->client, 1); /* nor can the owner set the handshake's time */
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), 2);
+  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");
+  fake_redis_send_slowly(owner->server, "+OK\r\n");
+  client_owner_expect(owner, "connected ready");
+}
+
+NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
+  enum { LONG = 2000000 };
+  static char password[LONG + 1];
+  memset(password, 'x', LONG);
+  owner->url.password = password;
   client_owner_becomes_ready(owner);
+  assert_int_equal(strlen(fake_redis_command(owner->server, 0)), strlen("AUTH ") + LONG);
+  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
+}
+
+NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
+  fake_redis_free(owner->server);
+  owner->server = fake_redis_new(owner->loop.base, true);
+  owner->url = fake_redis_url(owner->server);
+  client_owner_becomes_ready(owner);
+  client_free(owner->client);
+  char name[] = "localhost";
+  owner->url.host = name;
+  client_owner_becomes_ready(owner);
+}
+
+/* A server that does not know AUTH (renamed, say) repeats its arguments: they are not shown. */
+NEW_CLIENT_TEST(a_refused_handshake_is_final) {
+  static const struct {
+    const char *answers[3]; /* to AUTH, CLIENT SETNAME and SELECT */
+    const char *error;
+  } rows[] = {
+      {{"-WRONGPASS invalid username-password pair\r\n"}, "AUTH: WRONGPASS"},
+      {{"-WRONGPASS 'hunter2' is wrong\r\n"}, "AUTH: "},
+      {{"-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n"}, "AUTH: "},
+      {{"-ERR what is this hunter2 of me\r\n"}, "AUTH: "},
+      {{"+OK\r\n", "-NOAUTH Authentication required.\r\n"}, "NOAUTH"},
+      {{"+OK\r\n", "-DENIED Redis is running in protected mode\r\n"}, "DENIED"},
+      {{"+OK\r\n", "+OK\r\n", "-ERR DB index is out of range\r\n"}, "SELECT: ERR DB index"},
+  };
+  char user[] = "me", password[] = "hunter2";
+  owner->url.user = user;
+  owner->url.password = password;
+  owner->url.database = 99;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t k = 0; k < 3; k++)
+      owner->handshake_answers[k] = rows[i].answers[k];
+    client_owner_start(owner, SIZE_MAX);
+    client_owner_expect(owner, "connected failed");
+    assert_false(client_is_ready(owner->client));
+    assert_int_equal(fake_redis_connections(owner->server), i + 1);
+    assert_non_null(strstr(owner->error, rows[i].error));
+    assert_non_null(strstr(owner->error, owner->url.path));
+    assert_null(strstr(owner->error, "hunter2"));
+    client_free(owner->client);
+    owner->client = NULL;
+  }
+}
+
+NEW_CLIENT_TEST(a_name_is_optional) {
+  owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
+  client_owner_becomes_ready(owner);
+  client_free(owner->client);
+  owner->handshake_answers[0] = "-ERR Client names cannot contain spaces\r\n";
+  client_owner_becomes_ready(owner);
+}
+
+NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
+  owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_expect(owner, "connected unreachable");
+  owner->handshake_answers[0] = "+OK\r\n";
+  client_owner_expect(owner, "connected unreachable connected ready");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
+  owner->handshake_answers[0] = NULL;
+  client_owner_start(owner, SIZE_MAX);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 1);
+  fake_redis_send(owner->server, "+O");
+  fake_redis_close_connection(owner->server);
+  client_owner_expect(owner, "connected unreachable");
+  owner->handshake_answers[0] = "+OK\r\n";
+  client_owner_expect(owner, "connected unreachable connected ready");
+}
+
+NEW_CLIENT_TEST(it_gives_up_at_boot) {
+  fake_redis_refuse(owner->server);
+  int64_t start_ms = virtual_time_ms;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_expect(owner, "unreachable unreachable unreachable unreachable failed");
+  assert_true(virtual_time_ms - start_ms >= BACKOFF_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  assert_non_null(strstr(owner->error, "(5 attempts)"));
+  assert_non_null(strstr(owner->error, owner->url.path));
+  assert_non_null(strstr(owner->error, "No such file or directory"));
+}
+
+NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
+  fake_redis_refuse(owner->server);
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_expect(owner, "unreachable");
+  fake_redis_accept(owner->server);
+  client_owner_expect(owner, "unreachable connected ready");
+}
+
+/* --- a connection that is made before it is needed -------------------------------------------- */
+
+static void prepare(struct client_owner *owner) {
+  client_owner_make(owner, 5000);
+  client_prepare(owner->client);
+}
+
+/* The handshake has ended, and the owner knows of no more than the connection. */
+static void is_prepared(struct client_owner *owner) {
+  prepare(owner);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
+  client_owner_expect(owner, "connected");
+  assert_false(client_is_ready(owner->client));
+}
+
+static void connects_again(struct client_owner *owner, int connections) {
+  recorder_reset(&owner->recorder);
+  assert_false(client_start(owner->client));
+  client_owner_expect(owner, "connected ready");
+  assert_int_equal(fake_redis_connections(owner->server), connections);
+}
+
+static void expect_silence(struct client_owner *owner, const char *transcript) {
+  client_owner_expect(owner, transcript);
+  assert_int_equal(client_owner_logged(owner, "test"), 0);
+}
+
+NEW_CLIENT_TEST(what_is_prepared_is_ready_at_once) {
+  is_prepared(owner);
+  assert_true(client_start(owner->client));
+  assert_true(client_is_ready(owner->client));
+  client_owner_expect(owner, "connected");
+  fake_redis_send(owner->server, "+hello\r\n");
+  client_owner_expect(owner, "connected hello");
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+NEW_CLIENT_TEST(what_was_prepared_reconnects) {
+  is_prepared(owner);
+  assert_true(client_start(owner->client));
+  fake_redis_close_connection(owner->server);
+  client_owner_expect(owner, "connected lost connected ready");
+}
+
+NEW_CLIENT_TEST(a_start_continues_what_is_under_way) {
+  prepare(owner);
+  connects_again(owner, 1);
+  assert_string_equal(owner->last, "OK");
+}
+
+NEW_CLIENT_TEST(to_prepare_is_idempotent) {
+  prepare(owner);
+  client_prepare(owner->client);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
+  client_prepare(owner->client);
+  loop_settle(&owner->loop);
+  client_prepare(owner->client);
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_true(client_start(owner->client));
+  client_prepare(owner->client);
+  assert_true(client_is_ready(owner->client));
+}
+
+NEW_CLIENT_TEST(a_server_that_is_not_there_is_not_reported) {
+  fake_redis_refuse(owner->server);
+  prepare(owner);
+  expect_silence(owner, "");
+  fake_redis_accept(owner->server);
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_connections(owner->server), 0); /* it was tried once */
+  connects_again(owner, 1);
+}
+
+TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
+  static const char *const refusals[] = {"-NOAUTH no\r\n", "-LOADING not yet\r\n"};
+  for (size_t i = 0; i < 2; i++) {
+    struct client_owner *owner = *state;
+    owner->handshake_answers[0] = refusals[i];
+    prepare(owner);
+    LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
+    expect_silence(owner, "connected");
+    owner->handshake_answers[0] = "+OK\r\n";
+    connects_again(owner, 2);
+    client_owner_tear_down(state);
+    client_owner_set_up(state);
+  }
+}
+
+NEW_CLIENT_TEST(nor_is_a_loss) {
+  is_prepared(owner);
+  fake_redis_close_connection(owner->server);
+  expect_silence(owner, "connected");
+  connects_again(owner, 2);
+}
+
+NEW_CLIENT_TEST(an_unexpected_reply_ends_it) {
+  is_prepared(owner);
+  fake_redis_send(owner->server, "+hello\r\n");
+  expect_silence(owner, "connected");
+  assert_false(fake_redis_is_connected(owner->server));
+  connects_again(owner, 2);
+}
+
+NEW_CLIENT_TEST(a_stop_closes_it) {
+  is_prepared(owner);
+  client_stop(owner->client);
+  expect_silence(owner, "connected");
+  assert_false(fake_redis_is_connected(owner->server));
+}
+
+/* --- bytes and replies ------------------------------------------------------------------------ */
+
+CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
   fake_redis_send(owner->server, "+one\r\n*2\r\n$3\r\nke");
   loop_settle(&owner->loop);
   fake_redis_close_connection(owner->server);
@@ -26,16 +263,12 @@ TEST(it_reconnects_when_it_is_closed_in_a_reply, client_owner_set_up, client_own
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-TEST(it_reconnects_after_a_protocol_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
-  client_owner_becomes_ready(owner);
+CLIENT_TEST(it_reconnects_after_a_protocol_error) {
   fake_redis_send(owner->server, "HTTP/1.1 400 Bad Request\r\n");
   client_owner_expect(owner, "connected ready lost connected ready");
 }
 
-TEST(it_reconnects_when_a_reply_is_late, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
-  client_owner_becomes_ready(owner);
+CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
   client_set_reply_timeout(owner->client, 1);
   client_set_reply_timeout(owner->client, 0); /* none is due any more */
   fake_redis_send(owner->server, "+a\r\n+b\r\n+c\r\n");
@@ -44,21 +277,16 @@ TEST(it_reconnects_when_a_reply_is_late, client_owner_set_up, client_owner_tear_
   client_owner_expect(owner, "connected ready a b c lost connected ready");
 }
 
-TEST(the_owner_may_drop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_owner_may_drop_it_in_a_reply) {
   owner->drop_at = "two";
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
   client_owner_expect(owner, "connected ready one two lost connected ready");
 }
 
-TEST(the_owner_may_stop_it_in_a_reply, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   owner->stop_at = "two";
-  client_owner_becomes_ready(owner);
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
-  while (fake_redis_is_connected(owner->server))
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&owner->loop, !fake_redis_is_connected(owner->server));
   client_owner_expect(owner, "connected ready one two");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
@@ -71,19 +299,7 @@ static const char *cut_reply(char *out, int length, int missing) {
   return out;
 }
 
-TEST(a_string_that_is_too_large_is_discarded, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
-  char part[8000];
-  client_owner_start(owner, 5000);
-  client_owner_expect(owner, "connected ready");
-  fake_redis_send(owner->server, cut_reply(part, 6000, 2));
-  client_owner_expect(owner, "connected ready"); /* a reply counts when all of it came */
-  fake_redis_send_slowly(owner->server, "yz\r\n+one\r\n*2\r\n$3\r\nkey\r\n$10\r\n1234567890\r\n");
-  client_owner_expect(owner, "connected ready too_large bytes:4096 one 1234567890");
-}
-
-TEST(a_large_string_may_be_cut_off, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+NEW_CLIENT_TEST(a_large_string_may_be_cut_off) {
   char part[8000];
   client_owner_start(owner, 100000);
   client_owner_expect(owner, "connected ready");
@@ -95,39 +311,7 @@ TEST(a_large_string_may_be_cut_off, client_owner_set_up, client_owner_tear_down)
   client_owner_expect(owner, "connected ready lost connected ready one two");
 }
 
-TEST(writable_follows_a_write_that_took_less, client_owner_set_up, client_owner_tear_down) {
-  static char much[3000000];
-  struct client_owner *owner = *state;
-  client_owner_becomes_ready(owner);
-  int head = snprintf(much, sizeof much, "*1\r\n$%zu\r\n", sizeof much - 100);
-  memset(much + head, 'x', sizeof much - 100);
-  size_t length = (size_t)head + sizeof much - 100;
-  memcpy(much + length, "\r\n", 2);
-  length += 2;
-  fake_redis_stop_reading(owner->server);
-  size_t sent = 0;
-  for (int writes = 0; writes < 2; writes++) {
-    struct iovec pieces[] = {{.iov_base = much + sent, .iov_len = (length - sent) / 2},
-                             {.iov_base = much + sent + (length - sent) / 2,
-                              .iov_len = length - sent - (length - sent) / 2}};
-    sent += client_write(owner->client, pieces, 2);
-    assert_true(sent > 0 && sent < length);
-  }
-  assert_string_equal(recorder_text(&owner->recorder), "connected ready");
-  fake_redis_read_on(owner->server);
-  while (sent < length) {
-    recorder_reset(&owner->recorder);
-    assert_true(recorder_await(&owner->loop, &owner->recorder, "writable", 1));
-    struct iovec rest = {.iov_base = much + sent, .iov_len = length - sent};
-    sent += client_write(owner->client, &rest, 1);
-  }
-  while (fake_redis_commands(owner->server) < 2)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  assert_int_equal(strlen(fake_redis_command(owner->server, 1)), sizeof much - 100);
-}
-
-TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
   client_owner_start(owner, SIZE_MAX);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &piece, 1), 0); /* not ready yet */
@@ -138,9 +322,7 @@ TEST(writing_to_a_closed_connection_is_harmless, client_owner_set_up, client_own
   client_owner_expect(owner, "connected ready lost connected ready");
 }
 
-TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
-  client_owner_becomes_ready(owner);
+CLIENT_TEST(after_the_first_success_it_never_gives_up) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
@@ -152,12 +334,195 @@ TEST(after_the_first_success_it_never_gives_up, client_owner_set_up, client_owne
   assert_false(client_is_unreachable(owner->client));
 }
 
-TEST(a_password_that_was_changed_is_an_error, client_owner_set_up, client_owner_tear_down) {
-  struct client_owner *owner = *state;
+NEW_CLIENT_TEST(a_password_that_was_changed_is_an_error) {
   char password[] = "secret";
   owner->url.password = password;
   client_owner_becomes_ready(owner);
   owner->handshake_answers[0] = "-WRONGPASS invalid\r\n";
   fake_redis_close_connection(owner->server);
   client_owner_expect(owner, "connected ready lost connected failed");
+}
+
+/* --- pauses, and what is logged --------------------------------------------------------------- */
+
+/* The connection is lost, or dropped for this reason; returns how long it takes to be ready again.
+ */
+static int64_t away_ms(struct client_owner *owner, const char *why) {
+  int64_t start_ms = virtual_time_ms;
+  recorder_reset(&owner->recorder);
+  if (why != NULL)
+    client_reconnect(owner->client, why);
+  else
+    fake_redis_close_connection(owner->server);
+  client_owner_expect(owner, "lost connected ready");
+  return virtual_time_ms - start_ms;
+}
+
+static void is_refused(struct client_owner *owner, const char *text) {
+  recorder_reset(&owner->recorder);
+  assert_true(client_recover(owner->client, text));
+  client_owner_expect(owner, "lost connected ready");
+}
+
+/* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
+ */
+CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
+  for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
+    assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
+  client_mark_healthy(owner->client);
+  assert_true(away_ms(owner, NULL) < 16 * BACKOFF_PAUSE_MIN_MS); /* half of what would be next */
+}
+
+/* A handshake alone does not end an outage. */
+CLIENT_TEST(the_same_reason_is_logged_once) {
+  for (int times = 0; times < 3; times++)
+    (void)away_ms(owner, "OOM no room");
+  assert_int_equal(client_owner_logged(owner, " lost: "), 1);
+  assert_int_equal(client_owner_logged(owner, "OOM no room"), 1);
+  assert_int_equal(client_owner_logged(owner, "reconnecting"), 1);
+  (void)away_ms(owner, "LOADING it is"); /* another reason */
+  (void)away_ms(owner, "LOADING it is");
+  assert_int_equal(client_owner_logged(owner, " lost: "), 2);
+  assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
+}
+
+CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
+  (void)away_ms(owner, "OOM no room");
+  virtual_time_ms += 100000;
+  (void)away_ms(owner, "OOM no room"); /* since the first time */
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  (void)away_ms(owner, "OOM no room"); /* another outage */
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "OOM no room"), 2);
+  assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
+}
+
+CLIENT_TEST(an_error_that_lasts_is_logged_once) {
+  for (int times = 0; times < 4; times++) {
+    is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
+    virtual_time_ms += 100000;
+  }
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
+  is_refused(owner, "MISCONF no disk"); /* another reason */
+  assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
+}
+
+/* A minute has to lie between two that are logged. */
+CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
+  for (int times = 0; times < 3; times++) {
+    is_refused(owner, "OOM no room");
+    client_mark_healthy(owner->client);
+    virtual_time_ms += 20000;
+  }
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  is_refused(owner, "OOM no room");
+  client_mark_healthy(owner->client);
+  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
+  assert_int_equal(client_owner_logged(owner, "again after"), 2);
+}
+
+/* --- a server that says that it is another one ------------------------------------------------ */
+
+static struct fake_redis *other; /* another node than the owner's server */
+static char moved[64];           /* "MOVED <slot> <the other>" */
+static char moved_answer[80];    /* the same as it is sent */
+
+static int set_up(void **state) {
+  client_owner_set_up(state);
+  const struct client_owner *owner = *state;
+  other = fake_redis_new(owner->loop.base, true);
+  (void)snprintf(moved, sizeof moved, "MOVED 3999 127.0.0.1:%u", fake_redis_url(other).port);
+  (void)snprintf(moved_answer, sizeof moved_answer, "-%s\r\n", moved);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fake_redis_free(other);
+  return client_owner_tear_down(state);
+}
+
+#define MOVED_TEST(NAME) TEST_WITH(struct client_owner *owner, NAME, set_up, tear_down)
+
+static void expect_connections(const struct client_owner *owner, int own, int others) {
+  assert_int_equal(fake_redis_connections(owner->server), own);
+  assert_int_equal(fake_redis_connections(other), others);
+}
+
+/* What the client does on an error reply, until it is ready again. */
+static void reconnects_on(struct client_owner *owner, const char *text) {
+  recorder_reset(&owner->recorder);
+  assert_true(client_recover(owner->client, text));
+  assert_false(client_is_ready(owner->client));
+  client_owner_expect(owner, "lost connected ready");
+}
+
+MOVED_TEST(a_handshake_is_redirected) {
+  owner->handshake_answers[0] = moved_answer;
+  int64_t start_ms = virtual_time_ms;
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_expect(owner, "connected connected ready");
+  assert_true(virtual_time_ms - start_ms < BACKOFF_BOOT_PAUSE_MS);
+  expect_connections(owner, 1, 1);
+}
+
+MOVED_TEST(an_error_reply_redirects) {
+  client_owner_becomes_ready(owner);
+  reconnects_on(owner, moved);
+  assert_false(client_is_unreachable(owner->client));
+  expect_connections(owner, 1, 1);
+}
+
+MOVED_TEST(it_goes_back_when_the_node_is_not_there) {
+  fake_redis_refuse(other);
+  client_owner_becomes_ready(owner);
+  assert_true(client_recover(owner->client, moved));
+  client_owner_expect(owner, "connected ready lost unreachable connected ready");
+  expect_connections(owner, 2, 0);
+}
+
+/* Two nodes redirect to each other. */
+MOVED_TEST(a_circle_ends_with_a_pause) {
+  client_owner_becomes_ready(owner);
+  for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
+    reconnects_on(owner, moved);
+  }
+  expect_connections(owner, 1, ENDPOINT_REDIRECTS_MAX);
+  int64_t start_ms = virtual_time_ms;
+  reconnects_on(owner, moved);
+  assert_true(virtual_time_ms - start_ms >= BACKOFF_PAUSE_MIN_MS / 2 - 10);
+  expect_connections(owner, 2, ENDPOINT_REDIRECTS_MAX);
+}
+
+MOVED_TEST(it_reconnects_on_a_transient_error) {
+  static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
+                                      "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
+  client_owner_becomes_ready(owner);
+  for (int i = 0; i < 4; i++) {
+    reconnects_on(owner, texts[i]);
+    expect_connections(owner, i + 2, 0);
+  }
+}
+
+MOVED_TEST(it_does_nothing_on_any_other_error) {
+  client_owner_becomes_ready(owner);
+  assert_false(client_recover(owner->client, "CROSSSLOT Keys in request"));
+  assert_false(client_recover(owner->client, "WRONGTYPE Operation"));
+  assert_true(client_is_ready(owner->client));
+  assert_string_equal(recorder_text(&owner->recorder), "connected ready");
+}
+
+MOVED_TEST(keys_in_several_slots_come_with_advice) {
+  owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+  client_owner_start(owner, SIZE_MAX);
+  client_owner_expect(owner, "connected failed");
+  assert_non_null(strstr(owner->error, "put the job id in braces, like {pipe-42}"));
+  expect_connections(owner, 1, 0);
 }

@@ -80,6 +80,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
 static void server_sends(struct trial *trial, const char *bytes) {
   assert_int_equal(send(trial->server, bytes, strlen(bytes), 0), strlen(bytes));
 }
@@ -99,8 +101,7 @@ static bool is_lost_already(const struct trial *trial) {
   return recorder_count(&trial->recorder, "lost") > 0;
 }
 
-TEST(replies_come_in_order_however_they_are_cut, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(replies_come_in_order_however_they_are_cut) {
   static const char replies[] = "+one\r\n$3\r\ntwo\r\n*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   server_sends(trial, replies);
   expect(trial, "one two three");
@@ -111,8 +112,7 @@ TEST(replies_come_in_order_however_they_are_cut, set_up, tear_down) {
   expect(trial, "one two three one two three");
 }
 
-TEST(a_string_that_is_too_large_is_marked, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_string_that_is_too_large_is_marked) {
   char text[LARGEST + 100];
   int head = sprintf(text, "$%d\r\n", LARGEST + 1);
   memset(text + head, 'x', LARGEST);
@@ -123,37 +123,29 @@ TEST(a_string_that_is_too_large_is_marked, set_up, tear_down) {
   expect(trial, "too_large xxxxxxxxxxxxxxxxxxxx one");
 }
 
-TEST(a_loss_is_reported_once, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_loss_is_reported_once) {
   server_sends(trial, "+one\r\n+tw");
   close_server(trial);
   is_lost(trial, "one lost", "closed by the server");
 }
 
-TEST(a_protocol_error_is_a_loss, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_protocol_error_is_a_loss) {
   server_sends(trial, "+one\r\nHTTP/1.1 400 Bad Request\r\n+never\r\n");
   is_lost(trial, "one lost", "Protocol error, got \"H\" as reply type byte");
 }
 
-TEST(an_error_of_the_socket_is_a_loss, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(an_error_of_the_socket_is_a_loss) {
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 4);
   close_server(trial); /* without having read it */
   is_lost(trial, "lost", "Connection reset by peer");
 }
 
-static bool time_is_over(void *context) {
-  return wait_now_ms() > ((const struct trial *)context)->until_ms;
-}
-
-TEST(only_a_reply_that_is_due_can_be_late, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(only_a_reply_that_is_due_can_be_late) {
   connection_set_reply_timeout(&trial->connection, 1);
   connection_set_reply_timeout(&trial->connection, 0);
   trial->until_ms = wait_now_ms() + 50;
-  assert_true(loop_until(&trial->loop, time_is_over, trial));
+  LOOP_UNTIL(&trial->loop, wait_now_ms() > trial->until_ms);
   assert_false(is_lost_already(trial));
   connection_set_reply_timeout(&trial->connection, 1);
   is_lost(trial, "lost", "no answer in time");
@@ -165,18 +157,13 @@ static bool bytes_keep_coming(void *context) {
   return is_lost_already(trial) || wait_now_ms() > trial->until_ms;
 }
 
-TEST(the_time_restarts_with_every_byte_that_arrives, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_time_restarts_with_every_byte_that_arrives) {
   server_sends(trial, "$1000000000\r\n");
   connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   assert_true(loop_until(&trial->loop, bytes_keep_coming, trial));
   assert_false(is_lost_already(trial));
   is_lost(trial, "lost", "no answer in time");
-}
-
-static bool is_writable(void *context) {
-  return ((const struct trial *)context)->writable;
 }
 
 static size_t server_reads(struct trial *trial) {
@@ -201,8 +188,7 @@ static bool bytes_keep_going(void *context) {
   return is_lost_already(trial) || wait_now_ms() > trial->until_ms;
 }
 
-TEST(the_time_restarts_with_every_byte_that_is_sent, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_time_restarts_with_every_byte_that_is_sent) {
   connection_set_reply_timeout(&trial->connection, LATE_MS);
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   fill(trial);
@@ -211,9 +197,8 @@ TEST(the_time_restarts_with_every_byte_that_is_sent, set_up, tear_down) {
   is_lost(trial, "lost", "no answer in time");
 }
 
-TEST(writable_follows_a_write_that_took_less, set_up, tear_down) {
+TRIAL_TEST(writable_follows_a_write_that_took_less) {
   static char much[3000000];
-  struct trial *trial = *state;
   struct iovec pieces[] = {{.iov_base = much, .iov_len = 10},
                            {.iov_base = much + 10, .iov_len = sizeof much - 10}};
   size_t sent = connection_write(&trial->connection, pieces, 2);
@@ -227,7 +212,7 @@ TEST(writable_follows_a_write_that_took_less, set_up, tear_down) {
     if (sent == sizeof much)
       continue;
     trial->writable = false;
-    assert_true(loop_until(&trial->loop, is_writable, trial));
+    LOOP_UNTIL(&trial->loop, trial->writable);
     struct iovec rest = {.iov_base = much + sent, .iov_len = sizeof much - sent};
     sent += connection_write(&trial->connection, &rest, 1);
   }
@@ -237,8 +222,7 @@ TEST(writable_follows_a_write_that_took_less, set_up, tear_down) {
   assert_false(trial->writable); /* all of it was written */
 }
 
-TEST(a_loss_is_not_reported_from_inside_a_write, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_loss_is_not_reported_from_inside_a_write) {
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   close_server(trial);
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 0);
@@ -246,15 +230,13 @@ TEST(a_loss_is_not_reported_from_inside_a_write, set_up, tear_down) {
   is_lost(trial, "lost", "closed by the server");
 }
 
-TEST(the_owner_may_close_it_in_a_reply, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_owner_may_close_it_in_a_reply) {
   trial->close_at = "two";
   server_sends(trial, "+one\r\n+two\r\n+never\r\n");
   expect(trial, "one two");
 }
 
-TEST(nothing_is_reported_after_it_was_closed, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(nothing_is_reported_after_it_was_closed) {
   server_sends(trial, "+never\r\n");
   connection_set_reply_timeout(&trial->connection, 1);
   fill(trial);
@@ -266,8 +248,7 @@ TEST(nothing_is_reported_after_it_was_closed, set_up, tear_down) {
   assert_false(trial->writable);
 }
 
-TEST(the_next_one_has_nothing_of_the_one_before, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_next_one_has_nothing_of_the_one_before) {
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
   connection_discard_values(&trial->connection);
   connection_set_reply_timeout(&trial->connection, 50);

@@ -1,8 +1,12 @@
-/* What is delivered, and that it is delivered once, whatever the connection does. */
+/* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
+   does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
+#include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/support/virtual_time.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
@@ -19,17 +23,15 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(owner->redis.committed[end], '\0');
 }
 
-TEST(the_job_is_taken_over_before_anything_is_sent, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   delivery_owner_put(owner, "early");
   delivery_owner_make(owner, 0);
   delivery_owner_flush(owner);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   assert_int_equal(delivery_owner_done(owner, "SET " COMMITTED " 1:"), 1);
   assert_int_equal(delivery_owner_done(owner, "early"), 0);
-  delivery_owner_await(owner, &owner->delivered, 1);
-  assert_string_equal(owner->transcript, "owned delivered");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  delivery_owner_expect(owner, "owned delivered");
   char expected[256];
   snprintf(expected, sizeof expected, "\nLPUSH " KEY "results early\nSET " COMMITTED " %s\n",
            owner->redis.committed);
@@ -38,29 +40,26 @@ TEST(the_job_is_taken_over_before_anything_is_sent, delivery_owner_set_up,
 }
 
 /* With the login, in one write; nothing follows before it is answered. */
-TEST(the_key_is_watched_before_it_is_read, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
-  delivery_owner_await(owner, &owner->redis.probes, 1);
+  loop_await(&owner->loop, &owner->redis.probes, 1);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
 }
 
-TEST(the_epoch_of_an_earlier_agent_is_raised, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
   strcpy(owner->redis.committed, "41:00000000000000ff:7");
   delivery_owner_start(owner);
   is_committed(owner, 42, 1);
   assert_int_equal(owner->lost_data, 0);
 }
 
-TEST(a_transaction_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
   delivery_owner_make(owner, 60);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   delivery_owner_put(owner, "one");
   delivery_owner_deliver(owner, "two");
   char expected[1024];
@@ -76,29 +75,14 @@ TEST(a_transaction_is_these_bytes, delivery_owner_set_up, delivery_owner_tear_do
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-TEST(without_a_ttl_the_ownership_does_not_expire, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
-  char expected[512];
-  snprintf(expected, sizeof expected,
-           "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n"
-           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES,
-           owner->redis.committed);
-  assert_string_equal(delivery_owner_last_transaction(owner), expected);
-}
-
-TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   owner->redis.silent_from = "EXEC";
   static const char *const texts[] = {"one", "two", "three"};
   for (size_t i = 0; i < 3; i++) {
-    delivery_owner_put(owner, texts[i]);
-    delivery_owner_flush(owner);
+    delivery_owner_send(owner, texts[i]);
   }
-  delivery_owner_await(owner, &owner->redis.executed,
-                       2); /* the ownership transaction, and the first of them */
+  loop_await(&owner->loop, &owner->redis.executed,
+             2); /* the ownership transaction, and the first of them */
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.probes, 3);
   assert_int_equal(owner->delivered, 0);
@@ -106,7 +90,7 @@ TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
   owner->redis.silent_from = NULL;
   owner->put_when_delivered = "four";
   delivery_owner_let_reply(owner);
-  delivery_owner_await(owner, &owner->delivered, 3);
+  loop_await(&owner->loop, &owner->delivered, 3);
   is_committed(owner, 1, 4);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nLPUSH " KEY "results three\nSET "), 1);
@@ -114,163 +98,631 @@ TEST(what_is_queued_meanwhile_leaves_with_the_next_batch, delivery_owner_set_up,
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(a_batch_whose_reply_was_lost_is_not_sent_again, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
   delivery_owner_lose(owner, "one", true);
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
   assert_int_equal(owner->send_queue.bytes, 0);
   delivery_owner_deliver(owner, "two");
   is_committed(owner, 1, 3);
-  assert_string_equal(owner->transcript, "owned delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered");
 }
 
-TEST(a_lost_batch_is_sent_again_byte_for_byte, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
   int probes = owner->redis.probes;
   delivery_owner_lose(owner, "one", false);
   char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
   delivery_owner_flush(owner);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_await(owner, &owner->redis.probes, probes + 3); /* lost, probe, again */
+  loop_await(&owner->loop, &owner->redis.probes, probes + 3); /* lost, probe, again */
   assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->delivered, 2);
+  loop_await(&owner->loop, &owner->delivered, 2);
   assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET "), 1);
   assert_true(strstr(owner->redis.done, "one") < strstr(owner->redis.done, "two"));
-  assert_string_equal(owner->transcript, "owned delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered");
 }
 
-TEST(a_lost_ownership_transaction_is_repeated_or_found, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
   owner->redis.deaf_from = "MULTI";
   delivery_owner_make(owner, 0);
-  delivery_owner_await(owner, &owner->redis.probes, 2);
+  loop_await(&owner->loop, &owner->redis.probes, 2);
   owner->redis.deaf_from = NULL;
   owner->redis.silent_from = "MULTI";
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->redis.probes, 4);
+  loop_await(&owner->loop, &owner->redis.probes, 4);
   assert_int_equal(owner->redis.executed, 1);
   assert_int_equal(owner->owned, 0);
   owner->redis.silent_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->owned, 1);
+  loop_await(&owner->loop, &owner->owned, 1);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 1);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
 }
 
-TEST(an_emptied_redis_does_not_count_as_delivered, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(an_emptied_redis_does_not_count_as_delivered) {
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, NULL);
-  delivery_owner_await(owner, &owner->delivered, 2);
-  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
+  loop_await(&owner->loop, &owner->delivered, 2);
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
   assert_int_equal(delivery_owner_done(owner, "zero"), 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
   is_committed(owner, 1, 3);
 }
 
-TEST(lost_data_is_reported_once, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(lost_data_is_reported_once) {
   char earlier[128];
   strcpy(earlier, owner->redis.committed);
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, earlier);
   owner->redis.deaf_from = "MULTI";
-  delivery_owner_await(owner, &owner->lost_data, 1);
+  loop_await(&owner->loop, &owner->lost_data, 1);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->delivered, 2);
-  assert_string_equal(owner->transcript, "owned delivered lost_data delivered");
+  loop_await(&owner->loop, &owner->delivered, 2);
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
   is_committed(owner, 1, 3);
   delivery_owner_lose(owner, "two", false); /* that is another time */
   redis_model_commit(&owner->redis, earlier);
-  delivery_owner_await(owner, &owner->delivered, 3);
+  loop_await(&owner->loop, &owner->delivered, 3);
   assert_int_equal(owner->lost_data, 2);
 }
 
 /* The key was touched, but it is still this agent's. */
-TEST(a_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   owner->redis.dirty = true;
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
   assert_int_equal(owner->redis.probes, 4); /* handshake, ownership, the nil, the repetition */
   assert_int_equal(fake_redis_connections(owner->server), 1);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
 }
 
-TEST(a_large_batch_is_sent_as_the_socket_takes_it, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  enum { LARGE = 3000000 }; /* many times what a socket takes */
-  char *text = malloc(LARGE + 1);
+/* Many times what a socket takes. */
+static char *large_text(size_t length) {
+  char *text = malloc(length + 1);
   assert_non_null(text);
-  memset(text, 'x', LARGE);
-  text[LARGE] = '\0';
-  delivery_owner_start(owner);
+  memset(text, 'x', length);
+  text[length] = '\0';
+  return text;
+}
+
+DELIVERY_TEST(a_large_batch_is_sent_as_the_socket_takes_it) {
+  char *text = large_text(3000000);
   fake_redis_stop_reading(owner->server);
-  delivery_owner_put(owner, text);
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, text);
   loop_settle(&owner->loop);
   assert_int_equal(owner->delivered, 0);
   fake_redis_close_connection(owner->server); /* half of it was written */
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   free(text);
 }
 
-TEST(a_reply_to_no_request_drops_the_connection, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
   loop_settle(&owner->loop);
   fake_redis_send(owner->server, "+OK\r\n");
-  delivery_owner_await(owner, &owner->redis.probes, 3);
+  loop_await(&owner->loop, &owner->redis.probes, 3);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
 }
 
 /* Nor are answers to what was not sent yet. */
-TEST(a_reply_before_its_command_drops_the_connection, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  enum { LARGE = 3000000 };
-  char *text = calloc(1, LARGE + 1);
-  assert_non_null(text);
-  memset(text, 'x', LARGE);
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
+  char *text = large_text(3000000);
   fake_redis_stop_reading(owner->server);
-  delivery_owner_put(owner, text);
-  delivery_owner_flush(owner);
+  delivery_owner_send(owner, text);
   char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
   snprintf(answers, sizeof answers,
            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n",
            (int)(number - owner->redis.committed), owner->redis.committed);
   fake_redis_send(owner->server, answers);
-  delivery_owner_await(owner, &owner->delivered, 1);
+  loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(fake_redis_connections(owner->server), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   free(text);
+}
+
+/* --- answers that do not come ----------------------------------------------------------------- */
+
+/* Milliseconds; more than a timer may be late by. */
+enum { LATE_MS = 50 };
+
+static int64_t since_ms(int64_t start_ms) {
+  return virtual_time_ms - start_ms;
+}
+
+/* Half open: what is sent disappears, and nothing says so. */
+DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
+  owner->redis.deaf_from = "MULTI";
+  int64_t start_ms = virtual_time_ms;
+  delivery_owner_send(owner, "one");
+  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
+  assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
+  owner->redis.deaf_from = NULL;
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+/* The time of an answer begins anew with each request, and ends with its last answer. */
+DELIVERY_TEST(an_idle_connection_is_probed) {
+  int probes = owner->redis.probes;
+  int64_t start_ms = virtual_time_ms;
+  loop_await(&owner->loop, &owner->redis.probes, probes + 5);
+  assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
+  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+DELIVERY_TEST(a_probe_finds_the_connection_lost) {
+  owner->redis.deaf_from = "WATCH";
+  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
+  owner->redis.deaf_from = NULL;
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+DELIVERY_TEST(a_probe_finds_another_agent) {
+  redis_model_commit(&owner->redis, "2:00000000000000ff:1");
+  loop_await(&owner->loop, &owner->failed, 1);
+  assert_non_null(strstr(owner->error, "another agent"));
+}
+
+DELIVERY_TEST(a_probe_finds_redis_emptied) {
+  delivery_owner_deliver(owner, "one");
+  redis_model_commit(&owner->redis, NULL);
+  loop_await(&owner->loop, &owner->lost_data, 1);
+  int probes = owner->redis.probes;
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
+  assert_int_equal(owner->lost_data, 1); /* it is reported once */
+  delivery_owner_deliver(owner, "two");
+  delivery_owner_expect(owner, "owned delivered lost_data delivered");
+}
+
+/* Nothing is left that could be refused: the end of the outage is logged. */
+DELIVERY_TEST(a_probe_ends_the_outage) {
+  loop_settle(&owner->loop);
+  int probes = owner->redis.probes;
+  fake_redis_close_connection(owner->server);
+  loop_await(&owner->loop, &owner->redis.probes, probes + 1);
+  loop_settle(&owner->loop);
+  assert_int_equal(delivery_owner_logged(owner, "closed by the server"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+}
+
+static size_t arrived(const struct delivery_owner *owner) {
+  size_t length;
+  (void)fake_redis_bytes(owner->server, &length);
+  return length;
+}
+
+/* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
+DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
+  enum { LARGE = 8000000, PART = 400000 };
+  char *text = large_text(LARGE);
+  fake_redis_stop_reading(owner->server);
+  delivery_owner_put(owner, text);
+  int64_t start_ms = virtual_time_ms;
+  delivery_owner_flush(owner);
+  while (since_ms(start_ms) < 20000) {
+    size_t before = arrived(owner);
+    fake_redis_read_on(owner->server);
+    LOOP_UNTIL(&owner->loop, arrived(owner) >= before + PART);
+    fake_redis_stop_reading(owner->server);
+    virtual_time_pass(&owner->loop, 2000);
+  }
+  assert_int_equal(owner->delivered, 0);
+  fake_redis_read_on(owner->server);
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+  free(text);
+}
+
+/* --- refused and superseded ------------------------------------------------------------------- */
+
+#define OTHERS "2:00000000000000ff:1"
+
+static void fails(struct delivery_owner *owner, const char *error) {
+  loop_await(&owner->loop, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  if (strstr(owner->error, error) == NULL)
+    fail_msg("%s", owner->error);
+  assert_int_equal(owner->failed, 1);
+  assert_false(fake_redis_is_connected(owner->server));
+  assert_true(delivery_is_unreachable(owner->delivery));
+  size_t commands = fake_redis_commands(owner->server);
+  delivery_owner_flush(owner); /* and nothing more is sent */
+  loop_settle(&owner->loop);
+  assert_int_equal(fake_redis_commands(owner->server), commands);
+}
+
+DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
+  owner->redis.refused = "LPUSH";
+  owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+  delivery_owner_put(owner, "one");
+  delivery_owner_send(owner, "two");
+  LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 5);
+  assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
+  assert_false(delivery_is_unreachable(owner->delivery));
+  owner->redis.refused = NULL;
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
+  delivery_owner_expect(owner, "owned delivered");
+  assert_int_equal(delivery_owner_logged(owner, "OOM"), 1);
+  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+}
+
+/* Redis refuses EXEC itself when its state has changed since the commands were queued. */
+DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
+  static const char *const refusals[] = {
+      "EXECABORT Transaction discarded because of: OOM command not allowed",
+      "CLUSTERDOWN The cluster is down"};
+  for (int i = 0; i < 2; i++) {
+    owner->redis.exec_refusal = refusals[i];
+    delivery_owner_deliver(owner, "one");
+    assert_int_equal(fake_redis_connections(owner->server), i + 2);
+    assert_int_equal(delivery_owner_done(owner, "one"), i + 1);
+  }
+  owner->redis.exec_refusal = "EXECABORT Transaction discarded because of: NOPERM no";
+  delivery_owner_send(owner, "two");
+  fails(owner, "redis refuses EXEC: NOPERM no");
+}
+
+/* Of an error inside a transaction the other commands were executed: it can be tried neither again
+   nor not at all. Nothing was delivered. */
+TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
+  static const struct {
+    const char *name;
+    enum { LOGIN, OWNERSHIP, QUEUED, EXECUTED } when;
+    int done; /* how often the batch was executed */
+    const char *refused, *refusal, *error;
+  } rows[] = {
+      {"one of a batch", QUEUED, 0, "LPUSH " KEY "results two", "NOPERM no permissions",
+       "redis refuses LPUSH " KEY "results: NOPERM no permissions"},
+      {"inside a transaction", EXECUTED, 1, "LPUSH " KEY "results two", "OOM which passes",
+       "redis refuses LPUSH " KEY "results: OOM which passes"},
+      {"the last one of a transaction", QUEUED, 0, "SET " COMMITTED, "WRONGTYPE a key",
+       "redis refuses SET " COMMITTED ": WRONGTYPE a key"},
+      {"the watch", QUEUED, 1, "WATCH " COMMITTED, "WRONGTYPE a key",
+       "redis refuses WATCH " COMMITTED ": WRONGTYPE a key"},
+      {"the ownership transaction", OWNERSHIP, 0, "SET " COMMITTED, "NOPERM no permissions",
+       "redis refuses SET " COMMITTED ": NOPERM no permissions"},
+      {"the handshake", LOGIN, 0, "LREM", "NOPERM no permissions",
+       "LREM " KEY "inflight: NOPERM no permissions"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct delivery_owner *owner = *state;
+    print_message("%s\n", rows[i].name);
+    bool owns = rows[i].when >= QUEUED;
+    if (owns)
+      delivery_owner_start(owner);
+    if (rows[i].when == LOGIN)
+      owner->redis.refused_login = rows[i].refused;
+    else
+      owner->redis.refused = rows[i].refused;
+    owner->redis.refused_inside = rows[i].when == EXECUTED;
+    owner->redis.refusal = rows[i].refusal;
+    if (!owns)
+      delivery_owner_make(owner, 0);
+    delivery_owner_put(owner, "one");
+    delivery_owner_send(owner, "two");
+    fails(owner, rows[i].error);
+    assert_int_equal(owner->redis.executed, owns + rows[i].done);
+    assert_int_equal(delivery_owner_done(owner, "one"), rows[i].done);
+    assert_int_equal(owner->owned, owns);
+    assert_int_equal(owner->delivered, 0);
+    assert_true(owner->send_queue.bytes > 0);
+    delivery_owner_tear_down(state);
+    delivery_owner_set_up(state);
+  }
+}
+
+/* A transaction stays executed, whatever the replies after it are. */
+DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
+  loop_settle(&owner->loop);
+  owner->redis.refused = "WATCH";
+  owner->redis.refusal = "CLUSTERDOWN The cluster is down";
+  int probes = owner->redis.probes;
+  delivery_owner_send(owner, "one");
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
+  assert_int_equal(owner->delivered, 0);
+  owner->redis.refused = NULL;
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(owner->failed, 0);
+}
+
+DELIVERY_TEST(another_agent_takes_over) {
+  delivery_owner_deliver(owner, "one");
+  redis_model_commit(&owner->redis, OTHERS);
+  delivery_owner_send(owner, "two");
+  fails(owner, "another agent has taken over this job (" COMMITTED ")");
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  delivery_owner_expect(owner, "owned delivered failed");
+}
+
+DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
+  delivery_owner_lose(owner, "one", false);
+  redis_model_commit(&owner->redis, OTHERS);
+  fails(owner, "another agent has taken over");
+  assert_int_equal(delivery_owner_done(owner, "one"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+}
+
+/* Between the end of a transaction and the watch of the next one: what would be sent now would be
+   executed, since the other agent wrote before the WATCH. */
+DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
+  owner->redis.commit_behind = OTHERS;
+  owner->put_when_delivered = "two";
+  delivery_owner_send(owner, "one");
+  fails(owner, "another agent has taken over");
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  delivery_owner_expect(owner, "owned failed"); /* nothing acts on the delivery */
+  assert_int_equal(owner->send_queue.bytes, 0);
+}
+
+NEW_DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
+  owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
+  delivery_owner_put(owner, "one");
+  delivery_owner_make(owner, 0);
+  fails(owner, "another agent has taken over");
+  assert_int_equal(owner->owned, 0);
+  assert_string_equal(owner->redis.committed, "1:00000000000000ff:1");
+  assert_string_equal(owner->redis.done, "");
+}
+
+/* What depends on what arrived may depend on what was lost with it. */
+DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
+  owner->redis.commit_behind = "";
+  delivery_owner_deliver(owner, "one");
+  delivery_owner_expect(owner, "owned lost_data delivered");
+  delivery_owner_deliver(owner, "two");
+  delivery_owner_expect(owner, "owned lost_data delivered delivered");
+}
+
+/* --- questions between transactions ----------------------------------------------------------- */
+
+struct asker {
+  struct delivery_owner *owner;
+  int answers;
+  int cut;
+  int ask_again;   /* from inside the answer, so often */
+  const char *put; /* and this is put first, and goes */
+  char text[256];  /* the replies, a space after each */
+};
+
+static void ask(struct asker *self);
+
+static void on_answer(void *owner, const redisReply *reply, bool whole) {
+  struct asker *self = owner;
+  self->answers++;
+  self->cut += !whole;
+  strncat(strncat(self->text, reply->type == REDIS_REPLY_NIL ? "nil" : reply->str, 64), " ", 2);
+  if (self->put != NULL) {
+    delivery_owner_put(self->owner, self->put);
+    delivery_owner_flush(self->owner);
+    self->put = NULL;
+  }
+  if (self->ask_again > 0) {
+    self->ask_again--;
+    ask(self);
+  }
+}
+
+static void ask(struct asker *self) {
+  const char *words[] = {"LINDEX", KEY "inflight", "-1"};
+  delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
+}
+
+static void gets(struct asker *asker, const char *text) {
+  LOOP_UNTIL(&asker->owner->loop, asker->answers > 0);
+  loop_settle(&asker->owner->loop);
+  assert_string_equal(asker->text, text);
+  asker->answers = 0;
+  asker->text[0] = '\0';
+}
+
+DELIVERY_TEST(a_query_gets_one_reply) {
+  struct asker asker = {.owner = owner};
+  owner->redis.next_answer = "$5\r\nhello\r\n";
+  ask(&asker);
+  assert_int_equal(asker.answers, 0); /* not from inside */
+  gets(&asker, "hello ");
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_int_equal(asker.cut, 0);
+  assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
+}
+
+NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.next_answer = "$5\r\nhello\r\n";
+  gets(&asker, "hello ");
+  delivery_owner_expect(owner, "owned");
+  size_t handshake = 1 + PREFLIGHT_COUNT;
+  assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
+  assert_string_equal(fake_redis_command(owner->server, handshake), "MULTI");
+  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "LINDEX " KEY "inflight -1\n");
+}
+
+NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
+  owner->redis.next_answer = "$5\r\nearly\r\n";
+  gets(&asker, "nil ");
+  delivery_owner_expect(owner, "owned");
+  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(fake_redis_connections(owner->server), 1);
+}
+
+NEW_DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
+  struct asker asker = {.owner = owner};
+  delivery_owner_make(owner, 0);
+  ask(&asker);
+  owner->redis.deaf_from = "EXEC";
+  loop_await(&owner->loop, &owner->redis.probes, 2);
+  loop_settle(&owner->loop);
+  assert_int_equal(asker.answers, 0);
+  owner->redis.deaf_from = NULL;
+  fake_redis_close_connection(owner->server);
+  gets(&asker, "nil ");
+  assert_int_equal(owner->owned, 1);
+}
+
+DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
+  struct asker asker = {.owner = owner};
+  delivery_owner_send(owner, "one");
+  delivery_owner_put(owner, "two");
+  ask(&asker);
+  delivery_owner_flush(owner);
+  gets(&asker, "nil ");
+  loop_await(&owner->loop, &owner->delivered, 2);
+  size_t commands = fake_redis_commands(owner->server);
+  /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
+  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+  assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
+}
+
+/* What the first one saw is still so when the next one is asked. */
+DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
+  struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
+  ask(&asker);
+  gets(&asker, "nil nil nil ");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
+  for (size_t i = 0; i < 3; i++)
+    assert_string_equal(fake_redis_command(owner->server, commands - 13 + 3 * i),
+                        "LINDEX " KEY "inflight -1");
+  assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
+}
+
+/* The same connection, another state of Redis. */
+DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
+  struct asker asker = {.owner = owner};
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "");
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_non_null(strstr(recorder_text(&owner->recorder), "lost_data"));
+}
+
+DELIVERY_TEST(another_owner_is_noticed_before_the_reply) {
+  struct asker asker = {.owner = owner};
+  loop_settle(&owner->loop);
+  redis_model_commit(&owner->redis, "9:00000000000000ff:1");
+  ask(&asker);
+  loop_await(&owner->loop, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(asker.text, "");
+}
+
+DELIVERY_TEST(a_query_is_sent_again_after_a_lost_connection) {
+  struct asker asker = {.owner = owner};
+  size_t commands = fake_redis_commands(owner->server);
+  owner->redis.silent_from = "LINDEX";
+  owner->redis.next_answer = "$4\r\nlost\r\n";
+  ask(&asker);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) != commands);
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  owner->redis.next_answer = "$5\r\nfound\r\n";
+  gets(&asker, "found ");
+  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "LINDEX " KEY "inflight -1\n");
+}
+
+static void ask_two(struct asker *self) {
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
+                                                      {"LINDEX", KEY "inflight", "-1"}};
+  delivery_query(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+}
+
+DELIVERY_TEST(replies_to_several_commands_come_in_order) {
+  struct asker asker = {.owner = owner, .put = "one"};
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first nil ");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  size_t commands = fake_redis_commands(owner->server);
+  /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
+  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+}
+
+DELIVERY_TEST(only_commands_without_a_reply_are_sent_again) {
+  struct asker asker = {.owner = owner};
+  owner->redis.silent_from = "LINDEX";
+  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  ask_two(&asker);
+  gets(&asker, "first ");
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  owner->redis.next_answer = "$6\r\nsecond\r\n";
+  gets(&asker, "second ");
+  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "LINDEX " KEY "inflight -1\n");
+}
+
+DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
+  struct asker asker = {.owner = owner};
+  owner->redis.next_answer = "-LOADING Redis is loading\r\n";
+  ask(&asker);
+  gets(&asker, "nil ");
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+DELIVERY_TEST(a_final_refusal_is_reported) {
+  struct asker asker = {.owner = owner};
+  owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
+  ask(&asker);
+  loop_await(&owner->loop, &owner->failed, 1);
+  assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
+  assert_int_equal(asker.answers, 0);
+}
+
+DELIVERY_TEST(a_reply_that_is_too_large_comes_as_its_beginning) {
+  static char bytes[32769];
+  struct asker asker = {.owner = owner};
+  char head[64];
+  memset(bytes, 'x', sizeof bytes - 1);
+  owner->redis.silent_from = "LINDEX";
+  ask(&asker);
+  loop_settle(&owner->loop);
+  snprintf(head, sizeof head, "$%zu\r\n", (size_t)STEP_PAYLOAD_MAX + sizeof bytes - 1);
+  fake_redis_send(owner->server, head);
+  for (size_t sent = 0; sent <= STEP_PAYLOAD_MAX; sent += sizeof bytes - 1) {
+    assert_int_equal(asker.answers, 0);
+    fake_redis_send(owner->server, bytes);
+    event_base_loop(owner->loop.base, EVLOOP_NONBLOCK);
+  }
+  fake_redis_send(owner->server, "\r\n");
+  LOOP_UNTIL(&owner->loop, asker.answers > 0);
+  assert_int_equal(asker.cut, 1);
+  assert_int_equal(strspn(asker.text, "x"), 64);
 }

@@ -1,16 +1,22 @@
-/* The transaction that is opened while the one before it is under way: all of it but its EXEC. */
+/* The transaction that is opened while the one before it is under way (pipeline.h): all of it but
+   its EXEC. What is delivered are records with a number; number 0 is the batch before, alone. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/doors/redis/net/command.h"
-#include "tests/support/ahead.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define COMMITTED KEY "committed"
 #define PROBE "WATCH " COMMITTED "\nGET " COMMITTED "\n"
+
+/* A record of this length takes a chunk: BATCH of them are a full batch, MORE more than
+   one. */
+enum { RECORD = SEND_QUEUE_CHUNK_SIZE - 1000 };
+enum { BATCH = BATCH_PIECES, MORE = BATCH + 1 };
 
 /* Many times what a socket takes; each one is a batch by itself. */
 enum { LARGE = 3000000 };
@@ -31,6 +37,95 @@ ssize_t writev(int fd, const struct iovec *pieces, int count) {
   return write(fd, pieces[0].iov_base, most < pieces[0].iov_len ? most : pieces[0].iov_len);
 }
 
+/* Queues "<number>-xxx…", of this length. */
+static void put(struct delivery_owner *owner, int number, size_t length) {
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  memset(text, 'x', length);
+  text[snprintf(text, length, "%d-", number)] = 'x';
+  text[length] = '\0';
+  delivery_owner_put(owner, text);
+  free(text);
+}
+
+/* Queues records with these numbers, and flushes. */
+static void put_records(struct delivery_owner *owner, int from, int to) {
+  for (int number = from; number <= to; number++)
+    put(owner, number, RECORD);
+  delivery_owner_flush(owner);
+}
+
+/* Sends number 0, and waits until its transaction and the probe after it have arrived. */
+static void send_first(struct delivery_owner *owner) {
+  int probes = owner->redis.probes;
+  put(owner, 0, 10);
+  delivery_owner_flush(owner);
+  loop_await(&owner->loop, &owner->redis.probes, probes + 1);
+  loop_settle(&owner->loop);
+}
+
+static const char *last_command(const struct delivery_owner *owner) {
+  return fake_redis_command(owner->server, fake_redis_commands(owner->server) - 1);
+}
+
+/* The last command that arrived is the SET of a transaction. */
+static bool is_open(void *context) {
+  const char *command = last_command(context);
+  return strncmp(command, "SET " COMMITTED " ", strlen("SET " COMMITTED " ")) == 0;
+}
+
+/* Waits until the transaction with this sequence in `committed` has arrived without its EXEC, which
+   must not follow. */
+static void await_open(struct delivery_owner *owner, int number) {
+  assert_true(loop_until(&owner->loop, is_open, owner));
+  loop_settle(&owner->loop);
+  assert_true(is_open(owner));
+  assert_int_equal(atoi(strrchr(last_command(owner), ':') + 1), number);
+}
+
+/* Number 0 gets the replies before EXEC's, the rest is kept back. 1 to BATCH are in the open
+   transaction, whose sequence is 3: 1 is the ownership transaction, 2 the batch of number 0.
+   MORE is queued. */
+static void open_next(struct delivery_owner *owner) {
+  owner->redis.silent_from = "EXEC";
+  send_first(owner);
+  put_records(owner, 1, MORE);
+  await_open(owner, 3); /* after the ownership transaction and number 0 */
+}
+
+/* Number 0 was executed, and the next transaction is open. */
+static int set_up(void **state) {
+  delivery_owner_set_up_owning(state);
+  struct delivery_owner *owner = *state;
+  open_next(owner);
+  assert_int_equal(owner->redis.executed, 2);
+  assert_int_equal(owner->delivered, 0);
+  return 0;
+}
+
+#define AHEAD_TEST(NAME)                                                                           \
+  TEST_WITH(struct delivery_owner *owner, NAME, set_up, delivery_owner_tear_down)
+
+/* Sends the replies that were kept back, and keeps back no more. */
+static void let_reply(struct delivery_owner *owner) {
+  owner->redis.silent_from = NULL;
+  delivery_owner_let_reply(owner);
+}
+
+/* Waits until the send queue is empty; each of these numbers was executed once, in order. */
+static void all_is_done(struct delivery_owner *owner, int from, int to) {
+  LOOP_UNTIL(&owner->loop, owner->send_queue.bytes == 0);
+  const char *before = owner->redis.done;
+  for (int number = from; number <= to; number++) {
+    char text[64];
+    snprintf(text, sizeof text, "LPUSH " KEY "results %d-x", number);
+    assert_int_equal(delivery_owner_done(owner, text), 1);
+    const char *found = strstr(owner->redis.done, text);
+    assert_true(found > before);
+    before = found;
+  }
+}
+
 /* The last commands are these; of each record, the beginning. */
 static void came_last(const struct delivery_owner *owner, const char *const commands[],
                       size_t count) {
@@ -42,139 +137,119 @@ static void came_last(const struct delivery_owner *owner, const char *const comm
   }
 }
 
-TEST(the_next_batch_is_executed_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  ahead_start(owner);
-  const size_t ahead = 1 + AHEAD_BATCH + 1; /* MULTI … SET */
+AHEAD_TEST(the_next_batch_is_executed_after_the_first) {
+  const size_t ahead = 1 + BATCH + 1; /* MULTI … SET */
   size_t commands = fake_redis_commands(owner->server);
   assert_string_equal(fake_redis_command(owner->server, commands - ahead), "MULTI");
   assert_string_equal(fake_redis_command(owner->server, commands - ahead - 1), "GET " COMMITTED);
   delivery_owner_let_reply(owner); /* and the next EXEC is not answered */
-  delivery_owner_await(owner, &owner->redis.executed, 3);
+  loop_await(&owner->loop, &owner->redis.executed, 3);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands + 3);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
   assert_int_equal(owner->delivered, 1);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE);
-  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
+  delivery_owner_expect(owner, "owned delivered delivered delivered");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
-TEST(each_batch_is_followed_by_the_next, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(each_batch_is_followed_by_the_next) {
   owner->redis.silent_from = "EXEC";
-  ahead_send_first(owner);
-  ahead_put_records(owner, 1, 3 * AHEAD_MORE);
+  send_first(owner);
+  put_records(owner, 1, 3 * MORE);
   for (int batch = 3; batch <= 5; batch++) {
-    ahead_await(owner, batch);
+    await_open(owner, batch);
     assert_int_equal(owner->redis.executed, batch - 1);
     assert_int_equal(owner->delivered, batch - 3);
     delivery_owner_let_reply(owner);
   }
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, 3 * AHEAD_MORE);
+  let_reply(owner);
+  all_is_done(owner, 0, 3 * MORE);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
 /* More may come, which then goes with it. */
-TEST(less_than_a_full_batch_is_not_opened_early, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(less_than_a_full_batch_is_not_opened_early) {
   owner->redis.silent_from = "EXEC";
-  ahead_send_first(owner);
+  send_first(owner);
   size_t commands = fake_redis_commands(owner->server);
-  ahead_put_records(owner, 1, AHEAD_BATCH);
+  put_records(owner, 1, BATCH);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_BATCH);
-  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + AHEAD_BATCH + 4);
-  assert_string_equal(owner->transcript, "owned delivered delivered");
+  let_reply(owner);
+  all_is_done(owner, 0, BATCH);
+  assert_int_equal(fake_redis_commands(owner->server), commands + 1 + BATCH + 4);
+  delivery_owner_expect(owner, "owned delivered delivered");
 }
 
 /* Nobody knows yet whether the job is this agent's. */
-TEST(nothing_is_opened_during_the_ownership_transaction, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+NEW_DELIVERY_TEST(nothing_is_opened_during_the_ownership_transaction) {
   owner->redis.silent_from = "EXEC";
   delivery_owner_make(owner, 0);
-  delivery_owner_await(owner, &owner->redis.executed, 1);
-  ahead_put_records(owner, 0, 2 * AHEAD_MORE);
+  loop_await(&owner->loop, &owner->redis.executed, 1);
+  put_records(owner, 0, 2 * MORE);
   loop_settle(&owner->loop);
   assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, 2 * AHEAD_MORE);
+  let_reply(owner);
+  all_is_done(owner, 0, 2 * MORE);
 }
 
-TEST(the_connection_is_lost_after_the_first_was_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  ahead_start(owner);
+AHEAD_TEST(the_connection_is_lost_after_the_first_was_executed) {
   char *ahead = strdup(delivery_owner_last_transaction(owner));
   int probes = owner->redis.probes;
   fake_redis_close_connection(owner->server);
-  delivery_owner_await(owner, &owner->redis.probes, probes + 2); /* found; and sent, not answered */
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2); /* found; and sent, not answered */
   const char *again = delivery_owner_last_transaction(owner);
   assert_memory_equal(again, ahead, strlen(ahead));
   assert_int_equal(strncmp(again + strlen(ahead), "*1\r\n$4\r\nEXEC\r\n", 14), 0);
-  assert_string_equal(owner->transcript, "owned delivered");
+  delivery_owner_expect(owner, "owned delivered");
   free(ahead);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
 /* Twice, the second time with more queued: both transactions stay what they are. */
-TEST(the_connection_is_lost_before_the_first_was_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(the_connection_is_lost_before_the_first_was_executed) {
   owner->redis.deaf_from = "EXEC";
-  ahead_send_first(owner);
-  ahead_put_records(owner, 1, AHEAD_MORE);
-  ahead_await(owner, 3);
+  send_first(owner);
+  put_records(owner, 1, MORE);
+  await_open(owner, 3);
   char *both = strdup(delivery_owner_last_two_transactions(owner));
-  ahead_put(owner, AHEAD_MORE + 1, 10);
+  put(owner, MORE + 1, 10);
   owner->redis.deaf_from = "EXEC";
   fake_redis_close_connection(owner->server);
   int probes = owner->redis.probes;
-  delivery_owner_await(owner, &owner->redis.probes, probes + 2);
+  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
   delivery_owner_flush(owner);
-  ahead_await(owner, 3);
+  await_open(owner, 3);
   assert_string_equal(delivery_owner_last_two_transactions(owner), both);
   assert_int_equal(owner->redis.executed, 1);
   free(both);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
-  ahead_all_is_done(owner, 0, AHEAD_MORE + 1);
-  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
+  all_is_done(owner, 0, MORE + 1);
+  delivery_owner_expect(owner, "owned delivered delivered delivered");
 }
 
 /* The key was touched, but it is still this agent's: the one ahead must not be executed before. */
-TEST(redis_drops_the_next_when_the_first_was_not_executed, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(redis_drops_the_next_when_the_first_was_not_executed) {
   owner->redis.dirty = true;
-  ahead_go(owner);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  open_next(owner);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
   assert_int_equal(fake_redis_connections(owner->server), 2);
-  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered delivered");
 }
 
 /* And so may it itself: nothing is ahead of it any more. */
-TEST(a_next_batch_that_was_not_executed_is_sent_again, delivery_owner_set_up,
-     delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  ahead_start(owner);
+AHEAD_TEST(a_next_batch_that_was_not_executed_is_sent_again) {
   owner->redis.dirty = true;
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
   assert_int_equal(fake_redis_connections(owner->server), 1);
-  assert_string_equal(owner->transcript, "owned delivered delivered delivered");
+  delivery_owner_expect(owner, "owned delivered delivered delivered");
 }
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
@@ -184,31 +259,28 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
 }
 
 /* Inside of a transaction it would not be answered. Nor does it wait for more than these two. */
-TEST(a_query_waits_for_the_open_transaction, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
+AHEAD_TEST(a_query_waits_for_the_open_transaction) {
   int answers = 0;
-  ahead_start(owner);
   size_t commands = fake_redis_commands(owner->server);
   const char *words[] = {"LINDEX", KEY "inflight", "-1"};
   delivery_query(owner->delivery, command_new(words, 3), on_answer, &answers);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands);
   delivery_owner_let_reply(owner); /* and the next EXEC is not answered */
-  delivery_owner_await(owner, &owner->redis.executed, 3);
-  ahead_put_records(owner, AHEAD_MORE + 1,
-                    AHEAD_MORE + AHEAD_BATCH); /* with number AHEAD_MORE a full batch */
+  loop_await(&owner->loop, &owner->redis.executed, 3);
+  put_records(owner, MORE + 1, MORE + BATCH); /* with number MORE a full batch */
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), commands + 3);
   assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
   assert_int_equal(answers, 0);
   delivery_owner_let_reply(owner);
-  delivery_owner_await(owner, &answers, 1);
+  loop_await(&owner->loop, &answers, 1);
   for (size_t i = 0; i < 3; i++)
     assert_string_equal(fake_redis_command(owner->server, commands + 3 + i),
                         ((const char *const[]){"WATCH " COMMITTED, "GET " COMMITTED,
                                                "LINDEX " KEY "inflight -1"})[i]);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, AHEAD_MORE + AHEAD_BATCH);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE + BATCH);
   assert_int_equal(answers, 1);
 }
 
@@ -218,53 +290,44 @@ static size_t arrived(const struct delivery_owner *owner) {
   return length;
 }
 
-static bool has_arrived(void *context) {
-  const struct delivery_owner *owner = context;
-  return fake_redis_commands(owner->server) > 0 && ahead_is_last(context);
-}
-
 /* Half of the first is written when the next one is there. */
-TEST(a_slow_redis_gets_one_batch_after_the_other, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_slow_redis_gets_one_batch_after_the_other) {
   loop_settle(&owner->loop);
   size_t before = arrived(owner);
   fake_redis_stop_reading(owner->server);
   owner->redis.silent_from = "EXEC";
-  ahead_put(owner, 0, LARGE);
+  put(owner, 0, LARGE);
   delivery_owner_flush(owner);
-  ahead_put(owner, 1, LARGE);
+  put(owner, 1, LARGE);
   delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(arrived(owner), before);
   fake_redis_read_on(owner->server);
-  assert_true(loop_until(&owner->loop, has_arrived, owner));
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0 && is_open(owner));
   static const char *const both[] = {
       "MULTI", "LPUSH " KEY "results 0-", "SET " COMMITTED, "EXEC", "WATCH", "GET",
       "MULTI", "LPUSH " KEY "results 1-", "SET " COMMITTED};
   came_last(owner, both, sizeof both / sizeof *both);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, 1);
+  let_reply(owner);
+  all_is_done(owner, 0, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
 /* Half of it is written when the one before it is answered: its EXEC goes with the other half. */
-TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(a_slow_redis_gets_exec_after_the_rest) {
   owner->redis.silent_from = "EXEC";
-  ahead_send_first(owner);
+  send_first(owner);
   fake_redis_stop_reading(owner->server);
-  ahead_put(owner, 1, LARGE);
+  put(owner, 1, LARGE);
   delivery_owner_flush(owner);
-  ahead_let_reply(owner);
-  delivery_owner_await(owner, &owner->delivered, 1);
-  ahead_put(owner, 2, LARGE); /* and one more after it */
+  let_reply(owner);
+  loop_await(&owner->loop, &owner->delivered, 1);
+  put(owner, 2, LARGE); /* and one more after it */
   delivery_owner_flush(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.executed, 2);
   fake_redis_read_on(owner->server);
-  ahead_all_is_done(owner, 0, 2);
+  all_is_done(owner, 0, 2);
   static const char *const all[] = {
       "MULTI", "LPUSH " KEY "results 1-", "SET " COMMITTED, "EXEC", "WATCH", "GET",
       "MULTI", "LPUSH " KEY "results 2-", "SET " COMMITTED, "EXEC", "WATCH", "GET"};
@@ -273,12 +336,113 @@ TEST(a_slow_redis_gets_exec_after_the_rest, delivery_owner_set_up, delivery_owne
 }
 
 /* Nothing but one go: the owner may wait for room. */
-TEST(the_next_batch_leaves_right_after_the_first, delivery_owner_set_up, delivery_owner_tear_down) {
-  struct delivery_owner *owner = *state;
-  delivery_owner_start(owner);
+DELIVERY_TEST(the_next_batch_leaves_right_after_the_first) {
   owner->redis.silent_from = "EXEC";
-  ahead_put_records(owner, 0, 3 * AHEAD_MORE);
-  ahead_await(owner, 3);
-  ahead_let_reply(owner);
-  ahead_all_is_done(owner, 0, 3 * AHEAD_MORE);
+  put_records(owner, 0, 3 * MORE);
+  await_open(owner, 3);
+  let_reply(owner);
+  all_is_done(owner, 0, 3 * MORE);
+}
+
+/* --- refused, overtaken by another agent, or lost with all of Redis' data ----------------------
+ */
+
+#define OTHERS "2:00000000000000ff:1"
+
+DELIVERY_TEST(a_refusal_in_the_next_batch_may_pass) {
+  owner->redis.refused = "LPUSH " KEY "results 2-";
+  owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+  open_next(owner);
+  let_reply(owner);
+  LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 4);
+  assert_int_equal(owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
+  owner->redis.refused = NULL;
+  all_is_done(owner, 0, MORE);
+  delivery_owner_expect(owner, "owned delivered delivered delivered");
+}
+
+DELIVERY_TEST(a_final_refusal_in_the_next_batch_names_its_command) {
+  owner->redis.refused = "LPUSH " KEY "results 2-";
+  owner->redis.refusal = "NOPERM no permissions";
+  open_next(owner);
+  let_reply(owner);
+  loop_await(&owner->loop, &owner->failed, 1);
+  assert_string_equal(owner->error, "redis refuses LPUSH " KEY "results: NOPERM no permissions");
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  delivery_owner_expect(owner, "owned delivered failed");
+}
+
+static void is_taken_over(struct delivery_owner *owner) {
+  let_reply(owner);
+  loop_await(&owner->loop, &owner->failed, 1);
+  loop_settle(&owner->loop);
+  assert_string_equal(owner->error, "another agent has taken over this job (" COMMITTED ")");
+  assert_int_equal(delivery_owner_done(owner, "results 1-"), 0);
+  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_int_equal(owner->failed, 1);
+  assert_false(fake_redis_is_connected(owner->server));
+}
+
+/* Redis itself sees to that: the key was watched before, and then written. */
+AHEAD_TEST(another_agent_takes_over_before_the_next_batch) {
+  redis_model_commit(&owner->redis, OTHERS);
+  is_taken_over(owner);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
+  delivery_owner_expect(owner, "owned delivered failed");
+}
+
+/* The other agent wrote before the WATCH, so EXEC would not fail. */
+DELIVERY_TEST(another_agent_takes_over_before_the_watch) {
+  owner->redis.commit_behind = OTHERS;
+  open_next(owner);
+  is_taken_over(owner);
+  assert_true(is_open(owner));
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 1);
+  delivery_owner_expect(owner, "owned failed");
+}
+
+DELIVERY_TEST(another_agent_takes_over_before_the_first_batch) {
+  owner->redis.commit_before = OTHERS;
+  open_next(owner);
+  is_taken_over(owner);
+  assert_true(is_open(owner));
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 0);
+  delivery_owner_expect(owner, "owned failed");
+}
+
+/* What was answered before is not sent again. */
+AHEAD_TEST(redis_is_emptied_before_the_next_batch) {
+  redis_model_commit(&owner->redis, NULL);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
+  delivery_owner_expect(owner, "owned delivered lost_data delivered delivered");
+}
+
+DELIVERY_TEST(redis_is_emptied_before_the_watch) {
+  owner->redis.commit_behind = "";
+  open_next(owner);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
+  delivery_owner_expect(owner, "owned lost_data delivered delivered delivered");
+}
+
+DELIVERY_TEST(redis_is_emptied_before_the_first_batch) {
+  redis_model_commit(&owner->redis, NULL);
+  open_next(owner);
+  let_reply(owner);
+  all_is_done(owner, 0, MORE);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+  delivery_owner_expect(owner, "owned lost_data delivered delivered delivered");
+}
+
+/* Number 0 was done before, and went with what Redis lost: it is done once in each of the two. */
+AHEAD_TEST(redis_is_emptied_while_it_is_unreachable) {
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  redis_model_commit(&owner->redis, NULL);
+  all_is_done(owner, 1, MORE);
+  assert_int_equal(delivery_owner_done(owner, "results 0-"), 2);
+  delivery_owner_expect(owner, "owned lost_data delivered delivered delivered");
 }

@@ -102,23 +102,20 @@ static int set_up(void **state) {
   return 0;
 }
 
-static void close_it(int fd) {
-  if (fd >= 0)
-    close(fd);
-}
-
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  close_it(scene->fd);
-  close_it(scene->full_fd);
-  close_it(scene->fill_fd[0]);
-  close_it(scene->fill_fd[1]);
+  const int fds[] = {scene->fd, scene->full_fd, scene->fill_fd[0], scene->fill_fd[1]};
+  for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
   if (scene->server != NULL)
     fake_redis_free(scene->server);
   loop_release(&scene->loop);
   free(scene);
   return 0;
 }
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
 static void on_done(void *owner, int fd, const char *why) {
   struct scene *scene = owner;
@@ -148,9 +145,7 @@ static struct dialer *start(struct scene *scene) {
 
 static void dial(struct scene *scene) {
   (void)start(scene);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
 }
 
 static void expect_connected(struct scene *scene) {
@@ -160,8 +155,7 @@ static void expect_connected(struct scene *scene) {
   assert_true(fcntl(scene->fd, F_GETFD) & FD_CLOEXEC);
   assert_int_equal(fake_redis_connections(scene->server), 1);
   assert_int_equal(send(scene->fd, "*1\r\n$4\r\nPING\r\n", 14, MSG_NOSIGNAL), 14);
-  while (fake_redis_commands(scene->server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) != 0);
 }
 
 static int option(int fd, int level, int name) {
@@ -171,8 +165,7 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-TEST(it_connects_to_a_port, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_connects_to_a_port) {
   serve(scene, true);
   dial(scene);
   expect_connected(scene);
@@ -180,13 +173,11 @@ TEST(it_connects_to_a_port, set_up, tear_down) {
 }
 
 /* The files that a resolver reads need not be there. */
-TEST(a_numeric_host_is_not_resolved, set_up, tear_down) {
+SCENE_TEST(a_numeric_host_is_not_resolved) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
-  struct scene *scene = *state;
   for (size_t i = 0; i < 2; i++) {
     scene->url = (struct redis_url){.host = numbers[i], .port = 1};
     lookups = 0;
-    scene->done = 0;
     dial(scene);
     assert_int_equal(scene->fd, -1);
     assert_true(strcmp(scene->why, strerror(ECONNREFUSED)) == 0 ||
@@ -194,14 +185,12 @@ TEST(a_numeric_host_is_not_resolved, set_up, tear_down) {
                 strcmp(scene->why, strerror(EADDRNOTAVAIL)) == 0);
     assert_int_equal(lookups, 0);
   }
-  scene->done = 0;
   at(scene, "nobody");
   dial(scene);
   assert_int_equal(lookups, 1);
 }
 
-TEST(the_kernel_finds_a_dead_peer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_kernel_finds_a_dead_peer) {
   serve(scene, true);
   dial(scene);
   assert_int_equal(option(scene->fd, SOL_SOCKET, SO_KEEPALIVE), 1);
@@ -212,8 +201,7 @@ TEST(the_kernel_finds_a_dead_peer, set_up, tear_down) {
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
-TEST(it_connects_to_a_unix_socket, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_connects_to_a_unix_socket) {
   serve(scene, false);
   dial(scene);
   expect_connected(scene);
@@ -225,22 +213,19 @@ static void fails(struct scene *scene, const char *why) {
   assert_string_equal(scene->why, why);
 }
 
-TEST(a_port_that_refuses, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_port_that_refuses) {
   serve(scene, true);
   fake_redis_refuse(scene->server);
   fails(scene, "Connection refused");
 }
 
-TEST(a_socket_that_is_missing, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_socket_that_is_missing) {
   serve(scene, false);
   fake_redis_refuse(scene->server);
   fails(scene, "No such file or directory");
 }
 
-TEST(a_socket_that_nobody_listens_to, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_socket_that_nobody_listens_to) {
   struct directory directory;
   directory_init(&directory);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -253,8 +238,7 @@ TEST(a_socket_that_nobody_listens_to, set_up, tear_down) {
   directory_release(&directory);
 }
 
-TEST(a_path_that_is_too_long, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_path_that_is_too_long) {
   struct sockaddr_un address;
   char path[sizeof address.sun_path + 1];
   memset(path, 'x', sizeof path);
@@ -262,18 +246,15 @@ TEST(a_path_that_is_too_long, set_up, tear_down) {
   scene->url.path = path;
   fails(scene, "the path is too long for a socket");
   path[sizeof address.sun_path - 1] = '\0'; /* and one that just fits */
-  scene->done = 0;
   fails(scene, "No such file or directory");
 }
 
-TEST(a_name_that_nobody_has, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_name_that_nobody_has) {
   at(scene, "nobody");
   fails(scene, "cannot resolve the name: nobody has this name");
 }
 
-TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_address_is_tried_until_one_answers) {
   serve(scene, true);
   /* Nobody listens there; the second cannot even be begun: a connection needs one peer. */
   at(scene, "127.0.0.2 255.255.255.255 127.0.0.1 127.0.0.3");
@@ -281,13 +262,11 @@ TEST(the_next_address_is_tried_until_one_answers, set_up, tear_down) {
   expect_connected(scene);
 }
 
-TEST(the_last_error_is_the_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_last_error_is_the_reason) {
   serve(scene, true);
   fake_redis_refuse(scene->server);
   at(scene, "255.255.255.255 127.0.0.1");
   fails(scene, "Connection refused");
-  scene->done = 0;
   at(scene, "127.0.0.1 255.255.255.255");
   dial(scene);
   assert_string_not_equal(scene->why, "Connection refused");
@@ -309,8 +288,7 @@ static const char *silent_address(struct scene *scene, char *text, size_t size) 
   return text;
 }
 
-TEST(the_next_address_is_tried_after_a_deadline, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_address_is_tried_after_a_deadline) {
   serve(scene, true);
   char hosts[64];
   silent_address(scene, hosts, sizeof hosts);
@@ -321,15 +299,13 @@ TEST(the_next_address_is_tried_after_a_deadline, set_up, tear_down) {
   assert_true(wait_now_ms() - start_ms >= DIALER_ADDRESS_MS - 10);
 }
 
-TEST(a_deadline_is_a_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_deadline_is_a_reason) {
   char host[64];
   at(scene, silent_address(scene, host, sizeof host));
   fails(scene, "no answer in time");
 }
 
-TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(so_is_that_of_the_name_servers) {
   at(scene, "never");
   int64_t start_ms = wait_now_ms();
   fails(scene, "the name servers do not answer");
@@ -337,8 +313,7 @@ TEST(so_is_that_of_the_name_servers, set_up, tear_down) {
 }
 
 /* Before the first turn of the loop, while it resolves, while it connects. */
-TEST(what_is_cancelled_is_not_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_cancelled_is_not_reported) {
   char silent[64];
   silent_address(scene, silent, sizeof silent);
   serve(scene, false);

@@ -64,6 +64,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void on_done(void *owner, int fd, const char *why) {
   struct scene *scene = owner;
   scene->done++;
@@ -76,7 +78,7 @@ static void dial(struct scene *scene) {
   scene->done = 0;
   endpoint_dial(scene->endpoint, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   if (scene->fd >= 0)
     close(scene->fd);
   loop_settle(&scene->loop);
@@ -102,8 +104,7 @@ static void fails_to_connect(struct scene *scene, const char *why) {
   assert_non_null(strstr(scene->why, why));
 }
 
-TEST(it_connects_to_the_url, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_connects_to_the_url) {
   expect_name(scene, scene->names[0]);
   connects_to(scene, 0);
   connects_to(scene, 0);
@@ -111,8 +112,7 @@ TEST(it_connects_to_the_url, set_up, tear_down) {
   connects_to(scene, 0);
 }
 
-TEST(a_redirection_is_followed, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_redirection_is_followed) {
   connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
@@ -123,16 +123,14 @@ TEST(a_redirection_is_followed, set_up, tear_down) {
   connects_to(scene, 2);
 }
 
-TEST(a_redirection_without_a_host_is_to_the_same_one, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_redirection_without_a_host_is_to_the_same_one) {
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
   connects_to(scene, 1);
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[2], ':')));
   connects_to(scene, 2);
 }
 
-TEST(a_node_that_is_not_there_is_dropped, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_node_that_is_not_there_is_dropped) {
   fake_redis_refuse(scene->servers[1]);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   fails_to_connect(scene, "refused");
@@ -140,15 +138,13 @@ TEST(a_node_that_is_not_there_is_dropped, set_up, tear_down) {
   connects_to(scene, 0);
 }
 
-TEST(a_node_that_never_worked_is_dropped, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_node_that_never_worked_is_dropped) {
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
   connects_to(scene, 0);
 }
 
-TEST(a_node_that_is_lost_is_tried_once, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_node_that_is_lost_is_tried_once) {
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
   endpoint_mark_healthy(scene->endpoint);
@@ -157,8 +153,7 @@ TEST(a_node_that_is_lost_is_tried_once, set_up, tear_down) {
   connects_to(scene, 0);
 }
 
-TEST(a_circle_of_redirections_ends, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_circle_of_redirections_ends) {
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
       assert_true(endpoint_redirect(scene->endpoint, scene->names[1 + i % 2]));
@@ -174,8 +169,7 @@ TEST(a_circle_of_redirections_ends, set_up, tear_down) {
   }
 }
 
-TEST(a_malformed_redirection_leads_back, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_malformed_redirection_leads_back) {
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   connects_to(scene, 1);
   endpoint_mark_healthy(scene->endpoint);
@@ -183,8 +177,7 @@ TEST(a_malformed_redirection_leads_back, set_up, tear_down) {
   connects_to(scene, 0);
 }
 
-TEST(sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
   char expected[64];
   (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
   expect_name(scene, expected);
@@ -204,8 +197,7 @@ TEST(sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
   expect_name(scene, expected);
 }
 
-TEST(a_cancelled_dial_is_not_reported, set_up_sentinel, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_cancelled_dial_is_not_reported, set_up_sentinel, tear_down) {
   endpoint_dial(scene->endpoint, on_done, scene);
   endpoint_cancel(scene->endpoint);
   endpoint_cancel(scene->endpoint);

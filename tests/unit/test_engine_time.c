@@ -25,24 +25,6 @@ static int set_up(void **state) {
   return 0;
 }
 
-static void on_nothing(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  (void)context;
-}
-
-/* Without looking in between, as loop_until does: time goes on from one timer to the next. */
-static void let_pass(struct step_owner *owner, int64_t milliseconds) {
-  int64_t end = virtual_time_ms + milliseconds;
-  const struct timeval time = {.tv_sec = milliseconds / 1000,
-                               .tv_usec = milliseconds % 1000 * 1000};
-  struct event *timer = evtimer_new(owner->loop.base, on_nothing, NULL);
-  evtimer_add(timer, &time);
-  while (virtual_time_ms < end)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  event_free(timer);
-}
-
 /* From the beginning of the loop on, without running it to the end. */
 static void begin(struct step_owner *owner) {
   engine_touch(&owner->door);
@@ -51,7 +33,7 @@ static void begin(struct step_owner *owner) {
 static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_t milliseconds) {
   int idle = owner->idle;
   while (owner->idle == idle && virtual_time_ms < begin_ms + milliseconds + LATE_MS)
-    let_pass(owner, 1);
+    virtual_time_pass(&owner->loop, 1);
   assert_int_equal(owner->idle, idle + 1);
   assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
 }
@@ -63,7 +45,7 @@ TEST(without_a_step_the_door_is_asked_at_the_limit, set_up, step_owner_tear_down
   begin(owner);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(step_owner_logged(owner, "no step for 1 s"), 1);
-  let_pass(owner, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
+  virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
   assert_int_equal(owner->idle, 1);
 }
 
@@ -81,7 +63,7 @@ TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   begin(owner);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  let_pass(owner, LIMIT_MS / 2); /* an answer may take its time */
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* an answer may take its time */
   engine_wait_on(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->door);
@@ -92,12 +74,12 @@ TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
 TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   begin(owner);
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_touch(&owner->door); /* the question is withdrawn */
   int64_t begin_ms = virtual_time_ms;
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_wait_on(&owner->door); /* too late to count */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
@@ -106,13 +88,13 @@ TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
 TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   begin(owner);
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->door);
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_touch(&owner->door); /* counts for nothing: that the step waits is known */
-  let_pass(owner, LIMIT_MS / 4);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 4);
   assert_int_equal(owner->idle, 1);
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
 }
@@ -123,7 +105,7 @@ TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_wait_on(&owner->door); /* the answer to the question before */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
@@ -131,10 +113,10 @@ TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
 TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   begin(owner);
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");
-  let_pass(owner, 5 * LIMIT_MS);
+  virtual_time_pass(&owner->loop, 5 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
   assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
@@ -153,17 +135,17 @@ TEST(without_a_limit_nobody_is_asked, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_limit_idle_time(owner, 0);
   begin(owner);
-  let_pass(owner, 10 * LIMIT_MS);
+  virtual_time_pass(&owner->loop, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
 TEST(nor_when_the_agent_leaves, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   begin(owner);
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_touch(&owner->door);
-  let_pass(owner, LIMIT_MS * 3 / 4);
+  virtual_time_pass(&owner->loop, LIMIT_MS * 3 / 4);
   assert_int_equal(owner->idle, 0);
   assert_int_equal(owner->closes, 1);
 }
@@ -172,9 +154,9 @@ TEST(nor_when_the_agent_leaves, set_up, step_owner_tear_down) {
 
 static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
                                     int64_t milliseconds) {
-  let_pass(owner, begin_ms + milliseconds - virtual_time_ms - LATE_MS);
+  virtual_time_pass(&owner->loop, begin_ms + milliseconds - virtual_time_ms - LATE_MS);
   assert_false(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
-  let_pass(owner, 2 * LATE_MS);
+  virtual_time_pass(&owner->loop, 2 * LATE_MS);
   assert_true(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
 }
 
@@ -215,7 +197,7 @@ TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
   struct step_owner *owner = *state;
   step_owner_limit_idle_time(owner, 0);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  let_pass(owner, LIMIT_MS / 2);
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   assert_int_equal(owner->close, DOOR_CLOSE_PATIENT);
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, SIGTERM);
@@ -227,7 +209,7 @@ TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
 /* What ignores SIGTERM: not one millisecond less. How much more is the machine's affair. */
 static void expect_killed_after(struct step_owner *owner, const char *command_line,
                                 int64_t begin_ms, int64_t grace_ms) {
-  let_pass(owner, begin_ms + grace_ms - virtual_time_ms - LATE_MS);
+  virtual_time_pass(&owner->loop, begin_ms + grace_ms - virtual_time_ms - LATE_MS);
   assert_true(proc_find(command_line) > 0);
   assert_int_equal(owner->closes, 0);
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->closes));

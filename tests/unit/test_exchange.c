@@ -42,6 +42,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
 static bool take(struct trial *trial, int type, const char *text) {
   redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
   return exchange_take(&trial->request, &reply);
@@ -67,8 +69,7 @@ static void expect_explained(const struct trial *trial, const char *text) {
   assert_string_equal(error.text, text);
 }
 
-TEST(the_last_reply_is_recognised, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_last_reply_is_recognised) {
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
   assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
@@ -76,8 +77,7 @@ TEST(the_last_reply_is_recognised, set_up, tear_down) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-TEST(a_transaction_that_a_watch_prevented_was_not_executed, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_transaction_that_a_watch_prevented_was_not_executed) {
   take_queued(trial);
   assert_false(take(trial, REDIS_REPLY_NIL, ""));
   assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
@@ -85,8 +85,7 @@ TEST(a_transaction_that_a_watch_prevented_was_not_executed, set_up, tear_down) {
   assert_string_equal(trial->request.refusal, "");
 }
 
-TEST(the_first_refusal_is_kept, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_first_refusal_is_kept) {
   assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
   assert_false(take(trial, REDIS_REPLY_ERROR, "OOM command not allowed"));
@@ -97,22 +96,19 @@ TEST(the_first_refusal_is_kept, set_up, tear_down) {
   expect_explained(trial, "redis refuses LPUSH the:results: OOM command not allowed");
 }
 
-TEST(a_refusal_inside_a_transaction_names_its_command, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_refusal_inside_a_transaction_names_its_command) {
   take_queued(trial);
   assert_false(take_executed(trial, "WRONGTYPE of the first", "WRONGTYPE of the second"));
   assert_true(trial->request.executed);
   expect_explained(trial, "redis refuses XADD the:events: WRONGTYPE of the first");
 }
 
-TEST(a_command_without_a_key_is_named_alone, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_command_without_a_key_is_named_alone) {
   assert_false(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
   expect_explained(trial, "redis refuses MULTI: NOPERM");
 }
 
-TEST(a_refusal_after_the_transaction_names_its_command, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_refusal_after_the_transaction_names_its_command) {
   take_queued(trial);
   assert_false(take_executed(trial, NULL, NULL));
   assert_true(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
@@ -120,8 +116,7 @@ TEST(a_refusal_after_the_transaction_names_its_command, set_up, tear_down) {
 }
 
 /* A transaction that is opened early is replied to before its EXEC is added. */
-TEST(replies_to_what_is_added_later_are_due_too, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(replies_to_what_is_added_later_are_due_too) {
   exchange_init(&trial->request);
   exchange_add_multi(&trial->request);
   exchange_add(&trial->request, trial->events, strlen(trial->events), 2);
@@ -135,8 +130,7 @@ TEST(replies_to_what_is_added_later_are_due_too, set_up, tear_down) {
   assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
 }
 
-TEST(an_array_is_a_transaction_only_in_reply_to_exec, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(an_array_is_a_transaction_only_in_reply_to_exec) {
   exchange_init(&trial->request);
   exchange_add_multi(&trial->request);
   assert_true(take_executed(trial, "ERR inside", NULL));
@@ -187,6 +181,8 @@ static int query_tear_down(void **state) {
   return 0;
 }
 
+#define QUERY_TEST(NAME) TEST_WITH(struct query_trial *trial, NAME, query_set_up, query_tear_down)
+
 static void take_reply(struct query_trial *trial, const char *text, bool whole) {
   redisReply reply = {
       .type = REDIS_REPLY_STRING, .str = (char *)(uintptr_t)text, .len = strlen(text)};
@@ -202,8 +198,7 @@ static void expect_asked(struct query_trial *trial, const char *text, size_t com
   assert_memory_equal(trial->request.pieces[0].iov_base, text, strlen(text));
 }
 
-TEST(each_reply_reaches_the_owner_in_order, query_set_up, query_tear_down) {
-  struct query_trial *trial = *state;
+QUERY_TEST(each_reply_reaches_the_owner_in_order) {
   char *all = two_commands();
   expect_asked(trial, all, 2);
   free(all);
@@ -214,8 +209,7 @@ TEST(each_reply_reaches_the_owner_in_order, query_set_up, query_tear_down) {
   assert_string_equal(trial->replies, "one- two ");
 }
 
-TEST(commands_without_a_reply_are_sent_again, query_set_up, query_tear_down) {
-  struct query_trial *trial = *state;
+QUERY_TEST(commands_without_a_reply_are_sent_again) {
   char *second = command_new((const char *[]){"GET", "key"}, 2);
   take_reply(trial, "one", true);
   expect_asked(trial, second, 1);
@@ -226,8 +220,7 @@ TEST(commands_without_a_reply_are_sent_again, query_set_up, query_tear_down) {
   assert_string_equal(trial->replies, "one two ");
 }
 
-TEST(the_next_query_may_be_put_in_the_last_reply, query_set_up, query_tear_down) {
-  struct query_trial *trial = *state;
+QUERY_TEST(the_next_query_may_be_put_in_the_last_reply) {
   char *next = command_new((const char *[]){"PING"}, 1);
   trial->next = command_new((const char *[]){"PING"}, 1);
   take_reply(trial, "one", true);
@@ -240,8 +233,7 @@ TEST(the_next_query_may_be_put_in_the_last_reply, query_set_up, query_tear_down)
   assert_string_equal(trial->replies, "one last three ");
 }
 
-TEST(a_query_replaces_the_one_before, query_set_up, query_tear_down) {
-  struct query_trial *trial = *state;
+QUERY_TEST(a_query_replaces_the_one_before) {
   char *next = command_new((const char *[]){"PING"}, 1);
   take_reply(trial, "one", true);
   query_put(&trial->query, command_new((const char *[]){"PING"}, 1), on_answer, trial);

@@ -1,8 +1,8 @@
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/doors/redis/heartbeat.h"
 #include "tests/support/fake_redis.h"
+#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
@@ -11,7 +11,6 @@
 enum { LATE_MS = 20 };
 
 #define UNIX_OFFSET_MS INT64_C(1746439200000)
-#define TIMED_SET "SET sandbox:j:heartbeat {\"Ts\":%lld,"
 
 struct scene {
   struct loop loop;
@@ -95,7 +94,7 @@ static int set_up_at(void **state, bool tcp, const char *job_id) {
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);
-  scene->log = (struct log){.least = LOG_DEBUG, .fd = memfd_create("log", MFD_CLOEXEC)};
+  scene->log = logged_open(LOG_DEBUG);
   scene->server = fake_redis_new(scene->loop.base, tcp);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
@@ -135,19 +134,10 @@ static int tear_down(void **state) {
   return 0;
 }
 
-struct number {
-  const int *number;
-  int value;
-};
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static bool is_reached(void *context) {
-  const struct number *number = context;
-  return *number->number >= number->value;
-}
-
-static void await(struct scene *scene, const int *number, int value) {
-  struct number awaited = {.number = number, .value = value};
-  assert_true(loop_until(&scene->loop, is_reached, &awaited));
+static void await(struct scene *scene, const int *counter, int value) {
+  loop_await(&scene->loop, counter, value);
 }
 
 static void start(struct scene *scene) {
@@ -155,104 +145,91 @@ static void start(struct scene *scene) {
   await(scene, &scene->sets, 1);
 }
 
-static bool is_over(void *context) {
-  return virtual_time_ms >= *(const int64_t *)context;
+static int set_up_beating(void **state) {
+  set_up(state);
+  start(*state);
+  return 0;
 }
 
-/* So long as the agent counts. */
-static void let_pass(struct scene *scene, int64_t milliseconds) {
-  int64_t end = virtual_time_ms + milliseconds;
-  assert_true(loop_until(&scene->loop, is_over, &end));
+#define BEATING_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_beating, tear_down)
+
+static void await_more_sets(struct scene *scene, int more) {
+  loop_await(&scene->loop, &scene->sets, scene->sets + more);
 }
 
 static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
 
-TEST(it_beats, set_up_at_socket, tear_down) {
-  struct scene *scene = *state;
+/* The beat with this number; returns what follows its time. */
+static const char *beat(struct scene *scene, int number, long long *ts) {
+  static const char beginning[] = ":heartbeat {\"Ts\":";
+  await(scene, &scene->sets, number);
+  loop_settle(&scene->loop);
+  const char *text = strstr(command_from_end(scene, 1), beginning);
+  assert_non_null(text);
+  char *rest;
+  *ts = strtoll(text + strlen(beginning), &rest, 10);
+  return rest;
+}
+
+TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
   int64_t start_ms = virtual_time_ms;
+  long long ts;
+  char expected[64];
   start(scene);
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:heartbeat");
   assert_string_equal(fake_redis_command(scene->server, 1), "GET sandbox:j:committed");
-  await(scene, &scene->sets, 6);
-  int64_t ms = virtual_time_ms - start_ms;
-  assert_true(ms >= 5 * HEARTBEAT_MS - 500);
-  loop_settle(&scene->loop);
+  snprintf(expected, sizeof expected, ",\"Pid\":%d,\"StepInFlight\":false} EX 10", getpid());
+  assert_string_equal(beat(scene, 6, &ts), expected);
+  assert_int_equal(strncmp(command_from_end(scene, 1), "SET sandbox:j:heartbeat {\"Ts\":", 30), 0);
   assert_string_equal(command_from_end(scene, 0), "GET sandbox:j:committed");
-  long long ts;
-  int pid;
-  char rest[64];
-  assert_int_equal(sscanf(command_from_end(scene, 1),
-                          "SET sandbox:j:heartbeat {\"Ts\":%lld,\"Pid\":%d,%63[^\n]", &ts, &pid,
-                          rest),
-                   3);
-  assert_string_equal(rest, "\"StepInFlight\":false} EX 10");
-  assert_int_equal(pid, getpid());
+  assert_true(virtual_time_ms - start_ms >= 5 * HEARTBEAT_MS - 500);
   assert_true(ts > 1700000000000);
   assert_int_equal(fake_redis_connections(scene->server), 1);
   assert_int_equal(scene->failed + scene->ended + scene->silent, 0);
   assert_string_equal(scene->committed, "1:2:3");
 }
 
-TEST(each_beat_has_its_time_and_tells_of_the_step, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false}"));
+BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   long long before, after;
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
-  await(scene, &scene->sets, 2);
-  loop_settle(&scene->loop);
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &after), 1);
+  assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false}"));
+  beat(scene, 2, &after);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
   heartbeat_set_in_flight(scene->heartbeat, true);
-  await(scene, &scene->sets, 3);
-  loop_settle(&scene->loop);
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":true} EX 10"));
+  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true} EX 10"));
   heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
   heartbeat_set_in_flight(scene->heartbeat, false);
-  await(scene, &scene->sets, 4);
-  loop_settle(&scene->loop);
-  assert_non_null(strstr(command_from_end(scene, 1), "\"StepInFlight\":false} EX 10"));
+  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false} EX 10"));
 }
 
-TEST(the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
+          tear_down) {
+  static const char key[] = "SET sandbox:j{\"Ts\":1746439200123,:heartbeat ";
   start(scene);
   long long last = 0;
   for (int i = 1; i <= 3; i++) {
-    await(scene, &scene->sets, i);
-    loop_settle(&scene->loop);
     long long ts;
-    char rest[64];
-    assert_int_equal(sscanf(command_from_end(scene, 1),
-                            "SET sandbox:j{\"Ts\":1746439200123,:heartbeat {\"Ts\":%lld,%63[^\n]",
-                            &ts, rest),
-                     2);
+    beat(scene, i, &ts);
+    assert_memory_equal(command_from_end(scene, 1), key, sizeof key - 1);
     assert_true(ts > last);
     last = ts;
   }
 }
 
-TEST(a_time_may_become_longer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_time_may_become_longer) {
   virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
   start(scene);
   long long before, after;
-  char rest[64];
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET, &before), 1);
+  beat(scene, 1, &before);
   assert_in_range(before, 1000, 9000);
   virtual_unix_offset_ms += 100000;
-  await(scene, &scene->sets, 2);
-  loop_settle(&scene->loop);
-  assert_int_equal(sscanf(command_from_end(scene, 1), TIMED_SET "%63[^\n]", &after, rest), 2);
+  assert_memory_equal(beat(scene, 2, &after), ",\"Pid\":", 7);
   assert_in_range(after, 100000, 199999);
-  assert_memory_equal(rest, "\"Pid\":", 6);
 }
 
 /* Before it has a connection, too: what goes with the claim. */
-TEST(the_command_is_whole, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_command_is_whole) {
   heartbeat_set_in_flight(scene->heartbeat, true);
   char *command = heartbeat_command(scene->heartbeat);
   static const char head[] = "*5\r\n$3\r\nSET\r\n$19\r\nsandbox:j:heartbeat\r\n$";
@@ -262,11 +239,9 @@ TEST(the_command_is_whole, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
-TEST(an_answer_is_read_with_the_next_beat, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(an_answer_is_read_with_the_next_beat) {
   int looked = scene->looked;
-  let_pass(scene, HEARTBEAT_MS / 2);
+  virtual_time_pass(&scene->loop, HEARTBEAT_MS / 2);
   assert_int_equal(scene->sets, 1);
   assert_int_equal(scene->looked, looked);
   await(scene, &scene->sets, 2);
@@ -275,25 +250,22 @@ TEST(an_answer_is_read_with_the_next_beat, set_up, tear_down) {
 }
 
 /* Answers that are as ever are not taken apart, but these are others. */
-TEST(what_changes_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+BEATING_TEST(what_changes_is_told) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
-  start(scene);
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(values[i]), values[i]);
     scene->to_get = text;
-    await(scene, &scene->sets, scene->sets + 3);
+    await_more_sets(scene, 3);
     assert_string_equal(scene->committed, values[i]);
   }
   scene->to_get = "$5\r\n1:2:3\r\n";
   int looked = scene->looked;
-  await(scene, &scene->sets, scene->sets + 3);
+  await_more_sets(scene, 3);
   assert_in_range(scene->looked, looked + 3, looked + 4);
 }
 
-TEST(a_value_that_is_no_claim_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_value_that_is_no_claim_is_told) {
   char value[300] = "", text[400];
   memset(value, 'x', sizeof value - 1);
   snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(value), value);
@@ -307,17 +279,13 @@ TEST(a_value_that_is_no_claim_is_told, set_up, tear_down) {
   assert_string_equal(scene->committed, "");
 }
 
-TEST(a_key_that_is_gone_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(a_key_that_is_gone_is_told) {
   scene->to_get = "$-1\r\n";
   await(scene, &scene->sets, 4);
   assert_string_equal(scene->committed, "none");
 }
 
-TEST(a_lost_connection_comes_back_and_beats_at_once, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(a_lost_connection_comes_back_and_beats_at_once) {
   for (int i = 1; i <= 3; i++) {
     int sets = scene->sets;
     fake_redis_close_connection(scene->server);
@@ -328,24 +296,13 @@ TEST(a_lost_connection_comes_back_and_beats_at_once, set_up, tear_down) {
 }
 
 /* However long that takes, also right after the start. */
-TEST(it_never_gives_up, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_never_gives_up) {
   fake_redis_refuse(scene->server);
   heartbeat_start(scene->heartbeat);
-  let_pass(scene, 40000);
+  virtual_time_pass(&scene->loop, 40000);
   assert_int_equal(scene->failed, 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 2);
-}
-
-static int count_in_log(const struct scene *scene, const char *text) {
-  char log[65536] = "";
-  ssize_t length = pread(scene->log.fd, log, sizeof log - 1, 0);
-  assert_in_range(length, 0, sizeof log - 2);
-  int count = 0;
-  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-    count++;
-  return count;
 }
 
 #define NOT_VISIBLE "WARN  redis heartbeat: not visible for 10 s"
@@ -356,8 +313,7 @@ static void lose_connection(struct scene *scene) {
   fake_redis_close_connection(scene->server);
 }
 
-TEST(without_a_connection_it_takes_the_fallback, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   scene->arrives = true;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -377,50 +333,44 @@ TEST(without_a_connection_it_takes_the_fallback, set_up, tear_down) {
   int fallbacks = scene->fallbacks;
   await(scene, &scene->sets, 8);
   assert_int_equal(scene->fallbacks, fallbacks);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(no_fallback_before_the_start_or_after_the_end, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   fake_redis_refuse(scene->server);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, 0);
   heartbeat_start(scene->heartbeat);
   await(scene, &scene->fallbacks, 2);
   int fallbacks = scene->fallbacks;
   assert_true(heartbeat_end(scene->heartbeat));
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, fallbacks);
 }
 
-TEST(who_is_not_visible_says_so_once, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(who_is_not_visible_says_so_once) {
   await(scene, &scene->sets, 2);
   lose_connection(scene);
   await(scene, &scene->fallbacks, 4);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   await(scene, &scene->fallbacks, 12);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE "\n"), 1);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE "\n"), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 0);
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 5);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
 }
 
 /* From the last answer on, to a tenth of a second. */
-TEST(the_log_says_how_long_it_was_not_visible, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(the_log_says_how_long_it_was_not_visible) {
   await(scene, &scene->sets, 2);
   int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
   fake_redis_accept(scene->server);
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 2);
+  await_more_sets(scene, 2);
   double shortest = (double)(virtual_time_ms - visible_ms) / 1000 - 4.2, seconds;
   char log[65536] = "";
   assert_true(pread(scene->log.fd, log, sizeof log - 1, 0) > 0);
@@ -431,21 +381,17 @@ TEST(the_log_says_how_long_it_was_not_visible, set_up, tear_down) {
   assert_true(seconds > HEARTBEAT_SECONDS);
 }
 
-TEST(a_fallback_makes_it_visible_again, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(a_fallback_makes_it_visible_again) {
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
   scene->arrives = true;
   await(scene, &scene->fallbacks, 18);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
 }
 
-TEST(silence_is_told_and_ends_the_connection, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(silence_is_told_and_ends_the_connection) {
   await(scene, &scene->sets, 2);
   scene->to_set = NULL;
   int64_t start_ms = virtual_time_ms;
@@ -455,41 +401,35 @@ TEST(silence_is_told_and_ends_the_connection, set_up, tear_down) {
   await(scene, &scene->silent, 2);
   loop_settle(&scene->loop); /* what was sent before has arrived */
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 1);
+  await_more_sets(scene, 1);
   assert_int_equal(fake_redis_connections(scene->server), 2);
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 2);
   assert_int_equal(scene->silent, 2);
 }
 
-TEST(it_stops_when_the_job_is_another_s, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(it_stops_when_the_job_is_another_s) {
   await(scene, &scene->sets, 2);
   scene->is_ours = false;
   int looked = scene->looked;
   await(scene, &scene->looked, looked + 1);
   int sets = scene->sets;
-  let_pass(scene, 5 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 5 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed + scene->ended, 0);
   assert_true(heartbeat_end(scene->heartbeat));
 }
 
 /* An agent that was away asks first. */
-TEST(after_an_outage_it_does_not_beat_for_another, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(after_an_outage_it_does_not_beat_for_another) {
   scene->is_ours = false;
   int looked = scene->looked;
   fake_redis_close_connection(scene->server);
   await(scene, &scene->looked, looked + 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
 
-TEST(the_end_waits_for_the_last_answer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_waits_for_the_last_answer) {
   scene->to_set = NULL;
   start(scene);
   assert_false(heartbeat_end(scene->heartbeat));
@@ -498,24 +438,22 @@ TEST(the_end_waits_for_the_last_answer, set_up, tear_down) {
   assert_int_equal(scene->ended, 0);
   fake_redis_send(scene->server, "+OK\r\n$5\r\n1:2:3\r\n");
   await(scene, &scene->ended, 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->ended, 1);
   assert_int_equal(scene->sets, 1);
   assert_true(heartbeat_end(scene->heartbeat));
 }
 
-TEST(the_end_takes_no_time_when_nothing_is_due, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_takes_no_time_when_nothing_is_due) {
   assert_true(heartbeat_end(scene->heartbeat));
   heartbeat_start(scene->heartbeat);
   assert_true(heartbeat_end(scene->heartbeat));
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 0);
   assert_int_equal(scene->ended, 0);
 }
 
-TEST(the_end_does_not_wait_for_ever, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_does_not_wait_for_ever) {
   scene->to_set = NULL;
   start(scene);
   int64_t start_ms = virtual_time_ms;
@@ -524,70 +462,59 @@ TEST(the_end_does_not_wait_for_ever, set_up, tear_down) {
   assert_true(virtual_time_ms - start_ms <= 2 * HEARTBEAT_END_MS);
 }
 
-TEST(the_end_does_not_outlive_the_connection, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_end_does_not_outlive_the_connection) {
   scene->to_set = NULL;
   start(scene);
   assert_false(heartbeat_end(scene->heartbeat));
   fake_redis_close_connection(scene->server);
   await(scene, &scene->ended, 1);
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
 
 /* What is there needs no room. */
-TEST(a_full_redis_lets_it_live_on, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(a_full_redis_lets_it_live_on) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 3);
   assert_string_equal(command_from_end(scene, command_from_end(scene, 0)[0] == 'E' ? 0 : 1),
                       "EXPIRE sandbox:j:heartbeat 10");
   assert_int_equal(fake_redis_connections(scene->server), 1);
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 3);
   int expires = scene->expires;
-  await(scene, &scene->sets, sets + 6);
+  await_more_sets(scene, 3);
   assert_int_equal(scene->expires, expires);
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(a_full_redis_without_the_key_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(a_full_redis_without_the_key_is_told) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 5);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 0);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
   scene->to_expire = ":0\r\n";
   await(scene, &scene->expires, 12);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE ": redis has no room for the key\n"), 1);
-  assert_int_equal(count_in_log(scene, NOT_VISIBLE), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE ": redis has no room for the key\n"), 1);
+  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
   scene->to_set = "+OK\r\n";
-  await(scene, &scene->sets, scene->sets + 3);
-  assert_int_equal(count_in_log(scene, VISIBLE_AGAIN), 1);
+  await_more_sets(scene, 3);
+  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
 }
 
-TEST(an_error_that_passes_is_waited_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(an_error_that_passes_is_waited_out) {
   scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
   await(scene, &scene->sets, 4);
   assert_true(fake_redis_connections(scene->server) > 1);
   scene->to_set = "+OK\r\n";
-  int sets = scene->sets;
-  await(scene, &scene->sets, sets + 3);
+  await_more_sets(scene, 3);
   assert_int_equal(scene->failed, 0);
 }
 
-TEST(an_error_that_does_not_pass_is_told, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene);
+BEATING_TEST(an_error_that_does_not_pass_is_told) {
   scene->to_set = "-NOPERM this user has no permissions\r\n";
   await(scene, &scene->failed, 1);
   assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));
   int sets = scene->sets;
-  let_pass(scene, 3 * HEARTBEAT_MS);
+  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed, 1);
 }

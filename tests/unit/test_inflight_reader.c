@@ -1,11 +1,11 @@
 #include "agent/doors/redis/in/inflight_reader.h"
-#include "tests/support/outbox_owner.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
 
 struct scene {
-  struct outbox_owner *owner;
+  struct delivery_owner *owner;
   struct inflight_reader reader;
   const char *answers[256]; /* to the questions, in order; then nil */
   size_t asked;
@@ -41,7 +41,7 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
            inflight_reader_is_removed(&self->reader, claimed) ? "(removed)" : "");
   say(self, text);
   if (self->result != NULL) {
-    outbox_owner_put_result(self->owner, self->result);
+    delivery_owner_put_result(self->owner, self->result);
     outbox_flush(self->owner->outbox);
     self->result = NULL;
   }
@@ -61,10 +61,10 @@ static void on_end(void *owner, bool complete) {
 static int set_up(void **state) {
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
-  outbox_owner_set_up(&owner);
+  delivery_owner_set_up(&owner);
   self->owner = owner;
   fake_redis_answer_with(self->owner->server, answer, self);
-  outbox_owner_start(self->owner, 0, 1000000);
+  delivery_owner_start_outbox(self->owner, 0, 1000000);
   inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, on_payload, on_end,
                        self);
   *state = self;
@@ -75,30 +75,33 @@ static int tear_down(void **state) {
   struct scene *self = *state;
   void *owner = self->owner;
   inflight_reader_release(&self->reader);
-  outbox_owner_tear_down(&owner);
+  delivery_owner_tear_down(&owner);
   free(self);
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 /* Runs it; what came, and what it asked. */
 static void ends(struct scene *self, const char *said, const char *queries) {
   assert_true(self->reader.is_running);
-  assert_true(loop_until(&self->owner->loop, loop_is_counted, &self->ended));
-  loop_settle(&self->owner->loop);
-  assert_int_equal(self->ended, 1);
+  loop_await_once(&self->owner->loop, &self->ended);
   assert_false(self->reader.is_running);
   assert_string_equal(self->said, said);
   assert_string_equal(self->queries, queries);
-  self->ended = 0;
   self->said[0] = self->queries[0] = '\0';
   self->asked = 0;
+}
+
+static void has_one_and_two(struct scene *self) {
+  self->answers[0] = "$3\r\none\r\n";
+  self->answers[1] = "$3\r\ntwo\r\n";
 }
 
 #define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
 #define FIRST_QUESTIONS "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\n" LINDEX(1)
 
-TEST(at_boot_what_was_started_is_asked_first, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(at_boot_what_was_started_is_asked_first) {
   scene->answers[2] = "$3\r\none\r\n";
   scene->answers[3] = "$3\r\ntwo\r\n";
   inflight_reader_boot(&scene->reader);
@@ -118,28 +121,26 @@ static size_t first_command(const struct scene *self, const char *beginning) {
 }
 
 /* Then it goes with the claim. */
-TEST(it_may_begin_before_the_outbox_is_owner, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_may_begin_before_the_outbox_is_owner) {
   void *owner = scene->owner;
-  outbox_owner_tear_down(&owner);
-  outbox_owner_set_up(&owner);
+  delivery_owner_tear_down(&owner);
+  delivery_owner_set_up(&owner);
   scene->owner = owner;
   fake_redis_answer_with(scene->owner->server, answer, scene);
-  outbox_owner_make(scene->owner, 0, 1000000);
+  delivery_owner_make_outbox(scene->owner, 0, 1000000);
   scene->reader.outbox = scene->owner->outbox;
   scene->reader.keys = &scene->owner->keys;
   scene->answers[2] = "$3\r\none\r\n";
   inflight_reader_boot(&scene->reader);
   outbox_start(scene->owner->outbox);
   ends(scene, "one complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
-  assert_int_equal(scene->owner->ready, 1);
+  assert_int_equal(scene->owner->owned, 1);
   /* EXEC WATCH GET, and no round trip between */
   assert_string_equal(fake_redis_command(scene->owner->server, first_command(scene, "EXEC") + 3),
                       "GET " KEY "started");
 }
 
-TEST(a_started_step_comes_with_its_last_event, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_started_step_comes_with_its_last_event) {
   static const char event[] = "{\"schemaVersion\":1,\"stepId\":\"the id\",\"kind\":\"stdout\","
                               "\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
                               "\"seq\":17}";
@@ -178,25 +179,21 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
   }
 }
 
-TEST(later_only_the_list_is_read, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(later_only_the_list_is_read) {
   for (int times = 0; times < 2; times++) {
-    scene->answers[0] = "$3\r\none\r\n";
-    scene->answers[1] = "$3\r\ntwo\r\n";
+    has_one_and_two(scene);
     inflight_reader_read(&scene->reader, 1, 1);
     ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   }
 }
 
-TEST(it_may_begin_anywhere, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_may_begin_anywhere) {
   scene->answers[0] = "$3\r\none\r\n";
   inflight_reader_read(&scene->reader, 1000, 3);
   ends(scene, "one complete ", LINDEX(1000) LINDEX(1001) LINDEX(1002));
 }
 
-TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_ends_when_no_more_is_wanted) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = "$3\r\none\r\n";
@@ -204,8 +201,7 @@ TEST(it_ends_when_no_more_is_wanted, set_up, tear_down) {
   ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
-TEST(the_next_read_may_begin_at_the_end, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_next_read_may_begin_at_the_end) {
   scene->again = true;
   scene->answers[1] = "$3\r\none\r\n";
   inflight_reader_read(&scene->reader, 1, 1);
@@ -213,19 +209,17 @@ TEST(the_next_read_may_begin_at_the_end, set_up, tear_down) {
 }
 
 /* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */
-TEST(small_ones_share_a_round_trip, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(small_ones_share_a_round_trip) {
   for (size_t i = 0; i < 200; i++)
     scene->answers[i] = "$1\r\nx\r\n";
   scene->most = 127 + 10;
   inflight_reader_read(&scene->reader, 1, 1);
-  assert_true(loop_until(&scene->owner->loop, loop_is_counted, &scene->ended));
+  loop_await(&scene->owner->loop, &scene->ended, 1);
   assert_int_equal(scene->asked, 127 + INFLIGHT_READER_COMMANDS);
 }
 
 /* And a large one does not share its round trip with the next. */
-TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   static char bytes[32769];
   char head[64];
   memset(bytes, 'x', sizeof bytes - 1);
@@ -233,8 +227,7 @@ TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
   snprintf(head, sizeof head, "$%zu\r\n", sent);
   scene->answers[0] = head;
   inflight_reader_read(&scene->reader, 1, 1);
-  while (scene->asked == 0)
-    event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->owner->loop, scene->asked != 0);
   for (; sent > 0; sent -= sizeof bytes - 1) {
     fake_redis_send(scene->owner->server, bytes);
     event_base_loop(scene->owner->loop.base, EVLOOP_NONBLOCK);
@@ -244,54 +237,46 @@ TEST(of_a_step_that_is_too_large_the_beginning_comes, set_up, tear_down) {
 }
 
 /* It is answered, but that has not arrived: it is not a step that was forgotten. */
-TEST(what_is_on_its_way_out_is_known, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
-  outbox_owner_put_result(scene->owner, "one");
+SCENE_TEST(what_is_on_its_way_out_is_known) {
+  has_one_and_two(scene);
+  delivery_owner_put_result(scene->owner, "one");
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one(removed) two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 /* A removal is of one of them, the oldest. */
-TEST(of_equal_payloads_as_many_as_are_removed, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(of_equal_payloads_as_many_as_are_removed) {
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
   struct claimed one = {.payload = "one", .length = 3};
   for (int times = 0; times < 2; times++) {
-    outbox_owner_put_result(scene->owner, "one");
-    outbox_owner_put_result(scene->owner, "other");
+    delivery_owner_put_result(scene->owner, "one");
+    delivery_owner_put_result(scene->owner, "other");
     outbox_removal(scene->owner->outbox, &one);
     inflight_reader_read(&scene->reader, 1, 5);
     ends(scene, "one(removed) other(removed) one(removed) one complete ",
          LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(4) LINDEX(5));
-    outbox_owner_delivers(scene->owner);
+    delivery_owner_drain(scene->owner);
   }
 }
 
 /* An answer that is given meanwhile would move what lies behind the step. */
-TEST(nothing_is_removed_while_it_reads, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
+SCENE_TEST(nothing_is_removed_while_it_reads) {
+  has_one_and_two(scene);
   scene->result = "one";
   inflight_reader_read(&scene->reader, 1, 1);
   ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
-  outbox_owner_delivers(scene->owner);
+  delivery_owner_drain(scene->owner);
   assert_true(first_command(scene, "LPUSH " KEY "results {") >
               first_command(scene, "LINDEX " KEY "inflight -3"));
 }
 
 /* What was not answered is asked again. */
-TEST(a_lost_connection_does_not_make_it_begin_again, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->answers[0] = "$3\r\none\r\n";
-  scene->answers[1] = "$3\r\ntwo\r\n";
+SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
+  has_one_and_two(scene);
   scene->answers[2] = "";
   inflight_reader_read(&scene->reader, 1, 1);
-  while (scene->asked < 3)
-    event_base_loop(scene->owner->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->owner->loop, scene->asked >= 3);
   loop_settle(&scene->owner->loop);
   scene->answers[3] = "$5\r\nthree\r\n";
   fake_redis_close_connection(scene->owner->server);

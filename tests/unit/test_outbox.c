@@ -1,4 +1,4 @@
-#include "tests/support/outbox_owner.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
@@ -12,91 +12,74 @@
   "EXPIRE " KEY "in " seconds "\nEXPIRE " KEY "events " seconds "\nEXPIRE " KEY "results " seconds \
   "\nEXPIRE " KEY "inflight " seconds "\nEXPIRE " KEY "started " seconds "\n"
 
-TEST(everything_leaves_in_order_when_it_is_flushed, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
+NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
   struct claimed step = {.payload = "{step}", .length = 6, .truncated = false};
-  outbox_owner_start(owner, 0, 1000000);
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
+  delivery_owner_start_outbox(owner, 0, 1000000);
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
   outbox_started(owner->outbox, "the id");
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_put_event(owner, 2, 0);
-  outbox_owner_put_result(owner, "{step}");
+  delivery_owner_put_event(owner, 1, 0);
+  delivery_owner_put_event(owner, 2, 0);
+  delivery_owner_put_result(owner, "{step}");
   outbox_removal(owner->outbox, &step);
   outbox_return(owner->outbox, &step);
   loop_settle(&owner->loop);
-  outbox_owner_has_done(owner, "");
+  delivery_owner_has_done(owner, "");
   assert_false(outbox_is_empty(owner->outbox));
   assert_int_equal(outbox_removals(owner->outbox, &step), 2);
   assert_int_equal(owner->empty, 1);
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, "SET " KEY "started the id\n"
-                               "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                               "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                               "LPUSH " KEY "results {\n"
-                               "LREM " KEY "inflight -1 {step}\n"
-                               "DEL " KEY "started\n"
-                               "LREM " KEY "inflight -1 {step}\n"
-                               "LREM " KEY "inflight -1 {step}\n"
-                               "RPUSH " KEY "inflight {step}\n" CLAIM "\n");
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, "SET " KEY "started the id\n"
+                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                                 "LPUSH " KEY "results {\n"
+                                 "LREM " KEY "inflight -1 {step}\n"
+                                 "DEL " KEY "started\n"
+                                 "LREM " KEY "inflight -1 {step}\n"
+                                 "LREM " KEY "inflight -1 {step}\n"
+                                 "RPUSH " KEY "inflight {step}\n" CLAIM "\n");
   assert_int_equal(owner->empty, 2);
   assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
-TEST(what_was_added_before_the_connection_is_sent_after_it, outbox_owner_set_up,
-     outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_make(owner, 0, 1000000);
-  outbox_owner_put_event(owner, 1, 0);
+NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
+  delivery_owner_make_outbox(owner, 0, 1000000);
+  delivery_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
   assert_int_equal(fake_redis_connections(owner->server), 0);
   outbox_start(owner->outbox);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->empty));
-  outbox_owner_has_done(owner, CLAIM "\nXADD " KEY "events\n" PERSISTS CLAIM "\n");
-  assert_int_equal(owner->ready, 1);
+  loop_await(&owner->loop, &owner->empty, 1);
+  delivery_owner_has_done(owner, CLAIM "\nXADD " KEY "events\n" PERSISTS CLAIM "\n");
+  assert_int_equal(owner->owned, 1);
 }
 
-TEST(keys_are_refreshed_from_the_beginning_on, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 604800, 1000000);
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, CLAIM "\n" REFRESH("604800") CLAIM "\n");
+NEW_DELIVERY_TEST(keys_are_refreshed_from_the_beginning_on) {
+  delivery_owner_start_outbox(owner, 604800, 1000000);
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, CLAIM "\n" REFRESH("604800") CLAIM "\n");
 }
 
-static bool is_refreshed_twice(void *context) {
-  const struct outbox_owner *owner = context;
-  return owner->redis.executed >= 4;
+NEW_DELIVERY_TEST(keys_are_refreshed_three_times_in_each_ttl) {
+  delivery_owner_start_outbox(owner, 1, 1000000);
+  LOOP_UNTIL(&owner->loop, owner->redis.executed >= 4);
+  delivery_owner_has_done(owner, CLAIM "\n" REFRESH("1") CLAIM "\n" REFRESH("1") CLAIM
+                          "\n" REFRESH("1") CLAIM "\n");
 }
 
-TEST(keys_are_refreshed_three_times_in_each_ttl, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 1, 1000000);
-  assert_true(loop_until(&owner->loop, is_refreshed_twice, owner));
-  outbox_owner_has_done(owner, CLAIM "\n" REFRESH("1") CLAIM "\n" REFRESH("1") CLAIM
-                        "\n" REFRESH("1") CLAIM "\n");
-}
-
-static bool is_often_gone(void *context) {
-  const struct outbox_owner *owner = context;
-  return owner->unreachable >= 5;
-}
-
-TEST(refreshes_do_not_pile_up_during_an_outage, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 1, 1000000);
-  outbox_owner_delivers(owner);
+NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
+  delivery_owner_start_outbox(owner, 1, 1000000);
+  delivery_owner_drain(owner);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, is_often_gone, owner)); /* much later than a refresh */
+  LOOP_UNTIL(&owner->loop, owner->unreachable >= 5); /* much later than a refresh */
   assert_true(outbox_is_empty(owner->outbox));
 }
 
-TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 400000);
+NEW_DELIVERY_TEST(it_says_when_there_is_room_again) {
+  delivery_owner_start_outbox(owner, 0, 400000);
   int events = 0;
   while (outbox_room(owner->outbox) > 0)
-    outbox_owner_put_event(owner, events++, 500);
+    delivery_owner_put_event(owner, events++, 500);
   assert_int_equal(owner->room, 0);
   assert_false(outbox_has_room_again(owner->outbox));
   outbox_flush(owner->outbox);
@@ -106,115 +89,70 @@ TEST(it_says_when_there_is_room_again, outbox_owner_set_up, outbox_owner_tear_do
   }
   assert_in_range(outbox_room(owner->outbox), 1, 399000); /* something is queued */
   assert_in_range(owner->redis.executed, 1 + 1, 1 + 2); /* ownership, one batch, one opened early */
-  outbox_owner_delivers(owner);
+  delivery_owner_drain(owner);
   assert_int_equal(owner->room, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
   assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* empty: it accepts a record of any size */
 }
 
-TEST(one_record_may_be_larger_than_the_queue, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000);
-  outbox_owner_put_event(owner, 1, 5000);
+NEW_DELIVERY_TEST(one_record_may_be_larger_than_the_queue) {
+  delivery_owner_start_outbox(owner, 0, 1000);
+  delivery_owner_put_event(owner, 1, 5000);
   assert_int_equal(outbox_room(owner->outbox), 0);
-  outbox_owner_delivers(owner);
+  delivery_owner_drain(owner);
   assert_int_equal(owner->room, 1);
   char *payload = calloc(1, 5001);
   memset(payload, 'x', 5000);
-  outbox_owner_put_result(owner, payload);
+  delivery_owner_put_result(owner, payload);
   free(payload);
   assert_int_equal(outbox_room(owner->outbox), 0);
-  outbox_owner_delivers(owner);
+  delivery_owner_drain(owner);
   assert_int_equal(owner->room, 2);
 }
 
-TEST(it_is_unreachable_when_a_reconnect_failed, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000000);
+NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
+  delivery_owner_start_outbox(owner, 0, 1000000);
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   loop_settle(&owner->loop);
   assert_false(outbox_is_unreachable(owner->outbox)); /* that is still to be seen */
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->unreachable));
+  loop_await(&owner->loop, &owner->unreachable, 1);
   assert_true(outbox_is_unreachable(owner->outbox));
   fake_redis_accept(owner->server);
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_delivers(owner);
+  delivery_owner_put_event(owner, 1, 0);
+  delivery_owner_drain(owner);
   assert_false(outbox_is_unreachable(owner->outbox));
 }
 
-TEST(at_most_one_beat_is_queued, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000000);
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
+NEW_DELIVERY_TEST(at_most_one_beat_is_queued) {
+  delivery_owner_start_outbox(owner, 0, 1000000);
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
   assert_true(outbox_beat(owner->outbox, "{1}", "10"));
   assert_false(outbox_beat(owner->outbox, "{2}", "10"));
-  outbox_owner_put_event(owner, 1, 0);
+  delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_beat(owner->outbox, "{3}", "10"));
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, "SET " KEY "heartbeat {1} EX 10\n"
-                               "XADD " KEY "events MAXLEN ~ 10000 * data {\n" CLAIM "\n");
-  outbox_owner_put_event(owner, 2, 0);
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, "SET " KEY "heartbeat {1} EX 10\n"
+                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n" CLAIM "\n");
+  delivery_owner_put_event(owner, 2, 0);
   assert_true(outbox_beat(owner->outbox, "{4}", "10"));
-  outbox_owner_delivers(owner);
-  outbox_owner_has_done(owner, "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                               "SET " KEY "heartbeat {4} EX 10\n" CLAIM "\n");
+  delivery_owner_drain(owner);
+  delivery_owner_has_done(owner, "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                                 "SET " KEY "heartbeat {4} EX 10\n" CLAIM "\n");
   assert_true(outbox_beat(owner->outbox, "{5}", "10"));
 }
 
 /* Nobody has to wait for it, nor is it missed. */
-TEST(a_beat_alone_counts_as_empty, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000000);
-  outbox_owner_delivers(owner);
+NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
+  delivery_owner_start_outbox(owner, 0, 1000000);
+  delivery_owner_drain(owner);
   assert_true(outbox_beat(owner->outbox, "{1}", "10"));
   assert_true(outbox_is_empty(owner->outbox));
-  outbox_owner_put_event(owner, 1, 0);
+  delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_is_empty(owner->outbox));
-  outbox_owner_delivers(owner);
+  delivery_owner_drain(owner);
   assert_true(outbox_is_empty(owner->outbox));
   outbox_remove_heartbeat(owner->outbox);
   assert_false(outbox_is_empty(owner->outbox));
-}
-
-TEST(a_final_refusal_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000000);
-  owner->redis.refused = "LPUSH";
-  owner->redis.refusal = "WRONGTYPE Operation against a key";
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_put_result(owner, "{step}");
-  outbox_flush(owner->outbox);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->failed));
-  assert_non_null(strstr(owner->error, "LPUSH " KEY "results: WRONGTYPE"));
-  assert_false(outbox_is_empty(owner->outbox));
-  assert_true(outbox_is_unreachable(owner->outbox));
-}
-
-TEST(lost_data_is_reported, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  outbox_owner_start(owner, 0, 1000000);
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_delivers(owner);
-  redis_model_commit(&owner->redis, NULL);
-  fake_redis_close_connection(owner->server);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->lost_data));
-}
-
-static void note_result(void *owner, const char *json, size_t length) {
-  int *results = owner;
-  (*results)++;
-  assert_true(length > 2 && json[0] == '{' && json[length - 1] == '}');
-}
-
-TEST(queued_results_can_be_read, outbox_owner_set_up, outbox_owner_tear_down) {
-  struct outbox_owner *owner = *state;
-  int results = 0;
-  outbox_owner_make(owner, 0, 1000000);
-  outbox_owner_put_event(owner, 1, 0);
-  outbox_owner_put_result(owner, "{step}");
-  outbox_owner_put_result(owner, "{step}");
-  outbox_each_result(owner->outbox, note_result, &results);
-  assert_int_equal(results, 2);
 }

@@ -50,34 +50,35 @@ TEST(the_text_has_all_three_numbers) {
   assert_string_equal(text, "18446744073709551615:ffffffffffffffff:18446744073709551615");
 }
 
-TEST(its_own_sequence_shows_what_arrived) {
-  assert_int_equal(judge(4, "3:" OURS ":5"), OWNERSHIP_DELIVERED);
-  assert_int_equal(judge(4, "3:" OURS ":4"), OWNERSHIP_PENDING);
-  assert_int_equal(judge(4, "3:" OURS ":3"), OWNERSHIP_LOST_DATA);
-  assert_int_equal(judge(4, "3:" OURS ":6"), OWNERSHIP_LOST_DATA); /* nobody wrote that */
-  assert_int_equal(judge(0, "3:" OURS ":1"), OWNERSHIP_DELIVERED);
-  assert_int_equal(judge(9, "3:" OURS ":10"), OWNERSHIP_DELIVERED); /* numbers, not texts */
-}
-
-TEST(before_the_first_transaction_an_earlier_owner_is_expected) {
-  assert_int_equal(judge(0, NULL), OWNERSHIP_PENDING);
-  assert_int_equal(judge(0, "2:0000000000000001:9"), OWNERSHIP_PENDING);
-  assert_int_equal(judge(0, "1:" OURS ":1"), OWNERSHIP_PENDING);
-}
-
-TEST(an_earlier_owner_later_means_lost_data) {
-  assert_int_equal(judge(1, NULL), OWNERSHIP_LOST_DATA);
-  assert_int_equal(judge(1, "2:0000000000000001:9"), OWNERSHIP_LOST_DATA);
-  assert_int_equal(judge(1, "2:" OURS ":2"), OWNERSHIP_LOST_DATA);
-}
-
-TEST(a_later_owner_has_taken_over) {
-  for (uint64_t delivered = 0; delivered < 2; delivered++) {
-    assert_int_equal(judge(delivered, "4:0000000000000001:1"), OWNERSHIP_TAKEN);
-    assert_int_equal(judge(delivered, "10:" OURS ":1"), OWNERSHIP_TAKEN);
-    /* Two that took over from the same one: who writes second has lost. */
-    assert_int_equal(judge(delivered, "3:0000000000000001:1"), OWNERSHIP_TAKEN);
-  }
+TEST(a_value_is_compared_with_what_was_delivered) {
+  static const struct {
+    const char *name;
+    uint64_t delivered;
+    const char *value;
+    enum ownership_state state;
+  } rows[] = {
+      {"its own sequence shows what arrived", 4, "3:" OURS ":5", OWNERSHIP_DELIVERED},
+      {"of the first one, too", 0, "3:" OURS ":1", OWNERSHIP_DELIVERED},
+      {"numbers are compared, not texts", 9, "3:" OURS ":10", OWNERSHIP_DELIVERED},
+      {"and what is pending", 4, "3:" OURS ":4", OWNERSHIP_PENDING},
+      {"and what was lost", 4, "3:" OURS ":3", OWNERSHIP_LOST_DATA},
+      {"nobody wrote that", 4, "3:" OURS ":6", OWNERSHIP_LOST_DATA},
+      {"at first there is none", 0, NULL, OWNERSHIP_PENDING},
+      {"or an earlier owner", 0, "2:0000000000000001:9", OWNERSHIP_PENDING},
+      {"or an earlier one of this instance", 0, "1:" OURS ":1", OWNERSHIP_PENDING},
+      {"none later means lost data", 1, NULL, OWNERSHIP_LOST_DATA},
+      {"an earlier owner later as well", 1, "2:0000000000000001:9", OWNERSHIP_LOST_DATA},
+      {"of this instance as well", 1, "2:" OURS ":2", OWNERSHIP_LOST_DATA},
+      {"a later owner at first", 0, "4:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"a later owner has taken over", 1, "4:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"epochs are numbers at first", 0, "10:" OURS ":1", OWNERSHIP_TAKEN},
+      {"epochs are numbers", 1, "10:" OURS ":1", OWNERSHIP_TAKEN},
+      {"of two that took over from the same one", 0, "3:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"who writes second has lost", 1, "3:0000000000000001:1", OWNERSHIP_TAKEN},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (judge(rows[i].delivered, rows[i].value) != rows[i].state)
+      fail_msg("%s", rows[i].name);
 }
 
 TEST(a_value_of_another_form_names_no_owner) {

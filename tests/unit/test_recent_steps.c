@@ -1,155 +1,86 @@
 #include "agent/doors/redis/in/recent_steps.h"
 #include "tests/test.h"
 
-static int set_up(void **state) {
-  *state = calloc(1, sizeof(struct recent_steps));
-  return *state == NULL ? -1 : 0;
+/* One event of a story; or false, when the step of this id is judged otherwise. */
+static bool happens(struct recent_steps *recent_steps, const char *what, const char *id) {
+  static const char *const verdicts[] = {[RECENT_STEPS_NEW] = "new",
+                                         [RECENT_STEPS_HELD] = "held",
+                                         [RECENT_STEPS_ANSWERED] = "answered"};
+  if (strcmp(what, "add") == 0)
+    recent_steps_add(recent_steps, id);
+  else if (strcmp(what, "hold") == 0)
+    recent_steps_hold(recent_steps, id);
+  else if (strcmp(what, "rollback") == 0)
+    recent_steps_roll_back(recent_steps);
+  else if (strcmp(what, "settle") == 0)
+    recent_steps_settle(recent_steps);
+  else
+    return strcmp(what, verdicts[recent_steps_judge(recent_steps, id)]) == 0;
+  return true;
 }
 
-static int tear_down(void **state) {
-  free(*state);
-  return 0;
+TEST(each_story_comes_true) {
+  static const struct {
+    const char *name, *events;
+  } rows[] = {
+      {"before a rollback everything is new, also an id that is pushed again on purpose",
+       "new a, add a, new a, add a, new a"},
+      {"what was started before a rollback is answered once",
+       "add a, add b, rollback, answered b, new b, answered a, new c"},
+      {"each start counts", "add a, add a, rollback, answered a, answered a, new a"},
+      {"what starts after a rollback is new",
+       "add old, rollback, add young, new young, answered old"},
+      {"what is held is known once, though it was never started",
+       "rollback, hold a, held a, new a"},
+      {"what is held twice is held once", "hold a, hold a, held a, new a"},
+      {"what runs while Redis goes back is not taken for answered: its answer comes",
+       "add a, rollback, hold a, held a, new a"},
+      {"what runs in two rollbacks without having been handed out is answered",
+       "add a, rollback, hold a, rollback, answered a, new a"},
+      {"a second rollback forgets what was held and keeps what was answered",
+       "add ended, rollback, hold waits, rollback, new waits, answered ended"},
+      {"what was started stays known in a second rollback",
+       "add ended, add runs, add last, rollback, hold runs, answered ended, held runs, settle,"
+       "rollback, answered ended, answered runs, answered last"},
+      {"of an id that was used twice the newest start is held, and the first one answered",
+       "add a, add a, rollback, hold a, answered a, held a, new a"},
+      {"once Redis has handed out all that it had, an id that comes is new",
+       "add ended, rollback, hold a, add young, settle, new ended, new a, rollback, answered "
+       "young"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct recent_steps recent_steps = {0};
+    char events[256], *rest = strcpy(events, rows[i].events);
+    for (const char *event; (event = strsep(&rest, ",")) != NULL;) {
+      char what[16] = "", id[16] = "";
+      assert_true(sscanf(event, "%15s %15s", what, id) > 0);
+      if (!happens(&recent_steps, what, id))
+        fail_msg("%s: not%s%s", rows[i].name, event[0] == ' ' ? "" : " ", event);
+    }
+  }
 }
 
-TEST(before_a_rollback_everything_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
-  recent_steps_add(recent_steps, "a");
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
-  recent_steps_add(recent_steps, "a"); /* the same id again, pushed on purpose */
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
-}
-
-TEST(what_was_started_before_a_rollback_is_answered_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "a");
-  recent_steps_add(recent_steps, "b");
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "b"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "b"), RECENT_STEPS_NEW);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "never"), RECENT_STEPS_NEW);
-}
-
-TEST(each_start_counts, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "a");
-  recent_steps_add(recent_steps, "a");
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
-}
-
-TEST(what_starts_after_a_rollback_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "old");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_add(recent_steps, "young");
-  assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_NEW);
-  assert_int_equal(recent_steps_judge(recent_steps, "old"), RECENT_STEPS_ANSWERED);
-}
-
-TEST(what_is_held_is_known_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "waits"); /* was never started */
-  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
-  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
-}
-
-/* The step that runs while Redis goes back: it was started, and its answer comes. */
-TEST(what_is_started_and_held_is_not_taken_for_answered, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "runs");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "runs");
-  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_HELD);
-  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_NEW);
-}
-
-TEST(a_second_rollback_forgets_what_was_held_and_keeps_what_was_answered, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "answered");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "waits");
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
-  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
-}
-
-/* Redis may lose data more than once. */
-TEST(what_was_started_stays_known_in_a_second_rollback, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "answered");
-  recent_steps_add(recent_steps, "runs");
-  recent_steps_add(recent_steps, "settled");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "runs");
-  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_HELD);
-  recent_steps_settle(recent_steps);
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "runs"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "settled"), RECENT_STEPS_ANSWERED);
-}
-
-/* An id that was used twice: the first one is answered, the second one runs. */
-TEST(the_newest_start_is_the_one_that_is_held, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "a");
-  recent_steps_add(recent_steps, "a");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "a");
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_ANSWERED);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_HELD);
-  assert_int_equal(recent_steps_judge(recent_steps, "a"), RECENT_STEPS_NEW);
-}
-
-TEST(the_newest_are_kept, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
+TEST(the_newest_are_kept) {
+  struct recent_steps recent_steps = {0};
   char id[24];
   for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
     snprintf(id, sizeof id, "step-%d", i);
-    recent_steps_add(recent_steps, id);
+    recent_steps_add(&recent_steps, id);
   }
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "step-0"), RECENT_STEPS_NEW);
-  for (int i = 1; i < RECENT_STEPS_MAX + 1; i++) {
+  recent_steps_roll_back(&recent_steps);
+  for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
     snprintf(id, sizeof id, "step-%d", i);
-    assert_int_equal(recent_steps_judge(recent_steps, id), RECENT_STEPS_ANSWERED);
+    assert_int_equal(recent_steps_judge(&recent_steps, id),
+                     i == 0 ? RECENT_STEPS_NEW : RECENT_STEPS_ANSWERED);
   }
 }
 
-TEST(what_is_held_twice_is_held_once, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_hold(recent_steps, "waits");
-  recent_steps_hold(recent_steps, "waits");
-  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_HELD);
-  assert_int_equal(recent_steps_judge(recent_steps, "waits"), RECENT_STEPS_NEW);
-}
-
-/* Redis has handed out all that it had: an id that comes now is pushed on purpose. */
-TEST(when_it_is_settled_everything_is_new, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  recent_steps_add(recent_steps, "answered");
-  recent_steps_roll_back(recent_steps);
-  recent_steps_hold(recent_steps, "held");
-  recent_steps_add(recent_steps, "young");
-  recent_steps_settle(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "answered"), RECENT_STEPS_NEW);
-  assert_int_equal(recent_steps_judge(recent_steps, "held"), RECENT_STEPS_NEW);
-  recent_steps_roll_back(recent_steps);
-  assert_int_equal(recent_steps_judge(recent_steps, "young"), RECENT_STEPS_ANSWERED);
-}
-
-TEST(starts_are_counted, set_up, tear_down) {
-  struct recent_steps *recent_steps = *state;
-  assert_int_equal(recent_steps_times(recent_steps, "a"), 0);
-  recent_steps_add(recent_steps, "a");
-  recent_steps_add(recent_steps, "b");
-  recent_steps_add(recent_steps, "a");
-  assert_int_equal(recent_steps_times(recent_steps, "a"), 2);
-  assert_int_equal(recent_steps_times(recent_steps, "b"), 1);
+TEST(starts_are_counted) {
+  struct recent_steps recent_steps = {0};
+  assert_int_equal(recent_steps_times(&recent_steps, "a"), 0);
+  recent_steps_add(&recent_steps, "a");
+  recent_steps_add(&recent_steps, "b");
+  recent_steps_add(&recent_steps, "a");
+  assert_int_equal(recent_steps_times(&recent_steps, "a"), 2);
+  assert_int_equal(recent_steps_times(&recent_steps, "b"), 1);
 }

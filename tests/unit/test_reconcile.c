@@ -1,12 +1,12 @@
 #include "agent/doors/redis/in/reconcile.h"
-#include "tests/support/outbox_owner.h"
+#include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
 #define STEP(ID) "{\"schemaVersion\":1,\"stepId\":\"" ID "\",\"command\":\"true\"}"
 
 struct scene {
-  struct outbox_owner *owner;
+  struct delivery_owner *owner;
   struct recent_steps recent_steps;
   struct step_queue queue;
   struct reconcile reconcile;
@@ -16,12 +16,12 @@ struct scene {
 static int set_up(void **state) {
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
-  outbox_owner_set_up(&owner);
+  delivery_owner_set_up(&owner);
   self->owner = owner;
-  outbox_owner_start(self->owner, 0, 1000000);
+  delivery_owner_start_outbox(self->owner, 0, 1000000);
   self->reconcile = (struct reconcile){
       .outbox = self->owner->outbox, .recent_steps = &self->recent_steps, .queue = &self->queue};
-  outbox_owner_delivers(self->owner);
+  delivery_owner_drain(self->owner);
   self->owner->redis.done[0] = '\0';
   *state = self;
   return 0;
@@ -33,10 +33,12 @@ static int tear_down(void **state) {
   if (self->reconcile.taken != NULL)
     claimed_step_free(self->reconcile.taken);
   step_queue_release(&self->queue);
-  outbox_owner_tear_down(&owner);
+  delivery_owner_tear_down(&owner);
   free(self);
   return 0;
 }
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
 static struct claimed_step *made(const char *payload) {
   struct claimed claimed = {.payload = payload, .length = strlen(payload)};
@@ -61,7 +63,7 @@ static bool is_known(void *owner, const struct claimed_step *step) {
 
 /* What the last batch did, but for what every batch does. */
 static void has_done(struct scene *self, const char *expected) {
-  outbox_owner_delivers(self->owner);
+  delivery_owner_drain(self->owner);
   char text[4096] = "";
   char *done = strdup(self->owner->redis.done), *rest = done;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;)
@@ -83,8 +85,7 @@ static enum recent_steps_verdict judge(struct scene *self, const char *payload) 
 #define PUT_BACK(PAYLOAD) "LREM " KEY "inflight -1 " PAYLOAD "\nRPUSH " KEY "inflight " PAYLOAD "\n"
 
 /* The newest first, each as the oldest: their order stays. */
-TEST(what_is_known_is_put_back_in_order, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_known_is_put_back_in_order) {
   take(scene, STEP("runs"), "runs");
   step_queue_push(&scene->queue, made(STEP("first")));
   step_queue_push(&scene->queue, made(STEP("second")));
@@ -96,8 +97,7 @@ TEST(what_is_known_is_put_back_in_order, set_up, tear_down) {
   assert_string_equal(scene->known, "");
 }
 
-TEST(a_copy_of_what_was_put_back_is_known_once, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_copy_of_what_was_put_back_is_known_once) {
   take(scene, STEP("runs"), "runs");
   step_queue_push(&scene->queue, made(STEP("waits")));
   reconcile_forgotten(&scene->reconcile, is_known, scene);
@@ -107,19 +107,17 @@ TEST(a_copy_of_what_was_put_back_is_known_once, set_up, tear_down) {
   assert_int_equal(judge(scene, STEP("other")), RECENT_STEPS_NEW);
 }
 
-TEST(a_result_that_is_not_delivered_is_held, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_result_that_is_not_delivered_is_held) {
   recent_steps_add(&scene->recent_steps, "s");
   recent_steps_add(&scene->recent_steps, "answered");
-  outbox_owner_put_result(scene->owner, STEP("s"));
+  delivery_owner_put_result(scene->owner, STEP("s"));
   reconcile_forgotten(&scene->reconcile, is_known, scene);
   assert_int_equal(judge(scene, STEP("s")), RECENT_STEPS_HELD);
   assert_int_equal(judge(scene, STEP("answered")), RECENT_STEPS_ANSWERED);
 }
 
 /* A second use of its id: nobody can tell whether it is the same step. */
-TEST(what_waits_and_has_run_is_disposed_of, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_waits_and_has_run_is_disposed_of) {
   recent_steps_add(&scene->recent_steps, "again");
   step_queue_push(&scene->queue, made(STEP("waits")));
   step_queue_push(&scene->queue, made(STEP("again")));
@@ -129,8 +127,7 @@ TEST(what_waits_and_has_run_is_disposed_of, set_up, tear_down) {
 }
 
 /* Their payload is not known: they are found in the restored lists, or lost. */
-TEST(records_are_forgotten, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(records_are_forgotten) {
   for (int i = 0; i < STEP_QUEUE_MAX + 5; i++)
     step_queue_push(&scene->queue, made(STEP("waits")));
   reconcile_forgotten(&scene->reconcile, is_known, scene);
@@ -139,8 +136,7 @@ TEST(records_are_forgotten, set_up, tear_down) {
 }
 
 /* Only the beginning could be put back. */
-TEST(a_truncated_step_is_gone, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_truncated_step_is_gone) {
   struct claimed claimed = {.payload = "{", .length = 1, .truncated = true};
   step_queue_push(&scene->queue, claimed_step_new(&claimed));
   reconcile_forgotten(&scene->reconcile, is_known, scene);
@@ -150,8 +146,7 @@ TEST(a_truncated_step_is_gone, set_up, tear_down) {
 }
 
 /* Of those that were seen no copy will come. */
-TEST(what_a_scan_did_not_see_is_missing, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_a_scan_did_not_see_is_missing) {
   struct claimed_step *seen = made(STEP("seen"));
   step_queue_push(&scene->queue, seen);
   step_queue_push(&scene->queue, made(STEP("missing")));
@@ -168,16 +163,14 @@ TEST(what_a_scan_did_not_see_is_missing, set_up, tear_down) {
 #define SHUTDOWN "{\"schemaVersion\":1,\"stepId\":\"bye\",\"kind\":\"shutdown\"}"
 
 /* It must not be lost; a second one would stop the next agent. */
-TEST(a_shutdown_is_a_copy_where_one_waits, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_shutdown_is_a_copy_where_one_waits) {
   recent_steps_hold(&scene->recent_steps, "bye");
   assert_int_equal(judge(scene, SHUTDOWN), RECENT_STEPS_NEW);
   step_queue_push(&scene->queue, made(SHUTDOWN));
   assert_int_equal(judge(scene, SHUTDOWN), RECENT_STEPS_HELD);
 }
 
-TEST(a_cancel_may_come_twice, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancel_may_come_twice) {
   recent_steps_hold(&scene->recent_steps, "a");
   assert_int_equal(judge(scene, "{\"schemaVersion\":1,\"stepId\":\"a\",\"kind\":\"cancel\"}"),
                    RECENT_STEPS_NEW);

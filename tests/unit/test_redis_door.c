@@ -13,28 +13,21 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-#define set_up redis_door_owner_set_up
-#define tear_down redis_door_owner_tear_down
-
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 #define BEGUN "( +started started )"
 #define ANSWERED "( completed result -inflight -started )"
 
 static void told(struct redis_door_owner *owner, const char *expected) {
-  assert_string_equal(redis_door_owner_story(owner), expected);
+  assert_string_equal(door_owner_story(owner), expected);
   redis_store_forget_executed(owner->store);
 }
 
 /* --- the start ------------------------------------------------------------------------------- */
 
 /* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
-TEST(the_job_is_taken_over_before_a_step_is_claimed, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_push_script(owner, "s-1", "true");
-  redis_door_owner_make(owner);
-  redis_door_owner_await_results(owner, 1);
+NEW_DOOR_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
+  door_owner_push_script(owner, "s-1", "true");
+  door_owner_make(owner);
+  door_owner_await_results(owner, 1);
   const char *executed = redis_store_executed(owner->store);
   const char *committed = strstr(executed, "out SET sandbox:j:committed 1:");
   const char *heartbeat = strstr(executed, "out SET sandbox:j:heartbeat {\"Ts\":");
@@ -45,90 +38,77 @@ TEST(the_job_is_taken_over_before_a_step_is_claimed, set_up, tear_down) {
   assert_true(strncmp(executed, "out MULTI\n", 10) == 0);
   assert_true(committed < claim && heartbeat < claim);
   assert_true(heartbeat < strstr(executed, "out EXEC\n")); /* in one transaction */
-  assert_int_equal(redis_door_owner_logged(owner, "started: pid "), 1);
+  door_owner_logged_once(owner, "started: pid ");
 }
 
-TEST(a_redis_that_comes_later_is_waited_for, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_push_script(owner, "s-1", "true");
+NEW_DOOR_TEST(a_redis_that_comes_later_is_waited_for) {
+  door_owner_push_script(owner, "s-1", "true");
   redis_store_go_away(owner->store);
-  redis_door_owner_make(owner);
+  door_owner_make(owner);
   loop_settle(&owner->loop);
   redis_store_come_back(owner->store);
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
 }
 
 /* --- a step's way ---------------------------------------------------------------------------- */
 
-TEST(a_step_is_claimed_begun_and_answered_in_order, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "true");
-  redis_door_owner_await_results(owner, 1);
+DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
+  door_owner_push_script(owner, "s-1", "true");
+  door_owner_await_results(owner, 1);
   assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
   told(owner, BEGUN " " ANSWERED);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"s-1\",\"exitCode\":0"),
-                   1);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
+  door_owner_has_once(owner, "results", "\"stepId\":\"s-1\",\"exitCode\":0");
+  door_owner_lacks(owner, "inflight");
+  door_owner_lacks(owner, "started");
 }
 
-TEST(output_is_in_the_stream_before_the_result, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
-  redis_door_owner_await(owner, "events", "\"line\":\"one\"");
+DOOR_TEST(output_is_in_the_stream_before_the_result) {
+  door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
+  door_owner_await(owner, "events", "\"line\":\"one\"");
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "s-1\n");
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await_results(owner, 1);
-  const char *story = redis_door_owner_story(owner);
+  door_owner_touch(owner, "go");
+  door_owner_await_results(owner, 1);
+  const char *story = door_owner_story(owner);
   assert_int_equal(strncmp(story, BEGUN " ( stdout ) ", strlen(BEGUN " ( stdout ) ")), 0);
   assert_true(strstr(story, "stderr") < strstr(story, "completed result"));
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":3"), 1);
+  door_owner_has_once(owner, "results", "\"exitCode\":3");
 }
 
 /* The command exists meanwhile, and waits. */
-TEST(a_command_executes_when_its_start_is_acknowledged, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
   redis_store_hold(owner->store, "out");
-  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
-  redis_door_owner_await(owner, "inflight", "s-1");
+  door_owner_push_script(owner, "s-1", "touch $D/ran");
+  door_owner_await(owner, "inflight", "s-1");
   for (int i = 0; i < 10; i++) {
     usleep(10000);
     loop_settle(&owner->loop);
   }
-  assert_false(redis_door_owner_has(owner, "ran"));
+  assert_false(door_owner_has(owner, "ran"));
   redis_store_hold(owner->store, NULL);
-  redis_door_owner_await_results(owner, 1);
-  assert_true(redis_door_owner_has(owner, "ran"));
+  door_owner_await_results(owner, 1);
+  assert_true(door_owner_has(owner, "ran"));
 }
 
-TEST(an_answer_leaves_with_the_next_start, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+DOOR_TEST(an_answer_leaves_with_the_next_start) {
   redis_store_hold(owner->store, "in");
-  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
-  redis_door_owner_push_script(owner, "s-2", "true");
+  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_push_script(owner, "s-2", "true");
   redis_store_hold(owner->store, NULL);
-  redis_door_owner_await(owner, "started", "s-1");
-  redis_door_owner_await(owner, "inflight", "s-2");
+  door_owner_await(owner, "started", "s-1");
+  door_owner_await(owner, "inflight", "s-2");
   loop_settle(&owner->loop);
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await_results(owner, 2);
+  door_owner_touch(owner, "go");
+  door_owner_await_results(owner, 2);
   told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
 
-TEST(a_refused_step_is_answered_without_a_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad','command':7}");
-  redis_door_owner_push_script(owner, "s-2", "true");
-  redis_door_owner_await_results(owner, 2);
+DOOR_TEST(a_refused_step_is_answered_without_a_run) {
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad','command':7}");
+  door_owner_push_script(owner, "s-2", "true");
+  door_owner_await_results(owner, 2);
   told(owner, "( result -inflight ) " BEGUN " " ANSWERED);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"bad\",\"exitCode\":-1"),
-                   1);
-  assert_int_equal(redis_door_owner_logged(owner, "refused: command: "), 1);
+  door_owner_has_once(owner, "results", "\"stepId\":\"bad\",\"exitCode\":-1");
+  door_owner_logged_once(owner, "refused: command: ");
 }
 
 /* --- steps that change nothing: see test_redis_door_time.c, too ------------------------------ */
@@ -148,24 +128,23 @@ static void make_much_to_search(const struct redis_door_owner *owner) {
   }
 }
 
-TEST(a_reading_step_that_takes_longer_is_made_known, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+NEW_DOOR_TEST(a_reading_step_that_takes_longer_is_made_known) {
   char step[512];
   make_much_to_search(owner);
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   snprintf(step, sizeof step,
            "{'schemaVersion':1,'stepId':'g-1','kind':'grep','pattern':'[a-f]{3}9','path':'%s'}",
            owner->directory.path);
-  redis_door_owner_push(owner, step);
-  redis_door_owner_await(owner, "started", "g-1");
+  door_owner_push(owner, step);
+  door_owner_await(owner, "started", "g-1");
   loop_settle(&owner->loop);
   told(owner, "( +started started )");
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'g-1','kind':'cancel'}");
-  redis_door_owner_await_results(owner, 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 1);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_int_equal(door_owner_count(owner, "results", "\n"), 0);
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'g-1','kind':'cancel'}");
+  door_owner_await_results(owner, 1);
+  door_owner_has_once(owner, "results", "cancelled: by a cancel step");
+  door_owner_lacks(owner, "started");
+  door_owner_lacks(owner, "inflight");
 }
 
 /* --- cancel ---------------------------------------------------------------------------------- */
@@ -173,244 +152,188 @@ TEST(a_reading_step_that_takes_longer_is_made_known, set_up, tear_down) {
 static void cancel(struct redis_door_owner *owner, const char *id) {
   char step[128];
   snprintf(step, sizeof step, "{'schemaVersion':1,'stepId':'%s','kind':'cancel'}", id);
-  redis_door_owner_push(owner, step);
+  door_owner_push(owner, step);
 }
 
-TEST(a_cancel_overtakes_what_waits, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "exec sleep 4031");
-  redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
-  redis_door_owner_await(owner, "started", "s-1");
+DOOR_TEST(a_cancel_overtakes_what_waits) {
+  door_owner_push_script(owner, "s-1", "exec sleep 4031");
+  door_owner_push_script(owner, "s-2", "touch $D/ran");
+  door_owner_await(owner, "started", "s-1");
   cancel(owner, "s-2"); /* it waits */
-  redis_door_owner_await_results(owner, 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"stepId\":\"s-2\""), 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 1);
-  assert_int_equal(redis_door_owner_logged(owner, "a step that was waiting will not run"), 1);
+  door_owner_await_results(owner, 1);
+  door_owner_has_once(owner, "results", "\"stepId\":\"s-2\"");
+  door_owner_has_once(owner, "results", "cancelled: by a cancel step");
+  door_owner_logged_once(owner, "a step that was waiting will not run");
   cancel(owner, "s-1"); /* it runs */
-  redis_door_owner_await_results(owner, 2);
-  assert_int_equal(redis_door_owner_count(owner, "results", "cancelled: by a cancel step"), 2);
+  door_owner_await_results(owner, 2);
+  assert_int_equal(door_owner_count(owner, "results", "cancelled: by a cancel step"), 2);
   cancel(owner, "s-1"); /* it is answered */
-  while (redis_door_owner_logged(owner, "no such step is running or waiting") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  door_owner_await_log(owner, "no such step is running or waiting");
   loop_settle(&owner->loop);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
-  assert_false(redis_door_owner_has(owner, "ran"));
+  door_owner_lacks(owner, "inflight");
+  assert_false(door_owner_has(owner, "ran"));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-TEST(a_shutdown_step_ends_the_agent_in_order, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "true");
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
-  const char *story = redis_door_owner_story(owner);
+DOOR_TEST(a_shutdown_step_ends_the_agent_in_order) {
+  door_owner_push_script(owner, "s-1", "true");
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  door_owner_lacks(owner, "heartbeat");
+  door_owner_lacks(owner, "inflight");
+  door_owner_has_once(owner, "results", "\n");
+  const char *story = door_owner_story(owner);
   const char *last = story + strlen(story) - strlen("-inflight ) ( -heartbeat )");
   assert_string_equal(last, "-inflight ) ( -heartbeat )");
   assert_int_equal(redis_store_connections(owner->store, "heartbeat"), 0);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result"), 0);
+  assert_int_equal(door_owner_logged(owner, "undelivered result"), 0);
 }
 
 /* What waits stays with Redis, for the next agent. */
-TEST(a_signal_answers_what_runs_and_leaves_what_waits, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo ready; exec sleep 4032");
-  redis_door_owner_push_script(owner, "s-2", "touch $D/ran");
-  redis_door_owner_await(owner, "events", "ready");
-  redis_door_owner_await(owner, "inflight", "s-2");
+DOOR_TEST(a_signal_answers_what_runs_and_leaves_what_waits) {
+  door_owner_push_script(owner, "s-1", "echo ready; exec sleep 4032");
+  door_owner_push_script(owner, "s-2", "touch $D/ran");
+  door_owner_await(owner, "events", "ready");
+  door_owner_await(owner, "inflight", "s-2");
   engine_signal(owner->engine, SIGTERM);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
-  assert_int_equal(
-      redis_door_owner_count(owner, "results", "cancelled: the agent was stopped by SIGTERM"), 1);
-  assert_int_equal(redis_door_owner_count(owner, "inflight", "\n"), 1);
-  assert_int_equal(redis_door_owner_count(owner, "inflight", "s-2"), 1);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
-  assert_false(redis_door_owner_has(owner, "ran"));
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  door_owner_has_once(owner, "results", "\n");
+  door_owner_has_once(owner, "results", "cancelled: the agent was stopped by SIGTERM");
+  door_owner_has_once(owner, "inflight", "\n");
+  door_owner_has_once(owner, "inflight", "s-2");
+  door_owner_lacks(owner, "heartbeat");
+  assert_false(door_owner_has(owner, "ran"));
 }
 
-/* A step that is over while Redis is away, and a shutdown. */
-static void leave_without_redis(struct redis_door_owner *owner) {
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
-  redis_door_owner_await(owner, "events", "ready");
+NEW_DOOR_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
+  door_owner_leave_without_redis(owner);
   loop_settle(&owner->loop);
-  redis_store_go_away(owner->store);
-  redis_door_owner_touch(owner, "go");
-  while (redis_door_owner_logged(owner, "exit=5 in ") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
-}
-
-TEST(a_shutdown_waits_for_a_redis_that_is_away, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  leave_without_redis(owner);
-  loop_settle(&owner->loop);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered"), 0);
+  assert_int_equal(door_owner_logged(owner, "undelivered"), 0);
   redis_store_come_back(owner->store);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":5"), 1);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  door_owner_has_once(owner, "results", "\n");
+  door_owner_has_once(owner, "results", "\"exitCode\":5");
+  door_owner_lacks(owner, "inflight");
+  door_owner_lacks(owner, "heartbeat");
 }
 
-TEST(a_signal_does_not_wait_and_logs_what_is_lost, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  leave_without_redis(owner);
+NEW_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
+  door_owner_leave_without_redis(owner);
   engine_signal(owner->engine, SIGINT);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
-  assert_int_equal(redis_door_owner_logged(owner, "what follows did not reach redis"), 1);
-  assert_int_equal(
-      redis_door_owner_logged(
-          owner, "undelivered result: {\"schemaVersion\":1,\"stepId\":\"s-1\",\"exitCode\":5,"),
-      1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 0);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
+  door_owner_logged_once(owner, "what follows did not reach redis");
+  door_owner_logged_once(
+      owner, "undelivered result: {\"schemaVersion\":1,\"stepId\":\"s-1\",\"exitCode\":5,");
+  assert_int_equal(door_owner_count(owner, "results", "\n"), 0);
 }
 
-TEST(a_second_signal_logs_what_is_lost, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "true");
-  redis_door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; " AWAIT("never"));
-  redis_door_owner_await_file(owner, "ready");
+DOOR_TEST(a_second_signal_logs_what_is_lost) {
+  door_owner_push_script(owner, "s-1", "true");
+  door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; " AWAIT("never"));
+  door_owner_await_file(owner, "ready");
   redis_store_hold(owner->store, "out");
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
   engine_signal(owner->engine, SIGTERM);
   engine_signal(owner->engine, SIGTERM);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
-  assert_int_equal(redis_door_owner_logged(owner, "second signal"), 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\n"), 1); /* of the first */
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  door_owner_logged_once(owner, "second signal");
+  door_owner_has_once(owner, "results", "\n"); /* of the first */
 }
 
 /* --- the agent before, and what Redis loses --------------------------------------------------- */
 
-TEST(what_an_agent_before_had_started_is_answered_and_not_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
+NEW_DOOR_TEST(what_an_agent_before_had_started_is_answered_and_not_run) {
+  door_owner_push_script(owner, "s-1", "touch $D/ran");
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3, "SET sandbox:j:started s-0");
   redis_store_do(owner->store, 3,
                  quoted("RPUSH sandbox:j:inflight "
                         "{'schemaVersion':1,'stepId':'s-0','command':'true'}"));
-  redis_door_owner_make(owner);
-  redis_door_owner_await_results(owner, 2);
+  door_owner_make(owner);
+  door_owner_await_results(owner, 2);
   const char *results = redis_store_value(owner->store, "sandbox:j:results");
   assert_non_null(strstr(results, "interrupted: the agent ended while this step was running"));
   assert_true(strstr(results, "\"s-1\"") < strstr(results, "\"s-0\"")); /* the head is newer */
-  assert_true(redis_door_owner_has(owner, "ran"));
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+  assert_true(door_owner_has(owner, "ran"));
+  door_owner_lacks(owner, "inflight");
   assert_int_equal(strncmp(redis_store_value(owner->store, "sandbox:j:committed"), "5:", 2), 0);
 }
 
-TEST(what_an_agent_before_had_claimed_is_run, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+NEW_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 4:00000000000000aa:9");
   redis_store_do(owner->store, 3,
                  quoted("RPUSH sandbox:j:inflight "
                         "{'schemaVersion':1,'stepId':'s-0','command':'false'}"));
-  redis_door_owner_make(owner);
-  redis_door_owner_await_results(owner, 1);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":1"), 1);
+  door_owner_make(owner);
+  door_owner_await_results(owner, 1);
+  door_owner_has_once(owner, "results", "\"exitCode\":1");
 }
 
-static void lose_everything(struct redis_door_owner *owner) {
-  static const char *const keys[] = {"in",      "inflight",  "started",  "events",
-                                     "results", "committed", "heartbeat"};
-  redis_store_go_away(owner->store);
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    char command[64];
-    snprintf(command, sizeof command, "DEL sandbox:j:%s", keys[i]);
-    redis_store_do(owner->store, 2, command);
-  }
-  redis_store_come_back(owner->store);
-}
+#define RUN_ONCE "[ ! -e $D/ran ] || touch $D/ran-again; touch $D/ran"
 
 /* It is back as it was, with the step that runs and those that wait. */
-TEST(what_redis_forgets_is_put_back, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
-  redis_door_owner_push_script(owner, "s-2", "echo run >>$D/runs");
-  redis_door_owner_await(owner, "events", "ready");
-  redis_door_owner_await(owner, "inflight", "s-2");
+DOOR_TEST(what_redis_forgets_is_put_back) {
+  door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
+  door_owner_push_script(owner, "s-2", RUN_ONCE);
+  door_owner_await(owner, "events", "ready");
+  door_owner_await(owner, "inflight", "s-2");
   loop_settle(&owner->loop);
-  lose_everything(owner);
-  redis_door_owner_await(owner, "started", "s-1");
-  redis_door_owner_await(owner, "inflight", "s-1");
-  redis_door_owner_await(owner, "inflight", "s-2");
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await_results(owner, 2);
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"exitCode\":0"), 2);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "");
-  char path[128], text[64] = "";
-  snprintf(path, sizeof path, "%s/runs", owner->directory.path);
-  FILE *file = fopen(path, "re");
-  assert_non_null(file);
-  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
-  fclose(file);
-  assert_string_equal(text, "run\n");
+  redis_store_restore(owner->store, NULL);
+  door_owner_await(owner, "started", "s-1");
+  door_owner_await(owner, "inflight", "s-1");
+  door_owner_await(owner, "inflight", "s-2");
+  door_owner_touch(owner, "go");
+  door_owner_await_results(owner, 2);
+  assert_int_equal(door_owner_count(owner, "results", "\"exitCode\":0"), 2);
+  door_owner_lacks(owner, "inflight");
+  door_owner_lacks(owner, "started");
+  assert_true(door_owner_has(owner, "ran"));
+  assert_false(door_owner_has(owner, "ran-again"));
 }
 
 /* Nobody waits for an answer that came before; but a step that is handed out a second time is not
    run a second time. */
-TEST(a_step_that_is_handed_out_again_is_not_run_again, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
-  redis_door_owner_await_results(owner, 1);
-  lose_everything(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo run >>$D/runs");
-  redis_door_owner_await_results(owner, 1);
-  assert_int_equal(redis_door_owner_count(owner, "results",
-                                          "lost: the step has run, and redis has lost its result"),
-                   1);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:inflight"), "");
+DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
+  door_owner_push_script(owner, "s-1", RUN_ONCE);
+  door_owner_await_results(owner, 1);
+  redis_store_restore(owner->store, NULL);
+  door_owner_push_script(owner, "s-1", RUN_ONCE);
+  door_owner_await_results(owner, 1);
+  door_owner_has_once(owner, "results", "lost: the step has run, and redis has lost its result");
+  door_owner_lacks(owner, "inflight");
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-TEST(an_error_that_does_not_pass_ends_the_agent, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
   redis_store_refuse(owner->store, "LPUSH sandbox:j:results",
                      "WRONGTYPE Operation against a key holding the wrong kind of value");
-  redis_door_owner_push_script(owner, "s-1", "exit 6");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "LPUSH sandbox:j:results: WRONGTYPE"), 1);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
-  assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":6"), 1);
+  door_owner_push_script(owner, "s-1", "exit 6");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  door_owner_logged_once(owner, "LPUSH sandbox:j:results: WRONGTYPE");
+  door_owner_logged_once(owner, "undelivered result: {");
+  door_owner_logged_once(owner, "\"exitCode\":6");
   /* Nobody knows whose the job is now: its heartbeat is left alone. */
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }
 
-TEST(a_claim_that_is_refused_ends_the_agent, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+NEW_DOOR_TEST(a_claim_that_is_refused_ends_the_agent) {
   redis_store_refuse(owner->store, "BLMOVE", "NOPERM this user has no permissions");
-  redis_door_owner_make(owner);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "redis refuses BLMOVE sandbox:j:in: "), 1);
+  door_owner_make(owner);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  door_owner_logged_once(owner, "redis refuses BLMOVE sandbox:j:in: ");
 }
 
-TEST(a_dump_says_what_the_door_does, set_up, tear_down) {
+TEST(a_dump_says_what_the_door_does, door_owner_set_up, door_owner_tear_down) {
   struct redis_door_owner *owner = *state;
   redis_store_go_away(owner->store);
-  redis_door_owner_make(owner);
+  door_owner_make(owner);
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(redis_door_owner_logged(
-                       owner, "state: door redis: open, the job is not taken over yet, 0 bytes"),
-                   1);
+  door_owner_logged_once(owner, "state: door redis: open, the job is not taken over yet, 0 bytes");
   redis_store_come_back(owner->store);
-  redis_door_owner_push_script(owner, "s-1", "true");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_push_script(owner, "s-1", "true");
+  door_owner_await_results(owner, 1);
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(
-      redis_door_owner_logged(owner, "state: door redis: open, connected, 0 bytes not"), 1);
+  door_owner_logged_once(owner, "state: door redis: open, connected, 0 bytes not");
 }

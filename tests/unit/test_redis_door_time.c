@@ -13,18 +13,16 @@
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 200 };
 
-#define tear_down redis_door_owner_tear_down
-
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 static int set_up(void **state) {
-  redis_door_owner_set_up(state);
+  door_owner_set_up(state);
   virtual_time_pace_ms = 0;
   struct redis_door_owner *owner = *state;
   owner->idle_limit_ms = LIMIT_MS;
   return 0;
 }
+
+#define LIMITED_TEST(NAME)                                                                         \
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up, door_owner_tear_down)
 
 static int set_up_with_a_run(void **state) {
   set_up(state);
@@ -33,34 +31,19 @@ static int set_up_with_a_run(void **state) {
   return 0;
 }
 
-static void on_nothing(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  (void)context;
-}
-
-/* Without looking in between, as loop_until does: time goes on from one timer to the next. */
-static void let_pass(struct redis_door_owner *owner, int64_t milliseconds) {
-  int64_t end = virtual_time_ms + milliseconds;
-  const struct timeval time = {.tv_sec = milliseconds / 1000,
-                               .tv_usec = milliseconds % 1000 * 1000};
-  struct event *timer = evtimer_new(owner->loop.base, on_nothing, NULL);
-  evtimer_add(timer, &time);
-  while (virtual_time_ms < end)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  event_free(timer);
-}
+#define GUARDED_TEST(NAME)                                                                         \
+  TEST_WITH(struct redis_door_owner *owner, NAME, set_up_with_a_run, door_owner_tear_down)
 
 static void expect_exit_after(struct redis_door_owner *owner, int64_t begin_ms,
                               int64_t milliseconds, int exit_code) {
-  assert_int_equal(redis_door_owner_exit_code(owner), exit_code);
+  assert_int_equal(door_owner_exit_code(owner), exit_code);
   assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
 }
 
 /* --- steps that change nothing: a hundred milliseconds must be enough for a process ----------- */
 
 static void told(struct redis_door_owner *owner, const char *expected) {
-  assert_string_equal(redis_door_owner_story(owner), expected);
+  assert_string_equal(door_owner_story(owner), expected);
 }
 
 static void push_read(struct redis_door_owner *owner, const char *id) {
@@ -68,7 +51,7 @@ static void push_read(struct redis_door_owner *owner, const char *id) {
   snprintf(step, sizeof step,
            "{'schemaVersion':1,'stepId':'%s','kind':'readFile','path':'%s/file'}", id,
            owner->directory.path);
-  redis_door_owner_push(owner, step);
+  door_owner_push(owner, step);
 }
 
 static void write_file(const struct redis_door_owner *owner, const char *text) {
@@ -81,142 +64,127 @@ static void write_file(const struct redis_door_owner *owner, const char *text) {
 }
 
 /* To execute it twice is to execute it once: an agent after this one may. */
-TEST(a_reading_step_leaves_in_one_transaction, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+LIMITED_TEST(a_reading_step_leaves_in_one_transaction) {
   write_file(owner, "content");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
   told(owner, "( started completed result -inflight )");
-  assert_int_equal(redis_door_owner_count(owner, "results", "\"outputContent\":\"content\""), 1);
+  door_owner_has_once(owner, "results", "\"outputContent\":\"content\"");
 }
 
-TEST(one_that_fails_as_well, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+LIMITED_TEST(one_that_fails_as_well) {
+  door_owner_begin(owner);
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
   told(owner, "( started stderr completed result -inflight )");
-  assert_int_equal(redis_door_owner_count(owner, "results", "file not found"), 1);
+  door_owner_has_once(owner, "results", "file not found");
 }
 
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
-TEST(a_reading_step_does_not_wait_for_redis, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
-  redis_door_owner_await(owner, "inflight", "r-1");
-  while (redis_door_owner_logged(owner, "exit=0 in ") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
+  door_owner_await(owner, "inflight", "r-1");
+  door_owner_await_log(owner, "exit=0 in ");
   redis_store_hold(owner->store, NULL);
-  redis_door_owner_await_results(owner, 1);
+  door_owner_await_results(owner, 1);
 }
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-TEST(without_a_run_id_nobody_is_asked, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+LIMITED_TEST(without_a_run_id_nobody_is_asked) {
   int64_t begin_ms = virtual_time_ms;
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  assert_string_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
-  assert_int_equal(redis_door_owner_logged(owner, "stopping: the idle limit"), 1);
+  door_owner_lacks(owner, "heartbeat");
+  door_owner_logged_once(owner, "stopping: the idle limit");
 }
 
-TEST(a_run_that_is_over_is_not_waited_for, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_run_that_is_over_is_not_waited_for) {
   int64_t begin_ms = virtual_time_ms;
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is not in " RUN_GUARD_KEY), 1);
+  door_owner_logged_once(owner, "run run-7 is not in " RUN_GUARD_KEY);
 }
 
-TEST(a_run_that_is_alive_is_asked_for_again, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
-  redis_door_owner_begin(owner);
-  let_pass(owner, 2 * LIMIT_MS + LIMIT_MS / 2);
-  assert_int_equal(redis_door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
+  door_owner_begin(owner);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
+  assert_int_equal(door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
   assert_false(engine_is_leaving(owner->door));
   redis_store_do(owner->store, 2, "DEL " RUN_GUARD_KEY);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
 
-TEST(an_answer_that_cannot_be_had_is_logged, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(an_answer_that_cannot_be_had_is_logged) {
   redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
-  redis_door_owner_begin(owner);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
-  assert_int_equal(redis_door_owner_logged(owner, "whether run run-7 is in " RUN_GUARD_KEY
-                                                  " is not known: ERR no"),
-                   1);
+  door_owner_begin(owner);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  door_owner_logged_once(owner, "whether run run-7 is in " RUN_GUARD_KEY " is not known: ERR no");
 }
 
 /* Whatever the id is like that nobody would want to read. */
-TEST(the_log_says_it_in_a_line, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(the_log_says_it_in_a_line) {
   char run[4000] = "", shown[256];
   memset(run, 'r', sizeof run - 1);
   owner->options.run_id = run;
-  redis_door_owner_begin(owner);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  door_owner_begin(owner);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
   snprintf(shown, sizeof shown, "run %.200s is not in", run);
-  assert_int_equal(redis_door_owner_logged(owner, shown), 1);
+  door_owner_logged_once(owner, shown);
 }
 
-TEST(a_step_wins_over_an_open_question, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+GUARDED_TEST(a_step_wins_over_an_open_question) {
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
-    let_pass(owner, 1000);
-  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
-  redis_door_owner_await(owner, "started", "s-1");
-  let_pass(owner, 2 * LIMIT_MS);
+    virtual_time_pass(&owner->loop, 1000);
+  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_await(owner, "started", "s-1");
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
   assert_false(engine_is_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await_results(owner, 1);
+  door_owner_touch(owner, "go");
+  door_owner_await_results(owner, 1);
 }
 
-TEST(a_redis_that_never_was_there_is_an_error, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
+GUARDED_TEST(a_redis_that_never_was_there_is_an_error) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
-  redis_door_owner_make(owner);
+  door_owner_make(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_ERROR);
   redis_store_come_back(owner->store);
 }
 
 /* Nobody is asked: that the run is alive does not bring back Redis. */
-TEST(a_redis_that_takes_nothing_is_an_error, set_up_with_a_run, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out");
-  redis_door_owner_push_script(owner, "s-1", "touch $D/ran");
-  redis_door_owner_await(owner, "inflight", "s-1");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "is alive"), 0);
-  assert_int_equal(redis_door_owner_logged(owner, "is not known"), 0);
-  assert_false(redis_door_owner_has(owner, "ran"));
+  door_owner_push_script(owner, "s-1", "touch $D/ran");
+  door_owner_await(owner, "inflight", "s-1");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(door_owner_logged(owner, "is alive"), 0);
+  assert_int_equal(door_owner_logged(owner, "is not known"), 0);
+  assert_false(door_owner_has(owner, "ran"));
 }
 
 /* --- the heartbeat ---------------------------------------------------------------------------- */
 
-TEST(the_heartbeat_says_whether_a_step_is_in_flight, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
-  redis_door_owner_push_script(owner, "s-1", AWAIT("go"));
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
-  redis_door_owner_touch(owner, "go");
-  redis_door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
+  door_owner_begin(owner);
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
+  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
+  door_owner_touch(owner, "go");
+  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
 }
 
 static int fallbacks(const struct redis_door_owner *owner) {
@@ -228,24 +196,22 @@ static int fallbacks(const struct redis_door_owner *owner) {
 }
 
 /* Redis is there, and only that connection is not. */
-TEST(without_its_connection_the_outbox_writes_the_heartbeat, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
+LIMITED_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
   owner->idle_limit_ms = 0;
   redis_store_hold(owner->store, "heartbeat");
-  redis_door_owner_begin(owner);
+  door_owner_begin(owner);
   assert_int_equal(fallbacks(owner), 0);
-  let_pass(owner, 5 * HEARTBEAT_MS);
+  virtual_time_pass(&owner->loop, 5 * HEARTBEAT_MS);
   assert_in_range(fallbacks(owner), 2, 5);
-  assert_int_equal(redis_door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
+  assert_int_equal(door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
 }
 
-TEST(another_agent_that_takes_over_ends_this_one, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+LIMITED_TEST(another_agent_that_takes_over_ends_this_one) {
+  door_owner_begin(owner);
   redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:00000000000000bb:1");
   redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
   int64_t begin_ms = virtual_time_ms;
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
   assert_true(virtual_time_ms - begin_ms <= 3 * HEARTBEAT_MS);
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
   assert_int_equal(
@@ -254,44 +220,33 @@ TEST(another_agent_that_takes_over_ends_this_one, set_up, tear_down) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-TEST(the_heartbeats_removal_is_not_waited_for_long, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  let_pass(owner, HEARTBEAT_MS);
+LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
+  door_owner_begin(owner);
+  virtual_time_pass(&owner->loop, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
   int64_t begin_ms = virtual_time_ms;
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
   assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
 }
 
-TEST(a_patient_close_ends_at_the_idle_limit, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
-  redis_door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go") "exit 5");
-  redis_door_owner_await(owner, "events", "ready");
-  loop_settle(&owner->loop);
-  redis_store_go_away(owner->store);
-  redis_door_owner_touch(owner, "go");
-  while (redis_door_owner_logged(owner, "exit=5 in ") == 0)
-    event_base_loop(owner->loop.base, EVLOOP_ONCE);
-  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
+LIMITED_TEST(a_patient_close_ends_at_the_idle_limit) {
+  door_owner_leave_without_redis(owner);
   int64_t begin_ms = virtual_time_ms;
   expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
-  assert_int_equal(redis_door_owner_logged(owner, "\"exitCode\":5"), 1);
+  door_owner_logged_once(owner, "undelivered result: {");
+  door_owner_logged_once(owner, "\"exitCode\":5");
 }
 
-TEST(a_signal_bounds_the_close, set_up, tear_down) {
-  struct redis_door_owner *owner = *state;
-  redis_door_owner_begin(owner);
+LIMITED_TEST(a_signal_bounds_the_close) {
+  door_owner_begin(owner);
   redis_store_hold(owner->store, "out"); /* connected, and silent */
-  redis_door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
-  redis_door_owner_await(owner, "inflight", "bad");
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
+  door_owner_await(owner, "inflight", "bad");
   loop_settle(&owner->loop);
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, 15);
-  assert_int_equal(redis_door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
   assert_true(virtual_time_ms - begin_ms <= SHUTDOWN_DEADLINE_MS + LATE_MS);
-  assert_int_equal(redis_door_owner_logged(owner, "undelivered result: {"), 1);
+  door_owner_logged_once(owner, "undelivered result: {");
 }

@@ -6,7 +6,7 @@
 #include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */
-enum { LARGEST = 80000, TOO_LARGE_BY_ONE = LARGEST + 1 };
+enum { LARGEST = 80000, TOO_LARGE = LARGEST + 1 };
 
 /* The sizes of pieces that bytes come in. */
 static const size_t pieces[] = {1, 7, 4096, 65536, 1 << 20};
@@ -35,7 +35,11 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
 static void add(struct trial *trial, const char *bytes, size_t length) {
+  if (length == 0)
+    return;
   trial->bytes = realloc(trial->bytes, trial->length + length);
   assert_non_null(trial->bytes);
   memcpy(trial->bytes + trial->length, bytes, length);
@@ -138,23 +142,52 @@ static void expect(struct trial *trial, const char *transcript) {
   }
 }
 
-TEST(nothing_is_no_reply, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(nothing_is_no_reply) {
   take_all(trial);
   reply_parser_feed(&trial->parser, "", 0);
   take_all(trial);
   assert_string_equal(trial->transcript, "");
 }
 
-TEST(every_kind_comes_whole_however_it_is_cut, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_text(trial, "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n");
-  add_text(trial, "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n");
-  expect(trial, "OK -ERR no :-42 abc  nil nil [][key [:1 in ]\r\n ]end ");
+/* The bytes of a row; `{80000}` stands for a string of this length. */
+static void add_row(struct trial *trial, const char *row) {
+  for (const char *open; (open = strchr(row, '{')) != NULL; row = strchr(open, '}') + 1) {
+    add(trial, row, (size_t)(open - row));
+    add_string(trial, strtoul(open + 1, NULL, 10));
+  }
+  add_text(trial, row);
 }
 
-TEST(several_replies_come_one_by_one, set_up, tear_down) {
-  struct trial *trial = *state;
+/* What follows a string that is too large in its reply is discarded too. */
+TRIAL_TEST(replies_come_whole_however_they_are_cut) {
+  static const struct {
+    const char *name, *bytes, *transcript;
+  } rows[] = {
+      {"every kind", "+OK\r\n-ERR no\r\n:-42\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n",
+       "OK -ERR no :-42 abc  nil nil []"},
+      {"an array in an array", "*3\r\n$3\r\nkey\r\n*2\r\n:1\r\n+in\r\n$2\r\n\r\n\r\n+end\r\n",
+       "[key [:1 in ]\r\n ]end "},
+      {"the largest string is a reply", "{80000}*2\r\n+key\r\n{80000}",
+       "<80000 bytes> [key <80000 bytes> ]"},
+      {"one byte more is too large", "+before\r\n{80001}+behind\r\n",
+       "before too large: <4096 bytes> behind "},
+      {"in an array it replaces the whole reply",
+       "*2\r\n$3\r\nkey\r\n{80001}*2\r\n:1\r\n*2\r\n:2\r\n{240000}*1\r\n$4\r\nlast\r\n",
+       "too large: <4096 bytes> too large: <4096 bytes> [last ]"},
+      {"it may be anywhere in its reply, and another one as well",
+       "*4\r\n*0\r\n*1\r\n:1\r\n*3\r\n{80001}$-1\r\n*-1\r\n+tail\r\n*2\r\n{80001}{80001}"
+       "$4\r\n+\r\n-\r\n+after\r\n",
+       "too large: <4096 bytes> too large: <4096 bytes> +\r\n- after "},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].name);
+    trial->length = 0;
+    add_row(trial, rows[i].bytes);
+    expect(trial, rows[i].transcript);
+  }
+}
+
+TRIAL_TEST(several_replies_come_one_by_one) {
   redisReply *reply;
   static const char text[] = "+one\r\n+two\r\n+th";
   reply_parser_feed(&trial->parser, text, strlen(text));
@@ -170,48 +203,9 @@ TEST(several_replies_come_one_by_one, set_up, tear_down) {
   assert_string_equal(trial->transcript, "three ");
 }
 
-TEST(the_largest_string_is_a_reply, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_string(trial, LARGEST);
-  add_text(trial, "*2\r\n+key\r\n");
-  add_string(trial, LARGEST);
-  expect(trial, "<80000 bytes> [key <80000 bytes> ]");
-}
-
-TEST(one_byte_more_is_too_large, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_text(trial, "+before\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "+behind\r\n");
-  expect(trial, "before too large: <4096 bytes> behind ");
-}
-
-TEST(in_an_array_it_replaces_the_whole_reply, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_text(trial, "*2\r\n$3\r\nkey\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "*2\r\n:1\r\n*2\r\n:2\r\n");
-  add_string(trial, (size_t)3 * LARGEST);
-  add_text(trial, "*1\r\n$4\r\nlast\r\n");
-  expect(trial, "too large: <4096 bytes> too large: <4096 bytes> [last ]");
-}
-
-/* What follows the large string in its reply is discarded too, another large one as well. */
-TEST(it_may_be_anywhere_in_its_reply, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_text(trial, "*4\r\n*0\r\n*1\r\n:1\r\n*3\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "$-1\r\n*-1\r\n+tail\r\n*2\r\n");
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_string(trial, TOO_LARGE_BY_ONE);
-  add_text(trial, "$4\r\n+\r\n-\r\n+after\r\n");
-  expect(trial, "too large: <4096 bytes> too large: <4096 bytes> +\r\n- after ");
-}
-
 /* Also when a piece ends just after the length, or inside the line end. */
-TEST(its_beginning_is_kept_wherever_it_is_cut, set_up, tear_down) {
-  struct trial *trial = *state;
-  add_string(trial, TOO_LARGE_BY_ONE);
+TRIAL_TEST(its_beginning_is_kept_wherever_it_is_cut) {
+  add_string(trial, TOO_LARGE);
   size_t head = strlen("$80001\r\n");
   const size_t cuts[] = {1,
                          head - 1,
@@ -282,8 +276,7 @@ static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expec
 }
 
 /* The scanner and hiredis agree on where each item ends. */
-TEST(random_replies_come_whole_however_they_are_cut, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(random_replies_come_whole_however_they_are_cut) {
   reply_parser_release(&trial->parser);
   reply_parser_init(&trial->parser, REPLY_PARSER_BEGINNING);
   for (unsigned seed = 0, round = 0; round < 300; round++) {
@@ -350,8 +343,8 @@ static int tear_down_counting(void **state) {
   return 0;
 }
 
-TEST(what_is_too_large_is_not_collected, set_up_counting, tear_down_counting) {
-  struct trial *trial = *state;
+TEST_WITH(struct trial *trial, what_is_too_large_is_not_collected, set_up_counting,
+          tear_down_counting) {
   static const char *const heads[] = {"$1000000000\r\n", "$9000000000000000000\r\n"};
   char *piece = long_string(65536);
   for (size_t i = 0; i < 2; i++) {
@@ -369,8 +362,8 @@ TEST(what_is_too_large_is_not_collected, set_up_counting, tear_down_counting) {
   free(piece);
 }
 
-TEST(the_memory_of_a_large_reply_is_given_back, set_up_counting, tear_down_counting) {
-  struct trial *trial = *state;
+TEST_WITH(struct trial *trial, the_memory_of_a_large_reply_is_given_back, set_up_counting,
+          tear_down_counting) {
   reply_parser_release(&trial->parser);
   reply_parser_init(&trial->parser, SIZE_MAX);
   size_t empty = held;
@@ -389,8 +382,8 @@ TEST(the_memory_of_a_large_reply_is_given_back, set_up_counting, tear_down_count
 }
 
 /* Of many small replies that come at once no more is kept than hiredis needs for what is fed. */
-TEST(memory_of_small_replies_is_bounded, set_up_counting, tear_down_counting) {
-  struct trial *trial = *state;
+TEST_WITH(struct trial *trial, memory_of_small_replies_is_bounded, set_up_counting,
+          tear_down_counting) {
   for (int i = 0; i < 5000; i++)
     add_text(trial, "+QUEUED\r\n");
   reply_parser_discard_values(&trial->parser);
@@ -403,8 +396,7 @@ TEST(memory_of_small_replies_is_bounded, set_up_counting, tear_down_counting) {
   }
 }
 
-TEST(a_protocol_error_is_final, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_protocol_error_is_final) {
   static const char *const texts[] = {"HTTP/1.1 400 Bad Request\r\n",
                                       "$-2\r\n",
                                       "$1x\r\n",
@@ -431,8 +423,7 @@ TEST(a_protocol_error_is_final, set_up, tear_down) {
 }
 
 /* Errors, numbers, strings that are a reply and strings deeper in a reply are kept. */
-TEST(acknowledgements_can_be_discarded, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(acknowledgements_can_be_discarded) {
   add_text(trial, "+QUEUED\r\n*5\r\n$3\r\n1-1\r\n:1\r\n-ERR no\r\n$-1\r\n$3\r\n1-2\r\n"
                   "-OOM no\r\n$3\r\nabc\r\n"
                   "*1\r\n*2\r\n$3\r\n1-3\r\n*2\r\n$4\r\ndata\r\n$1\r\nx\r\n+OK\r\n");
@@ -440,8 +431,7 @@ TEST(acknowledgements_can_be_discarded, set_up, tear_down) {
   expect(trial, " [null :1 -ERR no nil null ]-OOM no abc [[1-3 [data x ]]] ");
 }
 
-TEST(it_can_be_released_in_an_array_of_discarded_values, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(it_can_be_released_in_an_array_of_discarded_values) {
   static const char text[] = "*3\r\n$3\r\n1-1\r\n:1\r\n";
   reply_parser_discard_values(&trial->parser);
   reply_parser_feed(&trial->parser, text, sizeof text - 1);
@@ -449,8 +439,7 @@ TEST(it_can_be_released_in_an_array_of_discarded_values, set_up, tear_down) {
   assert_string_equal(trial->transcript, "");
 }
 
-TEST(it_can_be_released_in_a_reply_and_twice, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(it_can_be_released_in_a_reply_and_twice) {
   static const char *const texts[] = {"*2\r\n$3\r\nkey\r\n$9\r\n123", "$900000\r\n"};
   for (size_t i = 0; i < 2; i++) {
     reply_parser_feed(&trial->parser, texts[i], strlen(texts[i]));

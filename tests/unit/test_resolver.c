@@ -29,6 +29,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void on_done(void *owner, struct evutil_addrinfo *addresses, const char *why) {
   struct scene *scene = owner;
   scene->done++;
@@ -40,13 +42,10 @@ static void on_done(void *owner, struct evutil_addrinfo *addresses, const char *
 static void look_up(struct scene *scene, const char *host) {
   (void)resolver_start(scene->loop.base, host, 6380, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
 }
 
-TEST(an_address_resolves_to_itself, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_address_resolves_to_itself) {
   look_up(scene, "192.0.2.7");
   assert_non_null(scene->addresses);
   assert_null(scene->addresses->ai_next);
@@ -56,8 +55,7 @@ TEST(an_address_resolves_to_itself, set_up, tear_down) {
   assert_int_equal(ntohs(found->sin_port), 6380);
 }
 
-TEST(so_is_an_address_of_version_6, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(so_is_an_address_of_version_6) {
   look_up(scene, "2001:db8::7");
   assert_non_null(scene->addresses);
   const struct sockaddr_in6 *found = (const struct sockaddr_in6 *)(void *)scene->addresses->ai_addr;
@@ -67,16 +65,14 @@ TEST(so_is_an_address_of_version_6, set_up, tear_down) {
   assert_int_equal(ntohs(found->sin6_port), 6380);
 }
 
-TEST(a_name_of_this_machine_needs_no_server, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_name_of_this_machine_needs_no_server) {
   look_up(scene, "localhost");
   assert_non_null(scene->addresses);
   assert_true(scene->addresses->ai_family == AF_INET || scene->addresses->ai_family == AF_INET6);
 }
 
 /* No server is asked for a label of more than 63 bytes: it is invalid. */
-TEST(a_failure_has_a_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_failure_has_a_reason) {
   char host[101];
   memset(host, 'a', 100);
   host[100] = '\0';
@@ -85,8 +81,7 @@ TEST(a_failure_has_a_reason, set_up, tear_down) {
   assert_true(strlen(scene->why) > 0);
 }
 
-TEST(a_cancelled_look_up_is_not_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancelled_look_up_is_not_reported) {
   const char *const hosts[] = {"192.0.2.7", "localhost", "no-such-host.invalid"};
   for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
     resolver_cancel(resolver_start(scene->loop.base, hosts[i], 1, on_done, scene));

@@ -66,6 +66,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void ask(struct scene *scene) {
   scene->guard = run_guard_ask(scene->loop.base, &scene->log, &scene->url, "sandbox:j:guard",
                                "run-7", on_done, scene);
@@ -74,44 +76,34 @@ static void ask(struct scene *scene) {
 
 static void expect(struct scene *scene, enum run_guard_answer expected, const char *why) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
   assert_int_equal(scene->output, expected);
   if (strstr(scene->why, why) == NULL || (why[0] == '\0' && scene->why[0] != '\0'))
     fail_msg("`%s`, not `%s`", scene->why, why);
 }
 
-TEST(a_run_in_the_set_is_alive, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->reply_to_query = ":1\r\n";
-  expect(scene, RUN_GUARD_ALIVE, "");
-  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:guard");
-  assert_false(fake_redis_is_connected(scene->server));
+/* Nobody waits for an error that passes either. */
+SCENE_TEST(a_reply_is_an_answer) {
+  static const struct {
+    const char *reply;
+    enum run_guard_answer answer;
+    const char *why;
+  } rows[] = {
+      {":1\r\n", RUN_GUARD_ALIVE, ""},
+      {":0\r\n", RUN_GUARD_OVER, ""},
+      {"-WRONGTYPE Operation against a key\r\n", RUN_GUARD_UNKNOWN, "WRONGTYPE"},
+      {"-LOADING Redis is loading the dataset in memory\r\n", RUN_GUARD_UNKNOWN, "LOADING"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    scene->reply_to_query = rows[i].reply;
+    expect(scene, rows[i].answer, rows[i].why);
+    assert_string_equal(fake_redis_command(scene->server, 2 * i), "CLIENT SETNAME sandbox:j:guard");
+    assert_int_equal(fake_redis_connections(scene->server), i + 1);
+    assert_false(fake_redis_is_connected(scene->server));
+  }
 }
 
-TEST(a_run_that_is_not_in_the_set_is_over, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->reply_to_query = ":0\r\n";
-  expect(scene, RUN_GUARD_OVER, "");
-}
-
-TEST(an_error_leaves_it_unknown, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->reply_to_query = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
-  expect(scene, RUN_GUARD_UNKNOWN, "WRONGTYPE");
-}
-
-/* Nobody waits for what passes either. */
-TEST(a_passing_error_leaves_it_unknown, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->reply_to_query = "-LOADING Redis is loading the dataset in memory\r\n";
-  expect(scene, RUN_GUARD_UNKNOWN, "LOADING");
-  assert_int_equal(fake_redis_connections(scene->server), 1);
-}
-
-TEST(a_redirection_is_followed, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_redirection_is_followed) {
   char moved[64];
   struct redis_url other = fake_redis_url(scene->other);
   snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.host, other.port);
@@ -120,15 +112,13 @@ TEST(a_redirection_is_followed, set_up, tear_down) {
   assert_int_equal(fake_redis_connections(scene->other), 1);
 }
 
-TEST(a_silent_redis_is_not_waited_for, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_silent_redis_is_not_waited_for) {
   int64_t start_ms = virtual_time_ms;
   expect(scene, RUN_GUARD_UNKNOWN, "no answer within 10 s");
   assert_in_range(virtual_time_ms - start_ms, RUN_GUARD_MS - 500, RUN_GUARD_MS + 5000);
 }
 
-TEST(an_unreachable_redis_is_not_waited_for, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_unreachable_redis_is_not_waited_for) {
   fake_redis_refuse(scene->server);
   int64_t start_ms = virtual_time_ms;
   expect(scene, RUN_GUARD_UNKNOWN, "no answer within 10 s");
@@ -136,24 +126,18 @@ TEST(an_unreachable_redis_is_not_waited_for, set_up, tear_down) {
   assert_int_equal(lseek(scene->log.fd, 0, SEEK_END), 0); /* who asks says why */
 }
 
-static bool is_asked(void *context) {
-  return fake_redis_commands(context) > 1;
-}
-
-TEST(a_lost_connection_is_made_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_lost_connection_is_made_again) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 1);
   scene->reply_to_query = ":1\r\n";
   fake_redis_close_connection(scene->server);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_int_equal(scene->output, RUN_GUARD_ALIVE);
 }
 
-TEST(a_cancelled_guard_calls_nothing, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancelled_guard_calls_nothing) {
   ask(scene);
-  assert_true(loop_until(&scene->loop, is_asked, scene->server));
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 1);
   fake_redis_send(scene->server, ":1\r\n");
   run_guard_cancel(scene->guard);
   scene->guard = NULL;

@@ -65,6 +65,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
 static void on_done(void *owner, const struct redis_address *master, const char *why) {
   struct scene *scene = owner;
   scene->done++;
@@ -77,12 +79,9 @@ static void on_done(void *owner, const struct redis_address *master, const char 
 }
 
 static void ask(struct scene *scene) {
-  scene->done = 0;
   sentinel_query(scene->sentinel, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 1);
+  loop_await_once(&scene->loop, &scene->done);
 }
 
 static void finds_it(struct scene *scene) {
@@ -98,8 +97,7 @@ static void were_asked(const struct scene *scene, int first, int second, int thi
   assert_int_equal(fake_redis_connections(scene->sentinels[2].server), third);
 }
 
-TEST(the_first_is_asked, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_first_is_asked) {
   finds_it(scene);
   were_asked(scene, 1, 0, 0);
   assert_string_equal(fake_redis_command(scene->sentinels[0].server, 0), QUERY);
@@ -107,8 +105,7 @@ TEST(the_first_is_asked, set_up, tear_down) {
   assert_false(fake_redis_is_connected(scene->sentinels[0].server));
 }
 
-TEST(the_one_that_knew_is_asked_first, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_one_that_knew_is_asked_first) {
   fake_redis_refuse(scene->sentinels[0].server);
   finds_it(scene);
   fake_redis_accept(scene->sentinels[0].server);
@@ -120,8 +117,7 @@ TEST(the_one_that_knew_is_asked_first, set_up, tear_down) {
   were_asked(scene, 1, 2, 0);
 }
 
-TEST(a_sentinel_can_be_put_last, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_sentinel_can_be_put_last) {
   finds_it(scene);
   sentinel_rotate(scene->sentinel);
   finds_it(scene);
@@ -132,8 +128,7 @@ TEST(a_sentinel_can_be_put_last, set_up, tear_down) {
   were_asked(scene, 2, 1, 0);
 }
 
-TEST(an_unusable_reply_leads_to_the_next, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(an_unusable_reply_leads_to_the_next) {
   static char large[100100];
   static const char *const answers[] = {
       "-ERR unknown command 'SENTINEL', with args beginning with: \r\n",
@@ -164,19 +159,21 @@ TEST(an_unusable_reply_leads_to_the_next, set_up, tear_down) {
   }
 }
 
-TEST(a_reply_may_come_in_pieces, set_up, tear_down) {
-  struct scene *scene = *state;
+/* The first one gets the query, and does not answer by itself. */
+static void ask_silent(struct scene *scene) {
   scene->sentinels[0].answers[0] = NULL;
   sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
+}
+
+SCENE_TEST(a_reply_may_come_in_pieces) {
+  ask_silent(scene);
   fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
-TEST(a_silent_one_is_skipped, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_silent_one_is_skipped) {
   scene->sentinels[0].answers[0] = NULL;
   int64_t start_ms = wait_now_ms();
   finds_it(scene);
@@ -184,42 +181,36 @@ TEST(a_silent_one_is_skipped, set_up, tear_down) {
   were_asked(scene, 1, 1, 0);
 }
 
-TEST(one_that_disconnects_is_skipped, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->sentinels[0].answers[0] = NULL;
-  sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+SCENE_TEST(one_that_disconnects_is_skipped) {
+  ask_silent(scene);
   fake_redis_close_connection(scene->sentinels[0].server);
-  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->done));
+  loop_await(&scene->loop, &scene->done, 1);
   assert_string_equal(scene->master, "10.0.0.7:6380");
 }
 
-TEST(a_name_that_one_does_not_know_is_the_reason, set_up, tear_down) {
-  struct scene *scene = *state;
+/* The reason is that of this one. */
+static void fails(struct scene *scene, size_t sentinel, const char *why) {
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: %s",
+                 scene->addresses[sentinel].port, why);
+  ask(scene);
+  assert_string_equal(scene->why, expected);
+}
+
+SCENE_TEST(a_name_that_one_does_not_know_is_the_reason) {
   fake_redis_refuse(scene->sentinels[0].server);
   scene->sentinels[1].answers[0] = "*-1\r\n";
   fake_redis_refuse(scene->sentinels[2].server);
-  ask(scene);
-  char expected[128];
-  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: it knows no master 'pipes'",
-                 scene->addresses[1].port);
-  assert_string_equal(scene->why, expected);
+  fails(scene, 1, "it knows no master 'pipes'");
 }
 
-TEST(all_of_them_may_refuse, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(all_of_them_may_refuse) {
   for (size_t i = 0; i < SENTINELS; i++)
     fake_redis_refuse(scene->sentinels[i].server);
-  ask(scene);
-  char expected[128];
-  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: Connection refused",
-                 scene->addresses[2].port);
-  assert_string_equal(scene->why, expected);
+  fails(scene, 2, "Connection refused");
 }
 
-TEST(a_password_is_sent_when_it_is_required, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_password_is_sent_when_it_is_required) {
   char user[] = "smith";
   char password[] = "s3cret";
   scene->url.user = user;
@@ -238,11 +229,10 @@ TEST(a_password_is_sent_when_it_is_required, set_up, tear_down) {
   assert_string_equal(fake_redis_command(scripted->server, 3), QUERY);
 }
 
-TEST(a_wrong_password_leads_to_the_next, set_up, tear_down) {
+SCENE_TEST(a_wrong_password_leads_to_the_next) {
   static const char *const answers[] = {
       "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
       "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n"};
-  struct scene *scene = *state;
   char password[] = "s3cret";
   scene->url.password = password;
   fake_redis_refuse(scene->sentinels[1].server);
@@ -258,22 +248,17 @@ TEST(a_wrong_password_leads_to_the_next, set_up, tear_down) {
   }
 }
 
-TEST(without_a_password_it_is_an_error, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(without_a_password_it_is_an_error) {
   scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
   finds_it(scene);
   were_asked(scene, 1, 1, 0);
 }
 
-TEST(a_cancelled_query_is_not_reported, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_cancelled_query_is_not_reported) {
   sentinel_query(scene->sentinel, on_done, scene);
   sentinel_cancel(scene->sentinel);
   loop_settle(&scene->loop);
-  scene->sentinels[0].answers[0] = NULL;
-  sentinel_query(scene->sentinel, on_done, scene);
-  while (fake_redis_commands(scene->sentinels[0].server) == 0)
-    event_base_loop(scene->loop.base, EVLOOP_ONCE);
+  ask_silent(scene);
   sentinel_cancel(scene->sentinel);
   fake_redis_send(scene->sentinels[0].server, KNOWS);
   loop_settle(&scene->loop);

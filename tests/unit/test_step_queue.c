@@ -12,6 +12,8 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define QUEUE_TEST(NAME) TEST_WITH(struct step_queue *queue, NAME, set_up, tear_down)
+
 static struct claimed whole(const char *payload) {
   return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
@@ -34,6 +36,13 @@ static void pop_is(struct step_queue *queue, const char *step_id) {
   assert_non_null(queued);
   assert_string_equal(queued->step.step_id, step_id);
   claimed_step_free(queued);
+}
+
+/* The same for ids with a space between them. */
+static void pops(struct step_queue *queue, const char *step_ids) {
+  char text[64], *rest = strcpy(text, step_ids);
+  for (const char *step_id; (step_id = strsep(&rest, " ")) != NULL;)
+    pop_is(queue, step_id);
 }
 
 TEST(a_step_is_parsed_and_its_payload_copied) {
@@ -79,8 +88,7 @@ static const struct claimed_step *oldest_is(struct step_queue *queue, const char
   return oldest;
 }
 
-TEST(the_oldest_comes_first, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(the_oldest_comes_first) {
   assert_null(step_queue_pop(queue));
   assert_null(step_queue_oldest(queue));
   assert_true(step_queue_is_empty(queue));
@@ -90,8 +98,7 @@ TEST(the_oldest_comes_first, set_up, tear_down) {
   oldest_is(queue, "a");
   pop_is(queue, "a");
   step_queue_push(queue, step("run", "d"));
-  pop_is(queue, "b");
-  pop_is(queue, "c");
+  pops(queue, "b c");
   assert_false(step_queue_is_empty(queue));
   pop_is(queue, "d");
   assert_true(step_queue_is_empty(queue));
@@ -110,6 +117,16 @@ static void push_numbers(struct step_queue *queue, int from, int count) {
     step_queue_push(queue, step("run", number(i)));
 }
 
+static void pop_numbers(struct step_queue *queue, int from, int count) {
+  for (int i = from; i < from + count; i++)
+    pop_is(queue, number(i));
+}
+
+static void drop_oldest(struct step_queue *queue, int count) {
+  for (int i = 0; i < count; i++)
+    claimed_step_free(step_queue_pop(queue));
+}
+
 /* The payload of this step, read again. */
 static bool reload(struct step_queue *queue, const char *step_id) {
   struct claimed_step *again = step("run", step_id);
@@ -118,9 +135,8 @@ static bool reload(struct step_queue *queue, const char *step_id) {
   return reloaded;
 }
 
-TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
+QUEUE_TEST(what_does_not_fit_becomes_a_record) {
   enum { MORE = 3 };
-  struct step_queue *queue = *state;
   push_numbers(queue, 0, STEP_QUEUE_MAX + MORE);
   assert_int_equal(queue->count, STEP_QUEUE_MAX);
   assert_int_equal(queue->record_count, MORE);
@@ -131,8 +147,7 @@ TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
   assert_int_equal(queue->record_count, MORE + 1);
   assert_false(reload(queue, number(STEP_QUEUE_MAX + 1)));
   assert_true(reload(queue, number(STEP_QUEUE_MAX)));
-  for (int i = 1; i <= STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 1, STEP_QUEUE_MAX);
   assert_null(step_queue_oldest(queue));
   assert_false(step_queue_is_empty(queue));
   assert_true(reload(queue, number(STEP_QUEUE_MAX + 1)));
@@ -146,16 +161,13 @@ TEST(what_does_not_fit_becomes_a_record, set_up, tear_down) {
 }
 
 /* Several are read at once. */
-TEST(more_are_wanted_when_half_of_the_memory_is_free, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(more_are_wanted_when_half_of_the_memory_is_free) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
-  for (int i = 0; i < STEP_QUEUE_MAX / 2; i++)
-    claimed_step_free(step_queue_pop(queue));
+  drop_oldest(queue, STEP_QUEUE_MAX / 2);
   assert_false(step_queue_wants_more(queue)); /* there are no records */
   push_numbers(queue, 0, STEP_QUEUE_MAX / 2 + 1);
   assert_false(step_queue_wants_more(queue));
-  for (int i = 0; i < STEP_QUEUE_MAX / 2 - 1; i++)
-    claimed_step_free(step_queue_pop(queue));
+  drop_oldest(queue, STEP_QUEUE_MAX / 2 - 1);
   assert_int_equal(queue->count, STEP_QUEUE_MAX / 2 + 1);
   assert_false(step_queue_wants_more(queue));
   claimed_step_free(step_queue_pop(queue));
@@ -163,8 +175,7 @@ TEST(more_are_wanted_when_half_of_the_memory_is_free, set_up, tear_down) {
 }
 
 /* The last one in memory may be of any size. */
-TEST(payloads_in_memory_are_bounded, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(payloads_in_memory_are_bounded) {
   char *payload = malloc(STEP_QUEUE_BYTES);
   assert_non_null(payload);
   memset(payload, ' ', STEP_QUEUE_BYTES);
@@ -184,8 +195,7 @@ TEST(payloads_in_memory_are_bounded, set_up, tear_down) {
 }
 
 /* Also when they come and go for a long time. */
-TEST(records_are_bounded, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(records_are_bounded) {
   struct claimed all = whole("all are alike");
   while (step_queue_has_room(queue))
     step_queue_push(queue, claimed_step_new(&all));
@@ -199,46 +209,51 @@ TEST(records_are_bounded, set_up, tear_down) {
   assert_false(step_queue_has_room(queue));
 }
 
-TEST(a_waiting_step_is_cancelled_by_its_id, set_up, tear_down) {
-  struct step_queue *queue = *state;
+/* What becomes of the step: "none", the command of the one that was taken out, or the record. */
+static void cancel_is(struct step_queue *queue, const char *step_id, const char *expected) {
   struct claimed_step *found;
   size_t record;
+  char text[64] = "none";
+  switch (step_queue_cancel(queue, step_id, &found, &record)) {
+  case STEP_QUEUE_NONE:
+    break;
+  case STEP_QUEUE_TAKEN_OUT:
+    snprintf(text, sizeof text, "%s", found->step.target);
+    claimed_step_free(found);
+    break;
+  case STEP_QUEUE_MARKED:
+    snprintf(text, sizeof text, "record %zu", record);
+    break;
+  }
+  assert_string_equal(text, expected);
+}
+
+QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
   step_queue_push(queue, step("shutdown", "b"));
   step_queue_push(queue, step("run", "a"));
   step_queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
-  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
-  assert_string_equal(found->step.target, "first");
-  claimed_step_free(found);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_TAKEN_OUT);
-  assert_string_equal(found->step.target, "second");
-  claimed_step_free(found);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
+  cancel_is(queue, "c", "none");
+  cancel_is(queue, "", "none");
+  cancel_is(queue, "b", "first");
+  cancel_is(queue, "b", "second");
+  cancel_is(queue, "b", "none");
   assert_int_equal(queue->count, 3);
-  pop_is(queue, "b");
-  pop_is(queue, "a");
-  pop_is(queue, "b");
+  pops(queue, "b a b");
 }
 
-TEST(a_record_is_marked_by_its_id, set_up, tear_down) {
-  struct step_queue *queue = *state;
-  struct claimed_step *found;
-  size_t record;
+QUEUE_TEST(a_record_is_marked_by_its_id) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
   step_queue_push(queue, step("shutdown", "b"));
   step_queue_push(queue, step("refused", "b"));
   step_queue_push(queue, step("run", "b"));
   step_queue_push(queue, step("run", "b"));
   assert_int_equal(step_queue_first_cancelled(queue), 4);
-  assert_int_equal(step_queue_cancel(queue, "c", &found, &record), STEP_QUEUE_NONE);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
-  assert_int_equal(record, 2);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_MARKED);
-  assert_int_equal(record, 3);
-  assert_int_equal(step_queue_cancel(queue, "b", &found, &record), STEP_QUEUE_NONE);
+  cancel_is(queue, "c", "none");
+  cancel_is(queue, "b", "record 2");
+  cancel_is(queue, "b", "record 3");
+  cancel_is(queue, "b", "none");
   assert_int_equal(step_queue_first_cancelled(queue), 2);
   step_queue_remove_record(queue, 2);
   assert_int_equal(step_queue_first_cancelled(queue), 2);
@@ -251,8 +266,7 @@ TEST(a_record_is_marked_by_its_id, set_up, tear_down) {
 }
 
 /* A payload that was pushed twice is there twice. */
-TEST(each_is_seen_once, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(each_is_seen_once) {
   struct claimed twice = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"true\"}");
   struct claimed once = whole("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"true\"}");
   struct claimed never = whole("{\"schemaVersion\":1,\"stepId\":\"a\",\"command\":\"tru\"}");
@@ -287,8 +301,7 @@ static void see(struct step_queue *queue, const char *step_id) {
   claimed_step_free(again);
 }
 
-TEST(records_are_seen_in_order, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(records_are_seen_in_order) {
   push_numbers(queue, 0, STEP_QUEUE_MAX + 5);
   step_queue_begin_scan(queue);
   assert_false(see_record(queue, number(0), SIZE_MAX));
@@ -314,8 +327,7 @@ static struct claimed_step *found(const char *step_id) {
 }
 
 /* What was found stands behind what was seen before it; what is known keeps its order. */
-TEST(what_is_found_gets_its_place, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(what_is_found_gets_its_place) {
   step_queue_push(queue, step("run", "a"));
   step_queue_push(queue, step("run", "b"));
   step_queue_push(queue, step("run", "c"));
@@ -323,16 +335,11 @@ TEST(what_is_found_gets_its_place, set_up, tear_down) {
   step_queue_insert(queue, found("first"));
   see(queue, "b");
   step_queue_insert(queue, found("later"));
-  pop_is(queue, "first");
-  pop_is(queue, "a");
-  pop_is(queue, "b");
-  pop_is(queue, "later");
-  pop_is(queue, "c");
+  pops(queue, "first a b later c");
   assert_int_equal(queue->bytes, 0);
 }
 
-TEST(the_newest_in_memory_makes_room_for_an_older_one, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(the_newest_in_memory_makes_room_for_an_older_one) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
   step_queue_begin_scan(queue);
   step_queue_insert(queue, found("found"));
@@ -340,13 +347,11 @@ TEST(the_newest_in_memory_makes_room_for_an_older_one, set_up, tear_down) {
   assert_int_equal(queue->record_count, 1);
   pop_is(queue, "found");
   assert_true(reload(queue, number(STEP_QUEUE_MAX - 1)));
-  for (int i = 0; i < STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 0, STEP_QUEUE_MAX);
 }
 
 /* Between two records, and behind the last one in memory. */
-TEST(what_is_found_may_become_a_record, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(what_is_found_may_become_a_record) {
   push_numbers(queue, 0, STEP_QUEUE_MAX + 2);
   step_queue_begin_scan(queue);
   for (int i = 0; i < STEP_QUEUE_MAX; i++)
@@ -357,8 +362,7 @@ TEST(what_is_found_may_become_a_record, set_up, tear_down) {
   assert_true(see_record(queue, number(STEP_QUEUE_MAX + 1), 3));
   step_queue_insert(queue, found("z"));
   assert_int_equal(step_queue_drop_unseen(queue), 0);
-  for (int i = 0; i < STEP_QUEUE_MAX; i++)
-    pop_is(queue, number(i));
+  pop_numbers(queue, 0, STEP_QUEUE_MAX);
   assert_true(reload(queue, "x"));
   assert_true(reload(queue, number(STEP_QUEUE_MAX)));
   assert_true(reload(queue, "y"));
@@ -372,8 +376,7 @@ static bool is_a_shutdown(void *owner, const struct claimed_step *queued) {
   return queued->step.kind == &step_shutdown;
 }
 
-TEST(some_are_dropped, set_up, tear_down) {
-  struct step_queue *queue = *state;
+QUEUE_TEST(some_are_dropped) {
   int asked = 0;
   step_queue_push(queue, step("shutdown", "a"));
   step_queue_push(queue, step("run", "b"));
