@@ -18,12 +18,14 @@
  *
  *   TEST(an_empty_one_has_nothing) { … }
  *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
+ *   TEST_OF(struct job *job, a_cancel_ends_it, job_setup, job_teardown) { … }
+ *                                           the same with what the set up has made at hand
  *   TEST_IF(agent_process_is_shipped(), …)  a test only where this holds; elsewhere it does not
- * exist, and is not skipped TEST_GROUP(begin_once, end_once)        before the first test, after
- * the last; either may be NULL
+ *                                           exist, and is not skipped
+ *   TEST_GROUP(begin_once, end_once)        before the first test, after the last; either may be
+ *                                           NULL
  *   TEST_OVERLAP(4)                         for tests that mostly wait: shares them out to so many
- *                                           processes at a time, each of which is a group of its
- * own
+ *                                           processes at a time, each a group of its own
  *
  * The umask is 022. TEST_FILTER=<pattern> in the environment runs the tests of these names only
  * ('*' and '?').
@@ -47,6 +49,15 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
       test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                   \
   }                                                                                                \
   static void NAME(__attribute__((unused)) void **state)
+
+#define TEST_OF(OBJECT, NAME, ...) TEST_OF_IF(true, OBJECT, NAME, __VA_ARGS__)
+
+#define TEST_OF_IF(CONDITION, OBJECT, NAME, ...)                                                   \
+  static void NAME##_of(OBJECT);                                                                   \
+  TEST_IF(CONDITION, NAME, __VA_ARGS__) {                                                          \
+    NAME##_of(*state);                                                                             \
+  }                                                                                                \
+  static void NAME##_of(OBJECT)
 
 #define TEST_GROUP(SET_UP, TEAR_DOWN)                                                              \
   __attribute__((constructor)) static void test_register_the_group(void) {                         \

@@ -105,22 +105,19 @@ static void expect_to_go_on(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-TEST(no_object_of_json, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_object_of_json) {
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
   expect_to_go_on(job);
 }
 
-TEST(no_step_id, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_step_id) {
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
     expect_refusal(job, ids[i].payload, ids[i].names, ids[i].step_id);
   expect_to_go_on(job);
 }
 
-TEST(a_bad_field, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_bad_field) {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     const char *payload = job_format(job, "{'stepId':'s',%s}", fields[i].payload);
     expect_refusal(job, payload, fields[i].names, "s");
@@ -128,8 +125,7 @@ TEST(a_bad_field, job_setup, job_teardown) {
   expect_to_go_on(job);
 }
 
-TEST(a_shutdown_is_checked_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_shutdown_is_checked_too) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
   expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':2}", "schemaVersion", "s");
   expect_to_go_on(job);
@@ -146,8 +142,7 @@ static char *repeated(const char *text, size_t times) {
   return all;
 }
 
-TEST(nested_10000_deep, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(nested_10000_deep) {
   char *open = repeated("[", 10000);
   char *close = repeated("]", 10000);
   expect_refusal(job, job_format(job, "{'stepId':'s','command':'true','x':%s%s}", open, close),
@@ -159,8 +154,7 @@ TEST(nested_10000_deep, job_setup, job_teardown) {
   expect_to_go_on(job);
 }
 
-TEST(a_crowd_of_refusals, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_crowd_of_refusals) {
   for (int i = 0; i < 200; i++)
     job_push_text(job, quoted("{'stepId':'s'}"), 14);
   const cJSON *step = job_step(job, "echo", "behind", NULL);
@@ -170,8 +164,7 @@ TEST(a_crowd_of_refusals, job_setup, job_teardown) {
   job_expect_result(job, job_result(job), 0, NULL, "behind\n");
 }
 
-TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_log_has_the_payload_shortened) {
   char *padding = repeated("padding ", 20000);
   const char *payload = job_format(job, "{'stepId':'s','kind':'a-marker','x':'%s'}", padding);
   free(padding);
@@ -183,8 +176,7 @@ TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
 }
 
 /* A payload must not be able to forge a line of the log. */
-TEST(the_log_has_the_payload_on_one_line, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_log_has_the_payload_on_one_line) {
   expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
   expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");

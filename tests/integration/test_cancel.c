@@ -31,8 +31,7 @@ static const cJSON *start_endless(struct job *job, const char *sleep) {
   return step;
 }
 
-TEST(the_running_step_is_ended, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_running_step_is_ended) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
   int64_t began = wait_now_ms();
@@ -53,9 +52,8 @@ static long long now_us(void) {
 }
 
 /* The best of several: the machine has other work too. bash tells the time without a process. */
-TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
+JOB_TEST(from_the_push_to_sigterm_it_is_quick) {
   enum { ROUNDS = 7, QUICK_MS = 50 };
-  struct job *job = *state;
   long long best = -1;
   for (int round = 0; round < ROUNDS; round++) {
     const cJSON *step = job_step(job, "bash", "-c",
@@ -80,8 +78,7 @@ TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
   assert_true(best < QUICK_MS * 1000);
 }
 
-TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_ignores_sigterm_is_killed) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; setsid %s & %s", sleep, sleep));
@@ -98,8 +95,7 @@ TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
 }
 
 /* A second order is the same as the first: the grace is what it was. */
-TEST(twice_is_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(twice_is_once) {
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
       job, job_format(job,
@@ -117,8 +113,7 @@ TEST(twice_is_once, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_waits_is_answered_without_having_run) {
   const char *mark = job_path(job, "mark");
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *before = job_step(job, "echo", "before", NULL);
@@ -141,8 +136,7 @@ TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
   const cJSON *finished = job_step(job, "true", NULL);
   job_run(job, finished);
   job_push_cancel(job, finished);
@@ -155,9 +149,8 @@ TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
+JOB_TEST(it_overtakes_all_that_waits) {
   enum { WAITING = 60 };
-  struct job *job = *state;
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *steps[WAITING];
   for (int i = 0; i < WAITING; i++) {
@@ -173,9 +166,8 @@ TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
 
 /* Many more than fit in the agent's memory: the order is seen all the same, and so is one for a
    step of which the agent has no more than its id. */
-TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
+JOB_TEST(it_overtakes_a_thousand_steps) {
   enum { WAITING = 1000, ENDED = 900, QUICK_MS = 1000 };
-  struct job *job = *state;
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *steps[WAITING];
   for (int i = 0; i < WAITING; i++) {
@@ -198,8 +190,7 @@ TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
 }
 
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
-TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(shutdown_keeps_its_place) {
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
@@ -214,8 +205,7 @@ TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
   assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1); /* for the next agent */
 }
 
-TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
   const cJSON *running = start_endless(job, job_sleep(job, 600));
   const cJSON *behind = job_step(job, "echo", "behind", NULL);
   job_push_shutdown(job);
@@ -229,8 +219,7 @@ TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
 }
 
 /* Of two steps with one id the first one, and then the second one. */
-TEST(one_order_ends_one_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_order_ends_one_step) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = start_endless(job, sleep);
   job_push(job, step);
@@ -245,8 +234,7 @@ TEST(one_order_ends_one_step, job_setup, job_teardown) {
 }
 
 /* The order is taken when Redis answers again; the command cannot have ended before. */
-TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(with_a_frozen_redis_it_comes_later) {
   const cJSON *step = start_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
@@ -264,8 +252,7 @@ TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
 }
 
 /* Ended while nobody can be told: it is told when Redis is there again. */
-TEST(what_ends_without_redis_is_answered_later, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_ends_without_redis_is_answered_later) {
   const char *stopped = job_path(job, "stopped");
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(

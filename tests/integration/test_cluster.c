@@ -70,8 +70,7 @@ static void expect_heartbeat(struct job *job) {
   freeReplyObject(reply);
 }
 
-TEST(any_node_will_do, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, any_node_will_do, set_up, tear_down) {
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
     name_node(scene, further);
     job_start_agent(scene->job, "--verbose", NULL);
@@ -139,8 +138,7 @@ static void wait_for_events(struct job *job, long long more) {
 
 /* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
  */
-TEST(a_job_moves_while_a_step_prints, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_job_moves_while_a_step_prints, set_up, tear_down) {
   struct job *job = scene->job;
   const char *gate = job_path(job, "gate");
   job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);
@@ -179,9 +177,8 @@ static void move_job(struct scene *scene) {
 }
 
 /* Taking, starting and answering: whichever of them a move falls into. */
-TEST(a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
+TEST_OF(struct scene *scene, a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
   enum { STEPS = 60, MOVES = 6 };
-  struct scene *scene = *state;
   struct job *job = scene->job;
   job_start_agent(job, NULL);
   expect_hello(job);
@@ -205,8 +202,7 @@ TEST(a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
 }
 
 /* With a question that waits at the node that the slot leaves. */
-TEST(an_idle_job_moves, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, an_idle_job_moves, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
   expect_hello(job);
@@ -229,8 +225,7 @@ static void expect_hello_behind_others(struct job *job) {
 }
 
 /* It asks at the address that it was given where the job is. */
-TEST(a_node_that_is_lost_is_found_again, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_node_that_is_lost_is_found_again, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
   expect_hello(job);
@@ -244,8 +239,7 @@ TEST(a_node_that_is_lost_is_found_again, set_up, tear_down) {
   job_shut_down(job);
 }
 
-TEST(keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
   struct job *job = scene->job;
   snprintf(job->id, sizeof job->id, "pipe-42");
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {

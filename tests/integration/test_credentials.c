@@ -54,14 +54,12 @@ static void expect_hidden(struct job *job) {
   assert_null(strstr(log, PASSWORD));
 }
 
-TEST(a_flag_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_flag_is_wiped, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-TEST(the_references_form_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, the_references_form_is_wiped, setup, job_teardown) {
   start_with_flag(job,
                   job_format(job, "127.0.0.1:%d,password=%s,defaultDatabase=0",
                              redis_server_port(job->server), PASSWORD),
@@ -69,22 +67,19 @@ TEST(the_references_form_is_wiped, setup, job_teardown) {
   expect_hidden(job);
 }
 
-TEST(a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
   const char *const arguments[] = {job_format(job, "--redis-url=%s", url_with_password(job)),
                                    "--job-id", job->id, NULL};
   job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
   expect_hidden(job);
 }
 
-TEST(a_variable_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_variable_is_wiped, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-TEST(a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
   const char *url = url_with_password(job);
   const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
   const char *const environment[] = {"REDIS_URL=redis://:s3cret@elsewhere", NULL};
@@ -93,16 +88,14 @@ TEST(a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
   expect_hidden(job);
 }
 
-TEST(a_step_does_not_get_the_variable, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_step_does_not_get_the_variable, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   const cJSON *result =
       job_run(job, job_script(job, "echo \"${REDIS_URL-unset} ${LAST-unset}\"; env | grep s3cret"));
   assert_string_equal(job_text(result, "outputContent"), "unset kept\n");
 }
 
-TEST(a_steps_own_variable_is_its_own, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_steps_own_variable_is_its_own, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   cJSON *step = job_script(job, "echo \"$REDIS_URL\"");
   cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "REDIS_URL", "redis://its-own");
@@ -110,8 +103,7 @@ TEST(a_steps_own_variable_is_its_own, setup, job_teardown) {
 }
 
 /* Same user, and the kernel still says no: the agent's memory is not dumpable. */
-TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardown) {
   uid_t nobody = 65534;
   start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
   pid_t agent = agent_process_pid(job->agent);
@@ -128,8 +120,7 @@ TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
 }
 
-TEST(a_debugger_may_look_into_it_on_request, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
   uid_t user = geteuid() == 0 ? 65534 : 0;
   const char *const arguments[] = {"--dumpable", "--redis-url", url_with_password(job),
                                    "--job-id",   job->id,       NULL};

@@ -14,8 +14,7 @@ static cJSON *with_timeout(cJSON *step, int seconds) {
   return step;
 }
 
-TEST(over_its_time, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(over_its_time) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
   const cJSON *result = job_run_within(job, step, SOON_MS);
@@ -26,8 +25,7 @@ TEST(over_its_time, job_setup, job_teardown) {
   assert_true(seconds >= 1 && seconds < 4);
 }
 
-TEST(what_was_written_is_kept, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_written_is_kept) {
   const char *script = "echo out; echo err >&2; trap 'echo bye; exit 0' TERM; sleep 60 & wait";
   const cJSON *step = with_timeout(job_script(job, script), 1);
   job_expect_result(job, job_run_within(job, step, SOON_MS), -1, "timed out after 1s",
@@ -43,38 +41,33 @@ static void expect_gone_in_time(struct job *job, const char *script, const char 
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-TEST(a_tree_that_ignores_sigterm, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_tree_that_ignores_sigterm) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "trap '' TERM; setsid %s & %s", sleep, sleep), sleep,
                       GRACE_MS);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-TEST(a_child_in_a_session_of_its_own, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_child_in_a_session_of_its_own) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", sleep), sleep, SOON_MS);
 }
 
 /* No tag in its environment: only its descent tells whose it is. */
-TEST(a_child_that_cleared_its_environment, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_child_that_cleared_its_environment) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "env -i setsid %s & sleep 60", sleep), sleep, SOON_MS);
 }
 
 /* No descent left: its parents have ended, and it was handed to the agent. */
-TEST(a_daemon, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_daemon) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "setsid sh -c '%s >/dev/null 2>&1 &'; sleep 60", sleep),
                       sleep, SOON_MS);
 }
 
 /* A daemon that also holds out against SIGTERM gets no more than the grace. */
-TEST(a_daemon_that_ignores_sigterm, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_daemon_that_ignores_sigterm) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(
       job, job_format(job, "setsid sh -c 'trap \"\" TERM; %s >/dev/null 2>&1 &'; sleep 60", sleep),
@@ -82,23 +75,20 @@ TEST(a_daemon_that_ignores_sigterm, job_setup, job_teardown) {
 }
 
 /* A stopped process takes SIGTERM only when it goes on. */
-TEST(a_stopped_process, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_stopped_process) {
   const char *sleep = job_sleep(job, 60);
   expect_gone_in_time(job, job_format(job, "%s & kill -STOP $!; wait", sleep), sleep, GRACE_MS);
 }
 
 /* Children born while their parents are being killed. */
-TEST(a_tree_that_grows, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_tree_that_grows) {
   const char *sleep = job_sleep(job, 60);
   const char *script = job_format(
       job, "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; %s' & sleep 0.05; done", sleep);
   expect_gone_in_time(job, script, sleep, GRACE_MS + 1000);
 }
 
-TEST(an_earlier_steps_process_is_left_alone, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_earlier_steps_process_is_left_alone) {
   const char *earlier = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "%s >/dev/null 2>&1 &", earlier)));
   assert_int_not_equal(proc_wait_for(earlier, WAIT_BOUND_MS), 0);
@@ -110,8 +100,7 @@ TEST(an_earlier_steps_process_is_left_alone, job_setup, job_teardown) {
   assert_true(proc_wait_gone(earlier, 1000));
 }
 
-TEST(a_step_in_time_is_not_touched, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_in_time_is_not_touched) {
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");
 }

@@ -14,8 +14,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-TEST(a_tree_is_as_in_the_contract, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_tree_is_as_in_the_contract) {
   static const char *const files[] = {"Makefile",          "src/main.c",      "src/a/b/c/d",
                                       "src/a/b/c/e/f",     "z/.hidden",       "node_modules/x/y",
                                       "src/a/bin/program", ".git/config",     "src/bin2",
@@ -41,8 +40,7 @@ TEST(a_tree_is_as_in_the_contract, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_cannot_be_done_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_cannot_be_done_is_said) {
   kind_rows_file(job, "file", "");
   static const struct kind_row rows[] = {
       {TREE "'none'", 1, NULL, "directory not found: none"},
@@ -51,8 +49,7 @@ TEST(what_cannot_be_done_is_said, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_missing_is_told) {
   kind_rows_deep_file(job);
   job_start_agent(job, NULL);
   const cJSON *step = kind_rows_step(job, TREE "'.','maxDepth':1000");

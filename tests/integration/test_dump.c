@@ -45,8 +45,7 @@ static void expect_to_go_on(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-TEST(an_idle_agent_says_its_doors, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_idle_agent_says_its_doors) {
   expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
     expect_dump(job, (const char *const[]){"door", "redis", NULL});
@@ -54,8 +53,7 @@ TEST(an_idle_agent_says_its_doors, job_setup, job_teardown) {
   job_shut_down(job);
 }
 
-TEST(a_run_is_there_with_its_pid, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_run_is_there_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
   job_push(job, step);
@@ -69,8 +67,7 @@ TEST(a_run_is_there_with_its_pid, job_setup, job_teardown) {
 }
 
 /* When it matters: what is held, and for whom it waits. */
-TEST(an_outage_is_there, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_outage_is_there) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push(job, step);
   events_wait(job, step, "stdout", job->id);
@@ -85,8 +82,7 @@ TEST(an_outage_is_there, job_setup, job_teardown) {
 }
 
 /* Before anything else is there: the signal ends no agent. */
-TEST(an_agent_without_redis_says_so, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_agent_without_redis_says_so) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "redis");

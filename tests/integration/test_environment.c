@@ -21,16 +21,14 @@ static void add_env(cJSON *step, const char *name, const char *value) {
   cJSON_AddStringToObject(env == NULL ? cJSON_AddObjectToObject(step, "env") : env, name, value);
 }
 
-TEST(arguments_are_untouched, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(arguments_are_untouched) {
   const cJSON *step = job_step(job, "printf", "<%s>", "a b", "", "'q'", "\"dq\"", "$HOME", "`id`",
                                "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
   assert_string_equal(output_of(job, step), "<a b><><'q'><\"dq\"><$HOME><`id`><*><\\n><~><x\ny><--"
                                             "><é漢😀><;><\t\x01>\n");
 }
 
-TEST(many_arguments_fit, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(many_arguments_fit) {
   cJSON *step = job_step(job, "sh", "-c", "echo $# ${#1}", "sh", NULL);
   char *argument = job_format(job, "%01000d", 0);
   for (int i = 0; i < 1000; i++)
@@ -38,8 +36,7 @@ TEST(many_arguments_fit, job_setup, job_teardown) {
   assert_string_equal(output_of(job, step), "1000 1000\n");
 }
 
-TEST(arguments_beyond_the_kernels_limit_are_said, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
   cJSON *step = job_step(job, "true", NULL);
   char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
   cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
@@ -48,8 +45,7 @@ TEST(arguments_beyond_the_kernels_limit_are_said, job_setup, job_teardown) {
   job_expect_part(job, result, "errorMessage", "too long");
 }
 
-TEST(the_steps_env_comes_on_top, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
   const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
   job->agent = agent_process_start(
@@ -61,8 +57,7 @@ TEST(the_steps_env_comes_on_top, job_setup_server, job_teardown) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
-TEST(a_command_knows_its_job_and_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_command_knows_its_job_and_step) {
   const cJSON *step = job_script(job, "echo \"$SANDBOX_JOB_ID $SANDBOX_STEP_ID\"");
   assert_string_equal(output_of(job, step),
                       job_format(job, "%s %s\n", job->id, job_text(step, "stepId")));
@@ -77,8 +72,7 @@ static const char *write_script(struct job *job, const char *name, const char *c
   return path;
 }
 
-TEST(the_steps_path_is_searched, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_steps_path_is_searched) {
   write_script(job, "only-here", "#!/bin/sh\necho \"found $0\"\n");
   cJSON *step = job_step(job, "only-here", NULL);
   const char *directory = redis_server_directory(job->server);
@@ -87,8 +81,7 @@ TEST(the_steps_path_is_searched, job_setup, job_teardown) {
 }
 
 /* A directory or a file without the x bit on the way does not end the search. */
-TEST(the_search_goes_on_behind_what_can_not_run, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
   assert_int_equal(mkdir(first, 0755) | mkdir(second, 0755), 0);
@@ -99,8 +92,7 @@ TEST(the_search_goes_on_behind_what_can_not_run, job_setup, job_teardown) {
   assert_string_equal(output_of(job, step), "right\n");
 }
 
-TEST(a_slash_is_relative_to_the_working_directory, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_slash_is_relative_to_the_working_directory) {
   write_script(job, "tool", "#!/bin/sh\npwd\n");
   cJSON *step = job_step(job, "./tool", NULL);
   const char *directory = redis_server_directory(job->server);
@@ -108,22 +100,19 @@ TEST(a_slash_is_relative_to_the_working_directory, job_setup, job_teardown) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
 }
 
-TEST(stdin_is_empty, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(stdin_is_empty) {
   assert_string_equal(output_of(job, job_script(job, "readlink /proc/self/fd/0; wc -c")),
                       "/dev/null\n0\n");
 }
 
-TEST(the_umask_is_the_agents, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_umask_is_the_agents) {
   mode_t before = umask(027);
   job_start_agent(job, NULL);
   umask(before);
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
-TEST(a_command_leads_its_own_group, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_command_leads_its_own_group) {
   const cJSON *step = job_script(job, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;
   int group;
@@ -133,8 +122,7 @@ TEST(a_command_leads_its_own_group, job_setup, job_teardown) {
   assert_int_not_equal(group, getpgid(agent_process_pid(job->agent)));
 }
 
-TEST(signals_are_as_new, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(signals_are_as_new) {
   /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
   sigset_t blocked;
   sigset_t before;
@@ -155,8 +143,7 @@ TEST(signals_are_as_new, job_setup_server, job_teardown) {
   }
 }
 
-TEST(no_descriptor_but_three, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_descriptor_but_three) {
   const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   int inherited = open("/dev/null", O_RDONLY);
   assert_true(inherited > 2);

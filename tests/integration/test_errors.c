@@ -86,16 +86,14 @@ static void expect_waited_out(struct job *job, const struct talker *talker, cons
   job_shut_down(job);
 }
 
-TEST(out_of_memory_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(out_of_memory_is_waited_out) {
   struct talker talker = start_talker(job);
   job_do(job, "CONFIG SET maxmemory 1");
   expect_waited_out(job, &talker, "OOM", "CONFIG SET maxmemory 0");
 }
 
 /* A replica of nobody keeps what it has. */
-TEST(a_replica_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_replica_is_waited_out) {
   struct talker talker = start_talker(job);
   job_do(job, "REPLICAOF 127.0.0.1 1");
   expect_waited_out(job, &talker, "READONLY", "REPLICAOF NO ONE");
@@ -108,8 +106,7 @@ static bool saving_has_failed(void *context) {
   return failed;
 }
 
-TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_disk_that_is_full_is_waited_out) {
   struct talker talker = start_talker(job);
   assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
   job_do(job, "CONFIG SET save %s", "3600 1");
@@ -142,8 +139,7 @@ TEST(loading_is_waited_out, NULL, job_teardown) {
 }
 
 /* Before its first success it does not wait for ever: a person may be looking. */
-TEST(at_boot_it_is_waited_out_for_a_while, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(at_boot_it_is_waited_out_for_a_while) {
   job_do(job, "CONFIG SET maxmemory 1");
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "attempt 2");
@@ -164,11 +160,10 @@ static void expect_end(struct job *job, const char *command, const char *key, co
     job_fail(job, "no word of `%s`", refused);
 }
 
-TEST(a_key_of_another_type_is_said_at_boot, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_key_of_another_type_is_said_at_boot) {
   static const char *const keys[][2] = {{"LLEN", "in"},      {"XLEN", "events"},
                                         {"LLEN", "results"}, {"LLEN", "inflight"},
                                         {"GET", "started"},  {"GET", "committed"}};
-  struct job *job = *state;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     job_do(job, "SADD sandbox:%s:%s member", job->id, keys[i][1]);
     job_start_agent(job, NULL);
@@ -192,8 +187,7 @@ static void expect_end_of_runner(struct job *job, const char *key, const char *c
   job_do(job, "FLUSHALL");
 }
 
-TEST(a_key_that_changes_its_type_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_key_that_changes_its_type_is_said) {
   expect_end_of_runner(job, "events", "XADD");
   expect_end_of_runner(job, "results", "LPUSH");
   expect_end_of_runner(job, "inflight", "LREM");
@@ -201,8 +195,7 @@ TEST(a_key_that_changes_its_type_is_said, job_setup_server, job_teardown) {
 }
 
 /* What waits for a list is not told that it became something else: the next one is. */
-TEST(an_intake_that_changes_its_type_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_intake_that_changes_its_type_is_said) {
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
@@ -210,8 +203,7 @@ TEST(an_intake_that_changes_its_type_is_said, job_setup_server, job_teardown) {
 }
 
 /* An answer that Redis will not take is in the log. */
-TEST(what_is_not_taken_is_in_the_log, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_not_taken_is_in_the_log) {
   job_start_agent(job, NULL);
   struct talker talker = start_talker(job);
   job_do(job, "SADD sandbox:%s:results member", job->id);
@@ -232,7 +224,7 @@ static void start_as_clerk(struct job *job) {
   job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 
-TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_permission_that_is_missing_is_said_at_boot) {
   static const struct {
     const char *command;
     const char *key;
@@ -240,7 +232,6 @@ TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardow
               {"SET", "started"},    {"EXPIRE", "in"},     {"LINDEX", "inflight"},
               {"GET", "started"},    {"DEL", "started"},   {"RPUSH", "inflight"},
               {"LTRIM", "inflight"}, {"PERSIST", "in"}};
-  struct job *job = *state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);
     start_as_clerk(job);
@@ -249,12 +240,11 @@ TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardow
   }
 }
 
-TEST(a_permission_that_is_taken_away_is_said, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_permission_that_is_taken_away_is_said) {
   static const struct {
     const char *command;
     const char *key;
   } rows[] = {{"XADD", "events"}, {"LPUSH", "results"}, {"LREM", "inflight"}};
-  struct job *job = *state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
     start_as_clerk(job);
@@ -270,8 +260,7 @@ TEST(a_permission_that_is_taken_away_is_said, job_setup_server, job_teardown) {
 }
 
 /* Nor does it try to remove it, and tell of that too. */
-TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_heartbeat_that_is_refused_ends_by_itself) {
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
   start_as_clerk(job);
   job_run(job, job_step(job, "true", NULL));

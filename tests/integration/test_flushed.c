@@ -23,8 +23,7 @@ static void expect_nothing_left(struct job *job) {
 }
 
 /* The server that pushes has seen it too, and pushes once more what it has no answer to. */
-TEST(a_running_step_that_is_pushed_again_runs_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, ran, gate);
@@ -60,9 +59,8 @@ static bool has_asked_again(void *context) {
 }
 
 /* Once `in` was empty for the time of a question, nothing comes from a Redis of earlier days. */
-TEST(an_id_can_be_used_again_later, job_setup, job_teardown) {
+JOB_TEST(an_id_can_be_used_again_later) {
   enum { QUESTION_MS = 10000 };
-  struct job *job = *state;
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, ran, gate);
@@ -81,8 +79,7 @@ TEST(an_id_can_be_used_again_later, job_setup, job_teardown) {
 }
 
 /* It is not put back, and so nothing else is removed in its place. */
-TEST(what_is_too_large_takes_nothing_with_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   const char *ran = job_path(job, "ran");
   const char *gates[] = {job_path(job, "gate-0"), job_path(job, "gate-1")};
   const cJSON *first = gated_step(job, ran, gates[0]);
@@ -160,8 +157,8 @@ static void expect_lost(struct job *job, const cJSON *step, const char *ran) {
   expect_nothing_left(job);
 }
 
-TEST(a_step_from_before_it_was_taken_runs_once, set_up_quick_copy, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
+        job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
   const char *ran = job_path(job, "ran");
@@ -176,8 +173,8 @@ TEST(a_step_from_before_it_was_taken_runs_once, set_up_quick_copy, job_teardown)
   redis_server_stop(stale);
 }
 
-TEST(a_step_from_before_it_was_answered_runs_once, set_up_quick_copy, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_quick_copy,
+        job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
   const char *ran = job_path(job, "ran");

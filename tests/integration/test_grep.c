@@ -27,8 +27,7 @@ static void make_tree(struct job *job) {
   kind_rows_file(job, "sub/obj/x.c", "needle");
 }
 
-TEST(modes_are_as_in_the_contract, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(modes_are_as_in_the_contract) {
   make_tree(job);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   static const struct kind_row rows[] = {
@@ -63,8 +62,7 @@ TEST(modes_are_as_in_the_contract, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(patterns_are_those_that_models_write, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(patterns_are_those_that_models_write) {
   kind_rows_file(job, "f", "GetName(x)\nname = 42;\n\xC3\x89t\xC3\xA9\nfoo.bar\n");
 #define ONE(line, text) 0, "[" MATCH("f", line, text) "]", NULL
   static const struct kind_row rows[] = {
@@ -81,8 +79,7 @@ TEST(patterns_are_those_that_models_write, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(a_cut_is_clear, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_cut_is_clear) {
   kind_rows_file(job, "f", "1\n2\n3\n");
   kind_rows_file(job, "g", "1\n");
   static const struct kind_row rows[] = {
@@ -96,8 +93,7 @@ TEST(a_cut_is_clear, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_missing_is_told) {
   enum { LENGTH = 10001 };
   kind_rows_deep_file(job);
   char *text = malloc(LENGTH + 32);
@@ -128,8 +124,7 @@ TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_cannot_be_done_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_cannot_be_done_is_said) {
   kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
   job_start_agent(job, NULL);
   static const struct {

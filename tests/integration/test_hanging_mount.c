@@ -93,9 +93,8 @@ TEST(a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */
-TEST(the_usual_directory_may_hang, job_setup_server, tear_down) {
+TEST_OF(struct job *job, the_usual_directory_may_hang, job_setup_server, tear_down) {
   static const char work[] = "/work";
-  struct job *job = *state;
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "before", NULL)), 0, NULL, "before\n");
   /* Where there is none it is made, for the whole machine: one suite after the other. */

@@ -72,8 +72,7 @@ static void expect_gone_for_good(struct job *job) {
   } while (wait_now_ms() < end);
 }
 
-TEST(it_is_the_contract_s, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_is_the_contract_s) {
   assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
   redisReply *reply = job_ask(job, "GET sandbox:%s:heartbeat", job->id);
   struct timespec now;
@@ -89,8 +88,7 @@ TEST(it_is_the_contract_s, job_setup, job_teardown) {
 }
 
 /* In the order in which the server executes them. */
-TEST(it_is_there_before_a_step_is_taken, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(it_is_there_before_a_step_is_taken) {
   job_push(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
   freeReplyObject(redisCommand(monitor, "MONITOR"));
@@ -118,8 +116,7 @@ static bool says_idle(void *context) {
   return !says_in_flight(context);
 }
 
-TEST(it_tells_of_a_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_tells_of_a_step) {
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
   events_wait(job, step, "started", "sleep");
@@ -129,8 +126,7 @@ TEST(it_tells_of_a_step, job_setup, job_teardown) {
   assert_true(wait_until(says_idle, job, PERIOD_MS + LATE_MS));
 }
 
-TEST(a_flood_does_not_delay_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_flood_does_not_delay_it) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push(job, step);
   events_wait(job, step, "stdout", job->id);
@@ -139,8 +135,7 @@ TEST(a_flood_does_not_delay_it, job_setup, job_teardown) {
   job_result(job);
 }
 
-TEST(commands_that_burn_do_not_delay_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(commands_that_burn_do_not_delay_it) {
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
   job_push(job, step);
@@ -170,8 +165,7 @@ static bool has_connections(void *context) {
 }
 
 /* What the agent holds cannot leave, and its command waits. */
-TEST(output_that_nobody_takes_does_not_delay_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   const cJSON *step = job_step(job, "yes", job->id, NULL);
@@ -182,8 +176,7 @@ TEST(output_that_nobody_takes_does_not_delay_it, job_setup_server, job_teardown)
   proxy_stop(proxy);
 }
 
-TEST(a_dead_connection_does_not_end_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_dead_connection_does_not_end_it) {
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   proxy_deafen(proxy, RELAY_HEARTBEAT);
@@ -210,8 +203,7 @@ static bool has_connection(void *context) {
 }
 
 /* Its other connections are there, and no new one is let in. */
-TEST(without_a_connection_it_goes_with_what_the_agent_says, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(without_a_connection_it_goes_with_what_the_agent_says) {
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
@@ -228,16 +220,14 @@ TEST(without_a_connection_it_goes_with_what_the_agent_says, job_setup_server, jo
   expect_gone_for_good(job);
 }
 
-TEST(it_ends_with_a_shutdown, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_ends_with_a_shutdown) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(is_there(job));
   job_shut_down(job);
   expect_gone_for_good(job);
 }
 
-TEST(it_ends_with_a_signal, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_ends_with_a_signal) {
   const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
@@ -248,8 +238,7 @@ TEST(it_ends_with_a_signal, job_setup, job_teardown) {
   expect_gone_for_good(job);
 }
 
-TEST(it_outlives_a_kill_by_its_time, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_outlives_a_kill_by_its_time) {
   job_run(job, job_step(job, "true", NULL));
   job_kill_agent(job);
   assert_true(is_there(job));
@@ -257,8 +246,7 @@ TEST(it_outlives_a_kill_by_its_time, job_setup, job_teardown) {
 }
 
 /* Which forgets everything. */
-TEST(it_comes_back_with_redis, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_comes_back_with_redis) {
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
     redis_server_kill(job->server);
@@ -272,8 +260,7 @@ TEST(it_comes_back_with_redis, job_setup, job_teardown) {
   assert_true(is_gone(job));
 }
 
-TEST(who_takes_over_keeps_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_takes_over_keeps_it) {
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = job->agent;
   job->agent = NULL;
@@ -289,8 +276,7 @@ TEST(who_takes_over_keeps_it, job_setup, job_teardown) {
 }
 
 /* It does not know yet that the job is another's. */
-TEST(who_was_superseded_does_not_end_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_was_superseded_does_not_end_it) {
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = job->agent;
   assert_int_equal(kill(agent_process_pid(first), SIGSTOP), 0);

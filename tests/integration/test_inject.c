@@ -30,16 +30,14 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   agent_process_free(copy);
 }
 
-TEST(a_file_is_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_file_is_made) {
   injection_succeeds(self, "runner");
   injection_expect_copy(self, "runner");
   assert_int_equal(injection_count(self, ""), 1);
   expect_runs(self, "runner", 0);
 }
 
-TEST(one_line_says_what_was_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(one_line_says_what_was_made) {
   char expected[128];
   struct stat program;
   assert_int_equal(stat(agent_process_program(), &program), 0);
@@ -52,8 +50,7 @@ TEST(one_line_says_what_was_made, injection_set_up, injection_tear_down) {
   agent_process_free(injector);
 }
 
-TEST(a_closed_directory_is_said, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_closed_directory_is_said) {
   injection_make_directory(self, "private", 0700, 0);
   struct agent_process *injector = injection_start(self, injection_path(self, "private"));
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
@@ -61,8 +58,7 @@ TEST(a_closed_directory_is_said, injection_set_up, injection_tear_down) {
   agent_process_free(injector);
 }
 
-TEST(a_directory_gets_the_file_agent, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_directory_gets_the_file_agent) {
   injection_make_directory(self, "shared", 0755, 0);
   injection_succeeds(self, "shared");
   injection_expect_copy(self, "shared/agent");
@@ -72,22 +68,19 @@ TEST(a_directory_gets_the_file_agent, injection_set_up, injection_tear_down) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-TEST(a_slash_at_the_end_makes_a_directory, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_slash_at_the_end_makes_a_directory) {
   injection_succeeds(self, "new/shared/");
   injection_expect_copy(self, "new/shared/agent");
   expect_mode(self, "new/shared", S_IFDIR | 0755);
 }
 
-TEST(missing_parents_are_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(missing_parents_are_made) {
   injection_succeeds(self, "a/b//c/agent");
   injection_expect_copy(self, "a/b/c/agent");
   assert_int_equal(injection_count(self, ""), 4);
 }
 
-TEST(nobody_is_kept_out_by_the_umask, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(nobody_is_kept_out_by_the_umask) {
   mode_t before = umask(0777);
   injection_succeeds(self, "a/b/agent");
   umask(077);
@@ -104,15 +97,13 @@ TEST(nobody_is_kept_out_by_the_umask, injection_set_up, injection_tear_down) {
   expect_runs(self, "a/b/agent", 1000);
 }
 
-TEST(parents_that_were_there_stay_as_they_are, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(parents_that_were_there_stay_as_they_are) {
   injection_make_directory(self, "private", 0700, 0);
   injection_succeeds(self, "private/agent");
   expect_mode(self, "private", S_IFDIR | 0700);
 }
 
-TEST(names_may_be_relative_or_have_spaces, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(names_may_be_relative_or_have_spaces) {
   self->setup.directory = self->path;
   char program[512]; /* a relative one would not be found from there */
   assert_non_null(realpath(agent_process_program(), program));
@@ -126,8 +117,7 @@ TEST(names_may_be_relative_or_have_spaces, injection_set_up, injection_tear_down
   expect_runs(self, "a b/ c\td /my agent", 0);
 }
 
-TEST(an_older_file_is_replaced, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(an_older_file_is_replaced) {
   injection_write(self, "agent", "half of a prog", 0600);
   int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
   assert_true(reader >= 0);
@@ -138,8 +128,7 @@ TEST(an_older_file_is_replaced, injection_set_up, injection_tear_down) {
   close(reader);
 }
 
-TEST(the_injector_may_be_its_own_target, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(the_injector_may_be_its_own_target) {
   injection_succeeds(self, "agent");
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
@@ -148,8 +137,7 @@ TEST(the_injector_may_be_its_own_target, injection_set_up, injection_tear_down) 
   injection_expect_copy(self, "agent");
 }
 
-TEST(links_are_replaced_and_not_written_through, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(links_are_replaced_and_not_written_through) {
   injection_write(self, "precious", "precious", 0644);
   assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
   assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
@@ -162,8 +150,7 @@ TEST(links_are_replaced_and_not_written_through, injection_set_up, injection_tea
   assert_int_equal(precious.st_size, 8);
 }
 
-TEST(links_to_directories_are_followed, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(links_to_directories_are_followed) {
   injection_make_directory(self, "real", 0755, 0);
   assert_int_equal(symlink("real", injection_path(self, "link")), 0);
   injection_succeeds(self, "link");
@@ -173,8 +160,7 @@ TEST(links_to_directories_are_followed, injection_set_up, injection_tear_down) {
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */
-TEST(a_running_program_is_replaced, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_running_program_is_replaced) {
   injection_succeeds(self, "agent");
   const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
   struct agent_process *running = agent_process_start(
@@ -194,8 +180,7 @@ TEST(a_running_program_is_replaced, injection_set_up, injection_tear_down) {
   injection_expect_copy(self, "agent");
 }
 
-TEST(another_user_may_inject, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(another_user_may_inject) {
   injection_make_directory(self, "shared", 0755, 1000);
   self->setup.uid = 1000;
   injection_succeeds(self, "shared/a/agent");
@@ -205,8 +190,7 @@ TEST(another_user_may_inject, injection_set_up, injection_tear_down) {
 }
 
 /* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
-TEST(a_group_may_inject, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
   assert_int_equal(chmod(injection_path(self, "shared"), 02775), 0);
@@ -222,8 +206,7 @@ static void close_standard_descriptors(const void *context) {
     close(*fd - '0');
 }
 
-TEST(standard_descriptors_may_be_closed, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(standard_descriptors_may_be_closed) {
   static const char *const closed[] = {"0", "1", "2", "01", "02", "12", "012"};
   self->setup.prepare = close_standard_descriptors;
   for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
@@ -234,8 +217,7 @@ TEST(standard_descriptors_may_be_closed, injection_set_up, injection_tear_down) 
 }
 
 /* Into another file system the kernel neither shares blocks nor copies by itself. */
-TEST(another_file_system_will_do, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(another_file_system_will_do) {
   injection_mount(self, "shared", "size=64m", 0);
   injection_succeeds(self, "shared");
   injection_expect_copy(self, "shared/agent");
@@ -255,9 +237,7 @@ static void leave_no_proc(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted) {
   self->setup.prepare = leave_no_proc;
   injection_succeeds(self, "a/agent");
   injection_expect_copy(self, "a/agent");
@@ -270,18 +250,14 @@ static void limit_memory(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), little_memory_is_enough, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), little_memory_is_enough) {
   self->setup.prepare = limit_memory;
   injection_succeeds(self, "a/agent");
   injection_expect_copy(self, "a/agent");
 }
 
 /* A carrier image: nothing but the program. */
-TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   injection_succeeds(self, "root/agent");

@@ -62,8 +62,7 @@ static void reader_stop(struct reader *self) {
   munmap(self->shared, sizeof *self->shared);
 }
 
-TEST(many_at_once, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(many_at_once) {
   struct agent_process *injectors[AT_ONCE];
   struct reader reader;
   injection_make_directory(self, "shared", 0755, 0);
@@ -115,8 +114,7 @@ static bool kill_one(struct injection *self, int64_t after_ns) {
   return code != 0;
 }
 
-TEST(killed_at_random_moments, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(killed_at_random_moments) {
   struct agent_process *others[AT_ONCE];
   struct reader reader;
   int started = 0;
@@ -183,8 +181,7 @@ static int between(void) {
 }
 
 /* Each moment that makes a difference, one after the other. */
-TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(killed_in_every_system_call) {
   self->setup.environment = without_leak_search;
   int left_behind = 0;
   int calls = 0;
@@ -233,8 +230,7 @@ static bool waits_for_a_lock(void *context) {
 }
 
 /* Whether its maker lives tells the lock. What else is hidden is somebody's own. */
-TEST(hidden_files_of_the_living_stay, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(hidden_files_of_the_living_stay) {
   int alive = open_left_behind(self);
   struct stat file;
   assert_int_equal(flock(alive, LOCK_SH), 0);

@@ -57,9 +57,7 @@ static void expect_link(struct injection *self, const char *name, const char *ex
   assert_string_equal(target, expected);
 }
 
-TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are) {
   make_carrier(self);
   mode_t before = umask(077);
   inject(self, "/a/shared/");
@@ -82,9 +80,7 @@ TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are, injection_set_
   assert_int_equal(injection_count(self, "root/a/shared"), 9); /* all but the fifo */
 }
 
-TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them) {
   make_carrier(self);
   inject(self, "/shared/");
   assert_int_equal(unlink(injection_path(self, "root/python/bin/other")), 0);
@@ -97,9 +93,7 @@ TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them, injection_
 }
 
 /* What the carrier forbids to change, its owner replaces all the same. */
-TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice) {
   make_carrier(self);
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
@@ -110,8 +104,7 @@ TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice, injection_
   assert_int_equal(injection_count(self, "root/shared"), 9);
 }
 
-TEST_IF(agent_process_is_shipped(), many_at_once_leave_one, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), many_at_once_leave_one) {
   make_carrier(self);
   struct agent_process *injectors[AT_ONCE];
   for (int i = 0; i < AT_ONCE; i++)
@@ -132,9 +125,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
 }
 
 /* Room for the program, and not for all of the tools. */
-TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither) {
   make_carrier(self);
   struct stat program = look(self, "root/agent");
   char options[32];
@@ -148,9 +139,7 @@ TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither, injection_set_up
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-TEST_IF(agent_process_is_shipped(), tools_that_cannot_be_read, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), tools_that_cannot_be_read) {
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 1000);
   self->setup.uid = 1000;
@@ -158,8 +147,7 @@ TEST_IF(agent_process_is_shipped(), tools_that_cannot_be_read, injection_set_up,
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-TEST_IF(agent_process_is_shipped(), a_file_in_their_place, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_file_in_their_place) {
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_write(self, "root/shared/python", "mine", 0644);
@@ -168,9 +156,7 @@ TEST_IF(agent_process_is_shipped(), a_file_in_their_place, injection_set_up, inj
 }
 
 /* The program is refused before the tools take their place. */
-TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place) {
   make_carrier(self);
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_make_directory(self, "root/shared/agent", 0755, 0);
@@ -179,9 +165,7 @@ TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place, injection_s
 }
 
 /* The program's rename fails behind that of the tools: nothing can take a mount's place. */
-TEST_IF(agent_process_is_shipped(), what_was_there_comes_back, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), what_was_there_comes_back) {
   make_carrier(self);
   inject(self, "/shared/");
   injection_write(self, "root/python/bin/new", "", 0755);
@@ -194,9 +178,7 @@ TEST_IF(agent_process_is_shipped(), what_was_there_comes_back, injection_set_up,
   assert_int_equal(injection_count(self, "root"), 9 + 10 + 2);
 }
 
-TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves) {
   make_carrier(self);
   is_refused(self, "/python", "/python/agent", "tools");
   is_refused(self, "/python/lib/deep/", "/python/lib/deep/agent", "tools");
@@ -205,9 +187,7 @@ TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves, injecti
   assert_int_equal(injection_count(self, "root"), 10);
 }
 
-TEST_IF(agent_process_is_shipped(), a_tight_umask_keeps_nobody_out, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_tight_umask_keeps_nobody_out) {
   make_carrier(self);
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
@@ -226,9 +206,7 @@ static void limit_file_size(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), a_limit_on_files_is_an_error, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_limit_on_files_is_an_error) {
   make_carrier(self);
   self->setup.prepare = limit_file_size;
   is_refused(self, "/new/agent", "/new/agent", "File too large");
@@ -254,8 +232,7 @@ static const char *output_of(struct job *job, const cJSON *step) {
   return job_text(result, "outputContent");
 }
 
-TEST_IF(agent_process_is_shipped(), steps_find_them_first, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), steps_find_them_first) {
   make_carrier(self);
   inject(self, "/shared/");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
@@ -266,9 +243,7 @@ TEST_IF(agent_process_is_shipped(), steps_find_them_first, injection_set_up, inj
   job_free(job);
 }
 
-TEST_IF(agent_process_is_shipped(), a_step_that_sets_path_has_its_own, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), a_step_that_sets_path_has_its_own) {
   make_carrier(self);
   inject(self, "/shared/");
   struct job *job = start_job(self, NULL);
@@ -279,8 +254,7 @@ TEST_IF(agent_process_is_shipped(), a_step_that_sets_path_has_its_own, injection
   job_free(job);
 }
 
-TEST(no_tools_leave_path_alone, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(no_tools_leave_path_alone) {
   injection_succeeds(self, "root/shared/agent");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
   assert_string_equal(output_of(job, job_script(job, "echo \"$PATH\"")), "/usr/bin:/bin\n");

@@ -86,8 +86,7 @@ static bool there_are_none(void *context) {
   return none;
 }
 
-TEST(keys_live_as_long_as_the_agent_and_a_little, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
   job_start_agent(job, "--key-ttl", "2", NULL);
   fill_all_keys(job);
   assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
@@ -102,8 +101,7 @@ TEST(keys_live_as_long_as_the_agent_and_a_little, job_setup_server, job_teardown
   assert_true(wait_now_ms() - killed < 4000);
 }
 
-TEST(an_idle_agent_keeps_them_too, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
   job_start_agent(job, "--key-ttl", "1", NULL);
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "results", 1);
@@ -116,8 +114,7 @@ TEST(an_idle_agent_keeps_them_too, job_setup_server, job_teardown) {
   }
 }
 
-TEST(by_default_it_is_a_week, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(by_default_it_is_a_week) {
   job_start_agent(job, NULL);
   fill_all_keys(job);
   /* What comes into being between two refreshes has its time with the next step or refresh. */
@@ -127,8 +124,7 @@ TEST(by_default_it_is_a_week, job_setup_server, job_teardown) {
                     DEFAULT_SECONDS * 1000LL);
 }
 
-TEST(with_0_they_stay, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(with_0_they_stay) {
   job_start_agent(job, "--key-ttl", "0", NULL);
   fill_all_keys(job);
   for (size_t i = 0; i < NAMES; i++)
@@ -136,8 +132,7 @@ TEST(with_0_they_stay, job_setup_server, job_teardown) {
 }
 
 /* What it inherits, too: steps in both lists, events, a result, the claim. */
-TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
   for (size_t i = 0; i < 2; i++) {
@@ -155,8 +150,7 @@ TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
-TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_shutdown_leaves_what_a_server_reads) {
   job_start_agent(job, NULL);
   job_push(job, job_step(job, "true", NULL));
   job_push(job, job_step(job, "true", NULL));
@@ -167,8 +161,7 @@ TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-TEST(a_signal_does_too, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_signal_does_too) {
   job_start_agent(job, NULL);
   const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
@@ -178,8 +171,7 @@ TEST(a_signal_does_too, job_setup_server, job_teardown) {
   job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-TEST(an_agent_that_did_nothing_leaves_its_claim, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_agent_that_did_nothing_leaves_its_claim) {
   job_start_agent(job, NULL);
   job_shut_down(job);
   job_expect_keys(job, "committed", NULL);

@@ -35,8 +35,7 @@ static void agent_is_alive(struct job *job) {
   freeReplyObject(reply);
 }
 
-TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {
   const char *path = kind_rows_path(job, "mount");
   assert_int_equal(mkdir(path, 0777), 0);
   hanging_mount_init(&hanging, path);
@@ -91,8 +90,7 @@ static void start_with_little_memory(struct job *job) {
       .arguments = arguments, .prepare = agent_process_is_shipped() ? little_memory : NULL});
 }
 
-TEST(a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
   fill(job);
   start_with_little_memory(job);
   static const char *const orders[] = {"name", "size", "mtime"};

@@ -60,9 +60,8 @@ static void stop(struct job *job) {
 }
 
 /* The hold is full before the last line. */
-TEST(of_a_command_whose_lines_wait, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(of_a_command_whose_lines_wait) {
   enum { LINES = 3000, LINE = 11 };
-  struct job *job = *state;
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const cJSON *step =
       run_without_redis(job, job_format(job, "yes 0123456789 | head -n %d; exit 7", LINES));
@@ -75,8 +74,7 @@ TEST(of_a_command_whose_lines_wait, job_setup_server, job_teardown) {
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
 }
 
-TEST(of_odd_bytes, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(of_odd_bytes) {
   const cJSON *step = run_without_redis(job, "printf 'a\\177\\302\\205\\033\\000z\\n'");
   agent_process_wait_log(job->agent, "exit=0");
   stop(job);
@@ -128,9 +126,8 @@ static void fill(struct job *job, int fd) {
 }
 
 /* The time that they may take is for all of them together. */
-TEST(of_many_steps_to_nobody, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(of_many_steps_to_nobody) {
   enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 2000 };
-  struct job *job = *state;
   int ends[2];
   start_with_log(job, ends);
   const char *gate = job_path(job, "gate");

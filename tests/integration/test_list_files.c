@@ -22,8 +22,7 @@ static void age(struct job *job, const char *name, time_t seconds, long millisec
   assert_int_equal(utimensat(AT_FDCWD, kind_rows_path(job, name), times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-TEST(entries_are_as_in_the_contract, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(entries_are_as_in_the_contract) {
   kind_rows_file(job, "b", "four");
   kind_rows_file(job, "a/deep", "");
   kind_rows_file(job, ".hidden", "x");
@@ -63,8 +62,7 @@ TEST(entries_are_as_in_the_contract, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(the_largest_come_first, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_largest_come_first) {
   kind_rows_file(job, "d/small", "1");
   kind_rows_file(job, "d/large", "1234567890");
   kind_rows_file(job, "d/medium", "12345");
@@ -78,8 +76,7 @@ TEST(the_largest_come_first, job_setup_server, job_teardown) {
                         kind_rows_path(job, names[i]));
 }
 
-TEST(what_is_no_directory_is_refused, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_no_directory_is_refused) {
   kind_rows_file(job, "file", "");
   assert_int_equal(mkdir(kind_rows_path(job, "empty"), 0777), 0);
   static const struct kind_row rows[] = {
@@ -90,8 +87,7 @@ TEST(what_is_no_directory_is_refused, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(at_most_a_thousand, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(at_most_a_thousand) {
   for (int i = 0; i < 1000; i++)
     kind_rows_file(job, job_format(job, "many/%04d", i), "");
   job_start_agent(job, NULL);
@@ -110,8 +106,7 @@ TEST(at_most_a_thousand, job_setup_server, job_teardown) {
   }
 }
 
-TEST(what_is_missing_is_told, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_missing_is_told) {
   kind_rows_deep_file(job);
   job_start_agent(job, NULL);
   for (int many = 0; many < 2; many++) {

@@ -200,8 +200,7 @@ static void run(struct once *self, const char *step) {
   close_fd(&self->in);
 }
 
-TEST(events_come_as_they_happen, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, events_come_as_they_happen, set_up, tear_down) {
   struct directory directory;
   directory_init(&directory);
   char script[256];
@@ -220,8 +219,7 @@ TEST(events_come_as_they_happen, set_up, tear_down) {
 }
 
 /* The writer keeps the pipe open, as who types does. */
-TEST(the_end_of_the_value_will_do, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, the_end_of_the_value_will_do, set_up, tear_down) {
   start(self, NULL, false, false);
   const char *step = script_step("echo on", "");
   char byte[2] = "";
@@ -296,8 +294,7 @@ TEST(file_kinds_work, set_up, tear_down) {
 }
 
 /* Whichever it does with the second, only one is run and answered. */
-TEST(a_second_value_is_not_run, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_second_value_is_not_run, set_up, tear_down) {
   run(self, quoted("{'stepId':'s','command':'echo','args':['first']}"
                    "{'stepId':'t','command':'echo','args':['second']}"));
   while (read_more(self, WAIT_BOUND_MS))
@@ -309,9 +306,8 @@ TEST(a_second_value_is_not_run, set_up, tear_down) {
 }
 
 /* 64 MiB and no end: refused, and no more of it is kept. */
-TEST(a_step_that_is_too_large_is_refused, set_up, tear_down) {
+TEST_OF(struct once *self, a_step_that_is_too_large_is_refused, set_up, tear_down) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
-  struct once *self = *state;
   start(self, NULL, false, false);
   char *piece = malloc(PIECE + 1);
   assert_non_null(piece);
@@ -362,8 +358,7 @@ static bool waits_for_events(void *context) {
   return proc_sleeps_in(*pid, SYS_epoll_pwait);
 }
 
-TEST(a_signal_ends_it_before_the_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_signal_ends_it_before_the_step, set_up, tear_down) {
   start(self, NULL, false, false);
   send_text(self, "{");
   assert_true(wait_until(waits_for_events, &self->pid, WAIT_BOUND_MS));
@@ -374,8 +369,7 @@ TEST(a_signal_ends_it_before_the_step, set_up, tear_down) {
 }
 
 /* `| head -1` */
-TEST(a_reader_that_goes_ends_the_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_reader_that_goes_ends_the_step, set_up, tear_down) {
   run(self, script_step("setsid sleep 600.073 & yes", ""));
   read_until(self, "\"line\":\"y\"");
   close_fd(&self->out);
@@ -385,8 +379,7 @@ TEST(a_reader_that_goes_ends_the_step, set_up, tear_down) {
 }
 
 /* Also when the command says nothing more: the end of a pipe is an event. */
-TEST(a_reader_that_goes_ends_a_silent_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_reader_that_goes_ends_a_silent_step, set_up, tear_down) {
   run(self, script_step("echo up; sleep 600.074", ""));
   read_until(self, "\"line\":\"up\"");
   close_fd(&self->out);
@@ -420,9 +413,8 @@ static bool rests(void *context) {
   return wait_now_ms() - self->since_ms >= 1000;
 }
 
-TEST(a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
+TEST_OF(struct once *self, a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
   enum { HWM_MAX_KIB = 16 * 1024 };
-  struct once *self = *state;
   run(self, quoted("{'stepId':'s','command':'seq','args':['400000000']}"));
   struct writer writer = {.pid = proc_wait_for("seq 400000000", WAIT_BOUND_MS),
                           .since_ms = wait_now_ms()};
@@ -445,15 +437,13 @@ TEST(a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
   assert_int_equal(proc_find("seq 400000000"), 0);
 }
 
-TEST(a_closed_standard_input_is_no_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_closed_standard_input_is_no_step, set_up, tear_down) {
   start(self, NULL, true, false);
   expect_exit(self, NOT_RUN);
 }
 
 /* And nothing is written to what has got its number. */
-TEST(a_closed_standard_output_is_an_error, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_closed_standard_output_is_an_error, set_up, tear_down) {
   start(self, NULL, false, true);
   send_text(self, script_step("true", ""));
   close_fd(&self->in);
@@ -462,8 +452,7 @@ TEST(a_closed_standard_output_is_an_error, set_up, tear_down) {
   assert_true(code > 0);
 }
 
-TEST(it_takes_no_redis, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, it_takes_no_redis, set_up, tear_down) {
   start(self, (const char *const[]){"--redis-url", "redis://127.0.0.1:1", NULL}, false, false);
   close_fd(&self->in);
   expect_exit(self, USAGE);
@@ -472,8 +461,7 @@ TEST(it_takes_no_redis, set_up, tear_down) {
 }
 
 /* start() sets one that nobody answers at; its password is nobody's business. */
-TEST(the_url_in_the_environment_is_ignored, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, the_url_in_the_environment_is_ignored, set_up, tear_down) {
   run(self, quoted("{'stepId':'s','command':'env'}"));
   expect_exit(self, 0);
   assert_null(strstr(self->text, "REDIS_URL"));
@@ -482,8 +470,7 @@ TEST(the_url_in_the_environment_is_ignored, set_up, tear_down) {
 }
 
 /* Its own log is standard error's: what is on standard output can be piped to a program. */
-TEST(a_verbose_log_is_not_in_the_output, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, a_verbose_log_is_not_in_the_output, set_up, tear_down) {
   start(self, (const char *const[]){"--verbose", NULL}, false, false);
   send_text(self, script_step("echo out; echo err >&2", ""));
   close_fd(&self->in);
@@ -493,8 +480,7 @@ TEST(a_verbose_log_is_not_in_the_output, set_up, tear_down) {
 }
 
 /* The command's standard input is not the agent's. */
-TEST(the_command_reads_nothing_of_the_input, set_up, tear_down) {
-  struct once *self = *state;
+TEST_OF(struct once *self, the_command_reads_nothing_of_the_input, set_up, tear_down) {
   start(self, NULL, false, false);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);

@@ -86,21 +86,20 @@ static void cancel_running_behind(struct job *job, size_t count, size_t padding_
   expect_nothing_left(job);
 }
 
-TEST(a_cancel_overtakes_100_steps, job_setup, job_teardown) {
-  cancel_running_behind(*state, 100, 0, soon_ms());
+JOB_TEST(a_cancel_overtakes_100_steps) {
+  cancel_running_behind(job, 100, 0, soon_ms());
 }
 
-TEST(a_cancel_overtakes_1000_steps, job_setup, job_teardown) {
-  cancel_running_behind(*state, 1000, 0, soon_ms());
+JOB_TEST(a_cancel_overtakes_1000_steps) {
+  cancel_running_behind(job, 1000, 0, soon_ms());
 }
 
-TEST(a_cancel_overtakes_48_mebibytes, job_setup, job_teardown) {
-  cancel_running_behind(*state, 48, (size_t)1 << 20, PADDED_SOON_MS);
+JOB_TEST(a_cancel_overtakes_48_mebibytes) {
+  cancel_running_behind(job, 48, (size_t)1 << 20, PADDED_SOON_MS);
 }
 
 /* Three orders, one behind the other: the same each time, not only once. */
-TEST(each_cancel_overtakes, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(each_cancel_overtakes) {
   const cJSON *endless[3];
   for (size_t i = 0; i < 3; i++)
     endless[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
@@ -142,17 +141,16 @@ static void cancel_waiting(struct job *job, size_t number, size_t count, size_t 
   expect_nothing_left(job);
 }
 
-TEST(a_step_that_waits_as_number_900_can_be_cancelled, job_setup, job_teardown) {
-  cancel_waiting(*state, 900, 1000, 0, 2 * soon_ms());
+JOB_TEST(a_step_that_waits_as_number_900_can_be_cancelled) {
+  cancel_waiting(job, 900, 1000, 0, 2 * soon_ms());
 }
 
-TEST(a_step_behind_32_mebibytes_can_be_cancelled, job_setup, job_teardown) {
-  cancel_waiting(*state, 44, 48, (size_t)1 << 20, PADDED_SOON_MS);
+JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
+  cancel_waiting(job, 44, 48, (size_t)1 << 20, PADDED_SOON_MS);
 }
 
 /* The agent that took the steps is gone before the order comes. */
-TEST(a_cancel_overtakes_after_a_restart, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_cancel_overtakes_after_a_restart) {
   (void)start_endless(job, job_sleep(job, 600));
   struct crowd crowd = push_crowd(job, 300, 0);
   job_push_cancel(job, crowd.steps[250]);
@@ -192,12 +190,12 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   proxy_stop(proxy);
 }
 
-TEST(a_cancel_passes_a_full_send_queue, job_setup_server, job_teardown) {
-  cancel_while_output_is_stuck(*state, 0);
+JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue) {
+  cancel_while_output_is_stuck(job, 0);
 }
 
-TEST(a_cancel_passes_a_full_send_queue_and_300_steps, job_setup_server, job_teardown) {
-  cancel_while_output_is_stuck(*state, 300);
+JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue_and_300_steps) {
+  cancel_while_output_is_stuck(job, 300);
 }
 
 /* What the agent takes at the most: wire/PROTOCOL.md says how many it holds, and one runs. */
@@ -227,8 +225,7 @@ static bool has_taken_all_it_may(void *job) {
   return job_length(job, "inflight") >= TAKEN_MAX;
 }
 
-TEST(a_million_steps_wait_in_bounded_memory, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
   const char *gate = job_path(job, "gate");
   const cJSON *running =
       job_script(job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done", gate));

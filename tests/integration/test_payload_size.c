@@ -46,8 +46,7 @@ static void expect_refusal_of_size(struct job *job, size_t size) {
   assert_string_equal(job_text(result, "stepId"), "large");
 }
 
-TEST(sixty_four_mib_are_taken, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(sixty_four_mib_are_taken) {
   push_of_size(job, (size_t)64 * MIB, "largest");
   const cJSON *result = job_result(job);
   job_expect_result(job, result, 0, NULL, "big\n");
@@ -55,15 +54,13 @@ TEST(sixty_four_mib_are_taken, job_setup, job_teardown) {
   expect_usual_memory(job);
 }
 
-TEST(one_byte_more_is_refused, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_byte_more_is_refused) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
 }
 
-TEST(two_hundred_mib_are_refused, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(two_hundred_mib_are_refused) {
   expect_refusal_of_size(job, (size_t)200 * MIB);
   expect_usual_memory(job);
   job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
@@ -72,8 +69,7 @@ TEST(two_hundred_mib_are_refused, job_setup, job_teardown) {
 }
 
 /* The smallest values that JSON has: what they take in memory is many times their text. */
-TEST(a_payload_of_small_values_is_survived, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_payload_of_small_values_is_survived) {
   size_t size = (size_t)60 * MIB;
   char *payload = step_of_size(size, "crowd");
   char *value = strstr(payload, "\"padding\":") + 10;

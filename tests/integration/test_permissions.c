@@ -48,8 +48,7 @@ static bool works(struct job *job) {
   return true;
 }
 
-TEST(the_line_is_enough, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_line_is_enough) {
   redis_user_make(job->redis, "somebody", NULL);
   if (!works(job))
     job_fail(job, "the user of README.md cannot work");
@@ -72,8 +71,7 @@ static void expect_rule(struct job *job, const char *rule) {
 }
 
 /* Of a user whose keys are listed one by one Redis itself does not say which one is missing. */
-TEST(a_missing_key_is_named, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_missing_key_is_named) {
   static const char *const keys[] = {"in",      "events",    "results",  "inflight",
                                      "started", "committed", "heartbeat"};
   enum { KEYS = sizeof keys / sizeof *keys };
@@ -91,8 +89,7 @@ TEST(a_missing_key_is_named, job_setup_server, job_teardown) {
   assert_true(works(job));
 }
 
-TEST(no_rule_is_too_much, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_rule_is_too_much) {
   size_t count;
   char **rules = redis_user_rules(&count);
   assert_true(count > 4);
@@ -116,8 +113,7 @@ TEST(no_rule_is_too_much, job_setup_server, job_teardown) {
 }
 
 /* Its keys are its own: those of another program are out of its reach. */
-TEST(other_keys_are_out_of_reach, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(other_keys_are_out_of_reach) {
   redis_user_make(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");
   redisContext *redis = redis_server_connect(job->server);

@@ -37,8 +37,7 @@ static cJSON *step_number(struct job *job, int number, const char *sleep) {
   return job_step(job, "echo", job_format(job, "%d", number), NULL);
 }
 
-TEST(a_thousand_steps, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_thousand_steps) {
   const char *sleep = job_sleep(job, 600);
   const char **ids = calloc(STEPS + 1, sizeof *ids);
   assert_non_null(ids);
@@ -84,8 +83,7 @@ TEST(a_thousand_steps, job_setup_server, job_teardown) {
 }
 
 /* Orphans that come to the agent as their next parent are reaped too. */
-TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(strangers_leave_no_zombies) {
   const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
       job, "for i in 1 2 3 4 5 6 7 8 9; do setsid sh -c '%s & true' >/dev/null 2>&1; done", sleep);
@@ -98,9 +96,8 @@ TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
 }
 
 /* One round trip for each, and not two: the number that is committed is that of the windows. */
-TEST(a_result_leaves_with_the_start_of_the_next_step, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_result_leaves_with_the_start_of_the_next_step) {
   enum { QUEUED = 40 };
-  struct job *job = *state;
   for (int number = 1; number <= QUEUED; number++)
     job_push(job, job_step(job, "true", NULL));
   job_start_agent(job, NULL);

@@ -15,8 +15,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-TEST(text_comes_as_it_is, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(text_comes_as_it_is) {
   kind_rows_file(job, "text", "one\ntwo\r\n\n  four \"\\");
   kind_rows_file(job, "empty", "");
   kind_rows_file(job, "mark", "\xEF\xBB\xBFone\n");
@@ -35,8 +34,7 @@ TEST(text_comes_as_it_is, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(lines_are_cut_and_numbered, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(lines_are_cut_and_numbered) {
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
   kind_rows_file(job, "open", "a\nb");
   static const struct kind_row rows[] = {
@@ -54,8 +52,7 @@ TEST(lines_are_cut_and_numbered, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_is_no_file_is_refused_at_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_no_file_is_refused_at_once) {
   assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -83,8 +80,7 @@ TEST(what_is_no_file_is_refused_at_once, job_setup_server, job_teardown) {
   close(listener);
 }
 
-TEST(a_mebibyte_is_the_most, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_mebibyte_is_the_most) {
   enum { MOST = 1048576 };
   char *content = malloc(MOST + 2);
   assert_non_null(content);

@@ -48,8 +48,7 @@ static const char *const fields[] = {
     "'kind':'directoryTree','path':'.'",
 };
 
-TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_answer_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -66,8 +65,7 @@ TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
 }
 
 /* Also what fails, and what is truncated, which is an event more. */
-TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_failure_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -82,8 +80,7 @@ TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
 }
 
 /* A writeFile changes something: its start is known before it begins. */
-TEST(writing_waits_for_its_start, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(writing_waits_for_its_start) {
   (void)kind_rows_directory(job);
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -97,9 +94,8 @@ TEST(writing_waits_for_its_start, job_setup, job_teardown) {
 }
 
 /* The agent is killed at any moment, again and again, and the next one goes on. */
-TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
   enum { KILLS = 12, STEPS = 200 };
-  struct job *job = *state;
   kind_rows_file(job, "file", "content\n");
   const cJSON *steps[STEPS];
   for (int i = 0; i < STEPS; i++)

@@ -47,8 +47,7 @@ static void open_gate(const char *gate) {
   fclose(file);
 }
 
-TEST(a_server_comes_back_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_server_comes_back_while_idle) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
     restart_server(job);
@@ -57,8 +56,7 @@ TEST(a_server_comes_back_while_idle, job_setup, job_teardown) {
   job_shut_down(job);
 }
 
-TEST(a_server_comes_back_while_a_step_runs, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_server_comes_back_while_a_step_runs) {
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, gate);
   job_push(job, step);
@@ -71,8 +69,7 @@ TEST(a_server_comes_back_while_a_step_runs, job_setup, job_teardown) {
   expect_to_go_on(job);
 }
 
-TEST(a_step_ends_while_there_is_no_server, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_ends_while_there_is_no_server) {
   const char *gate = job_path(job, "gate");
   const char *pid_file = job_path(job, "pid");
   const cJSON *step = job_script(
@@ -101,8 +98,7 @@ static void drop_connections(struct job *job) {
   freeReplyObject(reply);
 }
 
-TEST(dropped_connections_come_back, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(dropped_connections_come_back) {
   for (int round = 0; round < 3; round++) {
     const char *gate = job_path(job, job_format(job, "gate-%d", round));
     const cJSON *step = gated_step(job, gate);
@@ -135,8 +131,7 @@ static bool has_stalled(void *context) {
 }
 
 /* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
-TEST(a_frozen_server_holds_the_command_back, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_frozen_server_holds_the_command_back) {
   job_start_agent(job, "--events-maxlen", "0", NULL);
   const char *gate = job_path(job, "gate");
   /* By a name that no other run of this test has. */

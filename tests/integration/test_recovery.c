@@ -34,8 +34,7 @@ static void put_inflight(struct job *job, const cJSON *step) {
   free(payload);
 }
 
-TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_running_step_is_answered_and_the_others_run) {
   const char *ran = job_path(job, "ran");
   const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = counted_step(job, ran, "echo first");
@@ -57,8 +56,7 @@ TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(one_agent_of_many_answers, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_agent_of_many_answers) {
   const char *ran = job_path(job, "ran");
   const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
   job_push(job, running);
@@ -88,8 +86,7 @@ static void push_and_pause(struct job *job, const cJSON *step) {
   }
 }
 
-TEST(what_was_taken_and_not_started_runs, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_taken_and_not_started_runs) {
   const char *ran = job_path(job, "ran");
   const cJSON *step = counted_step(job, ran, "true");
   job_run(job, job_step(job, "true", NULL));
@@ -107,8 +104,7 @@ TEST(what_was_taken_and_not_started_runs, job_setup, job_teardown) {
 }
 
 /* It is over, and Redis does not know: then nobody does. */
-TEST(what_ended_and_was_not_told_is_interrupted, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step =
@@ -126,8 +122,7 @@ TEST(what_ended_and_was_not_told_is_interrupted, job_setup, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(what_waited_when_the_agent_was_stopped_runs_later, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = job_step(job, "echo", "first", NULL);
   const cJSON *second = job_step(job, "echo", "second", NULL);
@@ -146,8 +141,7 @@ TEST(what_waited_when_the_agent_was_stopped_runs_later, job_setup, job_teardown)
   expect_nothing_left(job);
 }
 
-TEST(every_kind_is_found, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(every_kind_is_found) {
   const char *mark = job_path(job, "mark");
   const cJSON *run = job_step(job, "echo", "run", NULL);
   const cJSON *cancelled = job_step(job, "touch", mark, NULL);
@@ -175,8 +169,7 @@ TEST(every_kind_is_found, job_setup_server, job_teardown) {
   expect_nothing_left(job);
 }
 
-TEST(one_that_is_too_large_is_refused_in_its_place, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(one_that_is_too_large_is_refused_in_its_place) {
   size_t size = (size_t)64 * 1024 * 1024 + 1;
   char *payload = malloc(size);
   assert_non_null(payload);
@@ -197,9 +190,8 @@ TEST(one_that_is_too_large_is_refused_in_its_place, job_setup_server, job_teardo
   expect_nothing_left(job);
 }
 
-TEST(more_than_fit_into_the_agent_are_found, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(more_than_fit_into_the_agent_are_found) {
   enum { TAKEN = 150, PUSHED = 20 };
-  struct job *job = *state;
   const cJSON *steps[TAKEN + PUSHED];
   for (int i = 0; i < TAKEN + PUSHED; i++) {
     steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
@@ -212,8 +204,7 @@ TEST(more_than_fit_into_the_agent_are_found, job_setup_server, job_teardown) {
 }
 
 /* Without its payload, without its events, with somebody else's. */
-TEST(a_started_step_is_answered_whatever_is_left_of_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_started_step_is_answered_whatever_is_left_of_it) {
   const cJSON *other = job_step(job, "echo", "other", NULL);
   put_inflight(job, other);
   job_do(job, "SET sandbox:%s:started lone", job->id);
@@ -243,8 +234,7 @@ static void push_and_lose(struct job *job, const cJSON *step) {
   }
 }
 
-TEST(a_step_that_was_lost_on_its_way_is_found, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_that_was_lost_on_its_way_is_found) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 5; round++) {
     const cJSON *step = job_step(job, "echo", "found", NULL);
@@ -255,8 +245,7 @@ TEST(a_step_that_was_lost_on_its_way_is_found, job_setup, job_teardown) {
 }
 
 /* What runs, what waits and what was lost have the same bytes: only their number tells. */
-TEST(a_lost_one_is_told_from_its_equals, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_lost_one_is_told_from_its_equals) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step =

@@ -36,8 +36,7 @@ static void expect_nothing_left(struct job *job) {
   assert_int_equal(job_length(job, "in"), 0);
 }
 
-TEST(an_empty_one_gets_every_answer, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_empty_one_gets_every_answer) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *running = gated_step(job, ran, gate);
@@ -60,8 +59,7 @@ TEST(an_empty_one_gets_every_answer, job_setup, job_teardown) {
 }
 
 /* Then the next agent knows as much as if nothing had been lost. */
-TEST(an_empty_one_tells_the_next_agent, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_empty_one_tells_the_next_agent) {
   const char *ran = job_path(job, "ran");
   const cJSON *running = gated_step(job, ran, job_path(job, "gate"));
   const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
@@ -81,8 +79,7 @@ TEST(an_empty_one_tells_the_next_agent, job_setup, job_teardown) {
 }
 
 /* The step lies in `in` again, while it runs. */
-TEST(a_step_that_runs_is_not_run_again, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_step_that_runs_is_not_run_again) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, ran, gate);
@@ -100,8 +97,7 @@ TEST(a_step_that_runs_is_not_run_again, job_setup_server, job_teardown) {
 }
 
 /* The step lies in `in` again, and is over: its result is held, and is the only one. */
-TEST(a_step_that_ended_meanwhile_is_answered_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, ran, gate);
@@ -120,8 +116,7 @@ TEST(a_step_that_ended_meanwhile_is_answered_once, job_setup_server, job_teardow
 }
 
 /* The step is known to have been taken, not to have been started. */
-TEST(what_was_taken_in_the_snapshot_is_answered_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *running = gated_step(job, ran, gate);
@@ -141,8 +136,7 @@ TEST(what_was_taken_in_the_snapshot_is_answered_once, job_setup, job_teardown) {
 
 /* The snapshot is of a moment between two takings, after which nothing was delivered: Redis has
    nothing to tell that it went back, and hands the second one out once more. */
-TEST(what_was_taken_after_the_snapshot_is_answered_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *running = gated_step(job, ran, gate);
@@ -180,8 +174,7 @@ TEST(what_was_taken_after_the_snapshot_is_answered_once, job_setup, job_teardown
 
 /* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
  */
-TEST(a_shutdown_is_obeyed_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
   const char *ran = job_path(job, "ran");
   const char *gate = job_path(job, "gate");
   const cJSON *step = gated_step(job, ran, gate);
@@ -203,8 +196,7 @@ TEST(a_shutdown_is_obeyed_once, job_setup_server, job_teardown) {
 }
 
 /* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
-TEST(an_answer_that_was_lost_is_said_to_be, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
   const char *ran = job_path(job, "ran");
   const cJSON *step = job_script(job, job_format(job, "echo >>%s", ran));
   const cJSON *after = job_step(job, "echo", "after", NULL);
@@ -224,8 +216,7 @@ TEST(an_answer_that_was_lost_is_said_to_be, job_setup_server, job_teardown) {
 }
 
 /* A result whose acknowledgement was lost with the connection comes once more. */
-TEST(what_was_pushed_after_it_runs, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_pushed_after_it_runs) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
     restart(job);

@@ -43,18 +43,17 @@ static void expect_step_behind_cancel(struct job *job, size_t bytes, const char 
   expect_nothing_left(job);
 }
 
-TEST(a_removal_that_fills_a_small_hold_keeps_no_step, job_setup_server, job_teardown) {
-  expect_step_behind_cancel(*state, 3000000, "65536");
+JOB_TEST_NO_AGENT(a_removal_that_fills_a_small_hold_keeps_no_step) {
+  expect_step_behind_cancel(job, 3000000, "65536");
 }
 
-TEST(a_removal_that_fills_the_hold_keeps_no_step, job_setup_server, job_teardown) {
-  expect_step_behind_cancel(*state, 5000000, NULL);
+JOB_TEST_NO_AGENT(a_removal_that_fills_the_hold_keeps_no_step) {
+  expect_step_behind_cancel(job, 5000000, NULL);
 }
 
 /* What waits is put back into `inflight`, which fills the hold while lines come one by one. */
-TEST(what_is_put_back_leaves_room_for_output, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
   enum { WAITING = 4, LINES = 300 };
-  struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running =
       job_script(job, job_format(job,
@@ -82,8 +81,7 @@ TEST(what_is_put_back_leaves_room_for_output, job_setup_server, job_teardown) {
 }
 
 /* One payload that is as much as may wait in the agent keeps no order out. */
-TEST(a_large_step_that_waits_keeps_no_cancel, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
   job_push(job, running);
@@ -100,9 +98,8 @@ TEST(a_large_step_that_waits_keeps_no_cancel, job_setup, job_teardown) {
 
 /* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
    is room for. */
-TEST(orders_that_cannot_be_removed_pile_up_in_redis, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   enum { ORDERS = 100, MOST_KIB = 64 * 1024 };
-  struct job *job = *state;
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
            proxy_port(proxy));

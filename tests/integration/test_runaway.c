@@ -38,8 +38,7 @@ static void expect_ended(const char *path) {
   assert_false(wait_until(has_grown, &(struct trace){path, now.st_size}, WATCH_MS));
 }
 
-TEST(at_the_deadline, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, at_the_deadline, setup, job_teardown) {
   const char *path = job_path(job, "trace");
   cJSON *step =
       job_script(job, job_format(job, "env -i %s %s & sleep 60", job_path(job, "runaway"), path));
@@ -48,8 +47,7 @@ TEST(at_the_deadline, setup, job_teardown) {
   expect_ended(path);
 }
 
-TEST(at_shutdown, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, at_shutdown, setup, job_teardown) {
   const char *path = job_path(job, "trace");
   const char *script =
       job_format(job, "env -i %s %s >/dev/null 2>&1 &", job_path(job, "runaway"), path);

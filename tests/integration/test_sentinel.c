@@ -62,8 +62,7 @@ static void expect_hello(struct job *job) {
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
-TEST(the_master_is_found, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, the_master_is_found, set_up, tear_down) {
   static const char *const masters[] = {REDIS_SENTINEL_MASTER, REDIS_SENTINEL_MASTER "/",
                                         REDIS_SENTINEL_MASTER "/3"};
   for (int i = 0; i < 3; i++) {
@@ -75,8 +74,7 @@ TEST(the_master_is_found, set_up, tear_down) {
 }
 
 /* The first one is not there, the second is no sentinel. */
-TEST(the_next_sentinel_is_asked, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, the_next_sentinel_is_asked, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene,
         job_format(job, "127.0.0.1:%d,127.0.0.1:%d,", redis_server_free_port(),
@@ -86,8 +84,7 @@ TEST(the_next_sentinel_is_asked, set_up, tear_down) {
   job_shut_down(job);
 }
 
-TEST(a_frozen_sentinel_is_passed_over, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_frozen_sentinel_is_passed_over, set_up, tear_down) {
   struct job *job = scene->job;
   struct redis_server *frozen = redis_sentinel_start(scene->master, 0, NULL);
   redis_server_freeze(frozen);
@@ -97,8 +94,7 @@ TEST(a_frozen_sentinel_is_passed_over, set_up, tear_down) {
   redis_server_stop(frozen);
 }
 
-TEST(a_master_that_nobody_knows_is_said, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_master_that_nobody_knows_is_said, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene, job_format(job, "127.0.0.1:%d,", redis_server_free_port()), "pipelines");
   int code = agent_process_wait(job->agent, 60000);
@@ -108,8 +104,7 @@ TEST(a_master_that_nobody_knows_is_said, set_up, tear_down) {
     job_fail(job, "exit code %d, or no word of the master", code);
 }
 
-TEST(a_sentinel_may_want_the_password, set_up_master, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_sentinel_may_want_the_password, set_up_master, tear_down) {
   struct job *job = scene->job;
   freeReplyObject(redisCommand(job->redis, "CONFIG SET requirepass %s", PASSWORD));
   scene->sentinel = redis_sentinel_start(scene->master, 0, PASSWORD);
@@ -120,8 +115,7 @@ TEST(a_sentinel_may_want_the_password, set_up_master, tear_down) {
 }
 
 /* The sentinel names it, but it is not yet promoted: a write would be refused. */
-TEST(a_replica_is_waited_for, set_up_master, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down) {
   struct job *job = scene->job;
   struct redis_server *other = redis_server_start(NULL);
   freeReplyObject(redisCommand(job->redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(other)));
@@ -135,8 +129,7 @@ TEST(a_replica_is_waited_for, set_up_master, tear_down) {
   redis_server_stop(other);
 }
 
-TEST(after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
-  struct scene *scene = *state;
+TEST_OF(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
   struct job *job = scene->job;
   const char *gate = job_path(job, "gate");
   start(scene, "", REDIS_SENTINEL_MASTER);

@@ -185,8 +185,7 @@ static void expect_last_events(struct client *self, const char *kind, const char
   freeReplyObject(entries);
 }
 
-TEST(a_bug_is_found_and_mended, set_up, tear_down) {
-  struct client *self = *state;
+TEST_OF(struct client *self, a_bug_is_found_and_mended, set_up, tear_down) {
   make_repository(self);
   (void)good(self, command("git", (const char *const[]){"clone", "-q", "../origin", "."}, 4));
   look_around(self);

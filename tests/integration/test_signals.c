@@ -48,22 +48,19 @@ static const cJSON *start_willing(struct job *job, const char *sleep) {
   return step;
 }
 
-TEST(sigterm_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(sigterm_while_idle) {
   make_idle(job);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
 }
 
-TEST(sigint_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(sigint_while_idle) {
   make_idle(job);
   send_signal(job, SIGINT);
   expect_exit(job, 130, AT_ONCE_MS);
 }
 
-TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_willing_step_is_cancelled_soon) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   send_signal(job, SIGTERM);
@@ -76,8 +73,7 @@ TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_stubborn_step_is_cancelled_in_time) {
   const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   send_signal(job, SIGTERM);
@@ -86,8 +82,7 @@ TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_stubborn_step_at_sigint, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_stubborn_step_at_sigint) {
   const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   send_signal(job, SIGINT);
@@ -96,8 +91,7 @@ TEST(a_stubborn_step_at_sigint, job_setup, job_teardown) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(last_words_are_sent, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(last_words_are_sent) {
   const cJSON *step =
       job_script(job, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done");
   job_push(job, step);
@@ -115,8 +109,7 @@ static long long length_of(struct job *job, const char *list) {
   return length;
 }
 
-TEST(no_more_steps_are_taken, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_more_steps_are_taken) {
   start_willing(job, job_sleep(job, 60));
   job_push(job, job_step(job, "echo", "never", NULL));
   send_signal(job, SIGTERM);
@@ -127,8 +120,7 @@ TEST(no_more_steps_are_taken, job_setup, job_teardown) {
   assert_int_equal(length_of(job, "results"), 0);
 }
 
-TEST(the_background_ends_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_background_ends_too) {
   const char *sleep = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
@@ -137,8 +129,7 @@ TEST(the_background_ends_too, job_setup, job_teardown) {
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
-TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_second_signal_ends_it_at_once) {
   start_stubborn(job, job_sleep(job, 60));
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "SIGTERM");
@@ -149,16 +140,14 @@ TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
     job_fail(job, "exit code %d", code);
 }
 
-TEST(without_redis_an_idle_agent_leaves_at_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_redis_an_idle_agent_leaves_at_once) {
   make_idle(job);
   redis_server_kill(job->server);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
 }
 
-TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_redis_nobody_waits_for_it) {
   const char *sleep = job_sleep(job, 60);
   start_willing(job, sleep);
   redis_server_kill(job->server);
@@ -168,8 +157,7 @@ TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
 }
 
 /* A connection that was cut a moment ago is no reason to lose the answer. */
-TEST(a_cut_connection_is_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_cut_connection_is_waited_for) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
@@ -186,8 +174,7 @@ static bool holds_all_it_may(void *context) {
 }
 
 /* Its output has nowhere to go, so that it could not end by itself. */
-TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_redis_a_waiting_command_is_ended) {
   const char *words = job_format(job, "%s", job_sleep(job, 1));
   const cJSON *step = job_step(job, "yes", words, NULL);
   job_push(job, step);
@@ -199,8 +186,7 @@ TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
   assert_int_equal(proc_find(job_format(job, "yes %s", words)), 0);
 }
 
-TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_does_not_answer_is_not_waited_for) {
   const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   redis_server_freeze(job->server);
@@ -209,8 +195,7 @@ TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_answers_late_hears_the_end) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = start_willing(job, sleep);
   redis_server_freeze(job->server);
@@ -225,8 +210,7 @@ TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
-TEST(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_dies_on_the_way_is_not_waited_for) {
   start_willing(job, job_sleep(job, 60));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
@@ -248,8 +232,7 @@ static bool takes_sigterm(void *context) {
   return (taken >> (SIGTERM - 1) & 1) != 0;
 }
 
-TEST(sigterm_during_the_first_connection, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(sigterm_during_the_first_connection) {
   redis_server_freeze(job->server);
   job_start_agent(job, NULL);
   assert_true(wait_until(takes_sigterm, job, WAIT_BOUND_MS));

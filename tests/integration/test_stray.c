@@ -71,8 +71,7 @@ static void expect_nothing_left(struct job *job) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-TEST(what_it_moved_runs_first, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *second = named_step(job, "second");
@@ -86,8 +85,7 @@ TEST(what_it_moved_runs_first, job_setup_server, job_teardown) {
 }
 
 /* The agent after that one knows which of the two was running. */
-TEST(nothing_runs_twice_when_the_agent_is_killed, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *second = endless_step(job, "second");
@@ -108,8 +106,7 @@ TEST(nothing_runs_twice_when_the_agent_is_killed, job_setup_server, job_teardown
 }
 
 /* Who is in the way of the one that is to be removed is not removed in its place. */
-TEST(one_that_is_too_large_may_be_behind_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *last = named_step(job, "last");
@@ -131,8 +128,7 @@ TEST(one_that_is_too_large_may_be_behind_it, job_setup_server, job_teardown) {
 }
 
 /* It is the older agent's question that gets the first step. */
-TEST(it_may_be_that_of_an_agent_before_this_one, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(it_may_be_that_of_an_agent_before_this_one) {
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   wait_blocked(job, 1);

@@ -28,8 +28,7 @@ static void expect_superseded(struct agent_process *first) {
   agent_process_free(first);
 }
 
-TEST(an_idle_one_leaves, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_idle_one_leaves) {
   job_run(job, job_step(job, "true", NULL));
   struct agent_process *first = start_second(job);
   expect_superseded(first);
@@ -38,8 +37,7 @@ TEST(an_idle_one_leaves, job_setup, job_teardown) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
   const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
@@ -61,8 +59,7 @@ TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown
 }
 
 /* It prints without end, so that it always has something on its way. */
-TEST(no_line_comes_after_the_takeover, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_line_comes_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push(job, step);
   events_wait(job, step, "stdout", job->id);
@@ -81,8 +78,7 @@ TEST(no_line_comes_after_the_takeover, job_setup, job_teardown) {
 }
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
-TEST(one_that_slept_answers_nothing, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_that_slept_answers_nothing) {
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
       job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo down", gate));
@@ -112,8 +108,7 @@ static bool waits_for_a_step(void *context) {
 }
 
 /* It has been given the shutdown, and hears of the other one only when it has taken it. */
-TEST(one_that_is_shut_down_does_not_wait, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_that_is_shut_down_does_not_wait) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
@@ -127,9 +122,8 @@ TEST(one_that_is_shut_down_does_not_wait, job_setup, job_teardown) {
 }
 
 /* Whichever of the two has asked for it: it is answered, once. */
-TEST(steps_go_on_while_there_are_two, job_setup, job_teardown) {
+JOB_TEST(steps_go_on_while_there_are_two) {
   enum { STEPS = 30, AT = 10 };
-  struct job *job = *state;
   struct agent_process *first = NULL;
   for (int i = 0; i < STEPS; i++) {
     if (i == AT)

@@ -50,8 +50,7 @@ static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   assert_int_equal(job_event_count(result), 1 + OUTPUT / 10 + 1 + 1);
 }
 
-TEST(at_a_signal_it_is_in_the_log, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(at_a_signal_it_is_in_the_log) {
   job_start_agent(job, "--hold-bytes", "100000000", NULL);
   const char *gate = job_path(job, "gate");
   const cJSON *step = large_step(job, gate);
@@ -91,8 +90,7 @@ static char *read_slowly(int fd, struct agent_process *agent) {
   return text;
 }
 
-TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
@@ -129,8 +127,7 @@ TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
 }
 
 /* The one that runs is answered there, in Redis' place. */
-TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_is_cancelled_is_in_the_log_too) {
   const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, step);
   events_wait(job, step, "stdout", "up");
@@ -146,8 +143,7 @@ TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
 }
 
 /* The tree ends after Redis is there again: nothing is missing. */
-TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
   const char *gate = job_path(job, "gate");
   const cJSON *step = job_script(
       job, job_format(job,

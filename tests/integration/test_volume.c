@@ -95,8 +95,7 @@ static int setup(void **state) {
   return 0;
 }
 
-TEST(a_million_lines, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_million_lines, setup, job_teardown) {
   long long count = 1000000;
   job_push(job, job_step(job, "seq", job_format(job, "%lld", count), NULL));
   struct reader reader = {.job = job};
@@ -122,8 +121,7 @@ static void read_both(const struct follower_event *event, void *context) {
   }
 }
 
-TEST(both_streams_at_once, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, both_streams_at_once, setup, job_teardown) {
   job_push(job, job_script(job, "seq 200000 & seq 200000 >&2; wait"));
   struct reader readers[2] = {{.job = job}, {.job = job}};
   numbers_first(&readers[0].numbers, '\n');
@@ -135,8 +133,7 @@ TEST(both_streams_at_once, setup, job_teardown) {
   expect_small(job);
 }
 
-TEST(a_gigabyte_without_an_end, setup, job_teardown) {
-  struct job *job = *state;
+TEST_OF(struct job *job, a_gigabyte_without_an_end, setup, job_teardown) {
   bool shipped = agent_process_is_shipped();
   /* 1,080 MB, or the tenth part of it for a program that is slow. */
   const char *count = shipped ? "119000000" : "12000000";

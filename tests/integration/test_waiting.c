@@ -15,9 +15,8 @@ static const cJSON *start_gated(struct job *job, const char *gate) {
   return step;
 }
 
-TEST(more_wait_than_fit_in_memory, job_setup, job_teardown) {
+JOB_TEST(more_wait_than_fit_in_memory) {
   enum { STEPS = 300 };
-  struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);
   const cJSON *steps[STEPS];
@@ -47,9 +46,8 @@ static long resident_mib(struct job *job) {
   return kib / 1024;
 }
 
-TEST(payloads_in_memory_are_bounded, job_setup, job_teardown) {
+JOB_TEST(payloads_in_memory_are_bounded) {
   enum { STEPS = 80, SIZE = 1 << 20, MOST_MIB = 32 + 16 };
-  struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);
   static char padding[SIZE];
@@ -72,9 +70,8 @@ TEST(payloads_in_memory_are_bounded, job_setup, job_teardown) {
   job_shut_down(job);
 }
 
-TEST(the_same_payload_again_is_another_step, job_setup, job_teardown) {
+JOB_TEST(the_same_payload_again_is_another_step) {
   enum { TIMES = 5 };
-  struct job *job = *state;
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);
   const cJSON *same = job_step(job, "echo", "same", NULL);
@@ -93,8 +90,7 @@ TEST(the_same_payload_again_is_another_step, job_setup, job_teardown) {
   assert_int_equal(job_length(job, "results"), 0);
 }
 
-TEST(what_is_refused_keeps_its_place, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_is_refused_keeps_its_place) {
   const char *gate = job_path(job, "gate");
   const cJSON *running = start_gated(job, gate);
   const cJSON *after = job_step(job, "echo", "after", NULL);
@@ -111,8 +107,7 @@ TEST(what_is_refused_keeps_its_place, job_setup, job_teardown) {
 }
 
 /* The command does not run before Redis knows that it will. */
-TEST(nothing_runs_before_redis_knows, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(nothing_runs_before_redis_knows) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
   job_run(job, job_step(job, "true", NULL));

@@ -13,8 +13,7 @@ static void run(struct job *job, const struct kind_row *rows, size_t count) {
   kind_rows_run(job, rows, count);
 }
 
-TEST(content_arrives_as_it_is, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(content_arrives_as_it_is) {
   kind_rows_file(job, "old", "much longer than the new one");
   static const struct kind_row rows[] = {
       {WRITE "'new','content':'one\\ntwo\\r\\n \\ud83d\\ude00 \\''", 0, NULL, NULL},
@@ -29,8 +28,7 @@ TEST(content_arrives_as_it_is, job_setup_server, job_teardown) {
   assert_string_equal(kind_rows_content(job, "a/b/c/deep"), "d");
 }
 
-TEST(what_the_file_was_it_stays, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_the_file_was_it_stays) {
   kind_rows_file(job, "script", "old");
   assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
   assert_int_equal(chown(kind_rows_path(job, "script"), 1234, 4321), 0);
@@ -55,8 +53,7 @@ TEST(what_the_file_was_it_stays, job_setup_server, job_teardown) {
   assert_true(S_ISLNK(link.st_mode));
 }
 
-TEST(what_is_no_file_is_refused, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_is_no_file_is_refused) {
   assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
   kind_rows_file(job, "file", "");
@@ -71,8 +68,7 @@ TEST(what_is_no_file_is_refused, job_setup_server, job_teardown) {
   run(job, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(ten_mebibytes_are_the_most, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(ten_mebibytes_are_the_most) {
   enum { MOST = 10485760 };
   static const char before[] = WRITE "\"large\",\"content\":\"";
   char *fields = malloc(sizeof before + MOST + 2);
@@ -90,8 +86,7 @@ TEST(ten_mebibytes_are_the_most, job_setup_server, job_teardown) {
   free(fields);
 }
 
-TEST(a_nul_is_written, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_nul_is_written) {
   static const struct kind_row row = {WRITE "'nul','content':'a\\u0000b'", 0, NULL, NULL};
   job_start_agent(job, NULL);
   /* cJSON's own text would end there. */

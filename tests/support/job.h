@@ -14,12 +14,10 @@
  * One job, as the server that drives it sees it: a Redis of its own, an agent, steps in, events and
  * results out. Whatever is not as it must be fails the test and prints the agent's log.
  *
- *   static void says_hello(void **state) {
- *     struct job *job = *state;
+ *   JOB_TEST(says_hello) {
  *     const cJSON *result = job_run(job, job_step(job, "echo", "hello", NULL));
  *     job_expect_result(job, result, 0, NULL, "hello\n");
  *   }
- *   cmocka_unit_test_setup_teardown(says_hello, job_setup, job_teardown)
  *
  * Every cJSON and every string that comes from here belongs to the job and lives until its
  * teardown; nothing is to be freed.
@@ -43,6 +41,10 @@ int job_setup(void **state);
 int job_setup_server(void **state);
 
 int job_teardown(void **state);
+
+/* A test that has one of these at hand as `job`. */
+#define JOB_TEST(NAME) TEST_OF(struct job *job, NAME, job_setup, job_teardown)
+#define JOB_TEST_NO_AGENT(NAME) TEST_OF(struct job *job, NAME, job_setup_server, job_teardown)
 
 /* A job at a server that was started already, and belongs to the job from here on. */
 struct job *job_new(struct redis_server *server);
