@@ -70,7 +70,7 @@ void trial_open(struct trial *self, struct redis_server *server) {
 
 void trial_put_proxy(struct trial *self, const struct proxy_plan *plan) {
   self->proxy = proxy_start(redis_server_port(self->job->server), plan);
-  snprintf(self->job->url, sizeof self->job->url, "redis://127.0.0.1:%d", proxy_port(self->proxy));
+  job_use_port(self->job, proxy_port(self->proxy));
 }
 
 void trial_start_agent(struct trial *self) {

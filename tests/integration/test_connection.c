@@ -32,10 +32,9 @@ static int setup_with_passwords(void **state) {
 }
 
 static void start(struct job *job, const char *url, const char *const *environment) {
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->url = url;
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
 }
 
 static void expect_hello_in(struct job *job, int database) {
@@ -139,8 +138,7 @@ JOB_TEST_NO_AGENT(a_server_that_starts_late_is_found) {
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "refused");
   redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
+  job_reconnect(job);
   expect_hello_in(job, 0);
 }
 

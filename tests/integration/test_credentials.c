@@ -22,8 +22,9 @@ static const char *url_with_password(struct job *job) {
 }
 
 static void start_with_flag(struct job *job, const char *url, uid_t uid) {
-  const char *const arguments[] = {"--verbose", "--redis-url", url, "--job-id", job->id, NULL};
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = uid});
+  job->url = url;
+  job->setup.uid = uid;
+  job_start_agent(job, "--verbose", NULL);
 }
 
 static void start_with_variable(struct job *job, const char *url, uid_t uid) {
@@ -80,11 +81,10 @@ TEST_OF(struct job *job, a_variable_is_wiped, setup, job_teardown) {
 }
 
 TEST_OF(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
-  const char *url = url_with_password(job);
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
   const char *const environment[] = {"REDIS_URL=redis://:s3cret@elsewhere", NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->url = url_with_password(job);
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
   expect_hidden(job);
 }
 
@@ -122,9 +122,9 @@ TEST_OF(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardown
 
 TEST_OF(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
   uid_t user = geteuid() == 0 ? 65534 : 0;
-  const char *const arguments[] = {"--dumpable", "--redis-url", url_with_password(job),
-                                   "--job-id",   job->id,       NULL};
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = user});
+  job->url = url_with_password(job);
+  job->setup.uid = user;
+  job_start_agent(job, "--dumpable", NULL);
   pid_t agent = agent_process_pid(job->agent);
   const cJSON *step =
       job_step(job, "grep", "-c", "agent", job_format(job, "/proc/%d/maps", (int)agent), NULL);

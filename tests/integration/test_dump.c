@@ -41,36 +41,29 @@ static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
 
-static void expect_to_go_on(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-}
-
 JOB_TEST(an_idle_agent_says_its_doors) {
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
     expect_dump(job, (const char *const[]){"door", "redis", NULL});
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
 JOB_TEST(a_run_is_there_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = events_push_endless(job, sleep);
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step),
                                          job_format(job, "pid %d", (int)pid), "waits for", NULL});
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
 /* When it matters: what is held, and for whom it waits. */
 JOB_TEST(an_outage_is_there) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   redis_server_freeze(job->server);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step), "waits for room",
                                          "not acknowledged", NULL});
@@ -78,7 +71,7 @@ JOB_TEST(an_outage_is_there) {
   redis_server_thaw(job->server);
   job_push_cancel(job, step);
   job_result(job);
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
 /* Before anything else is there: the signal ends no agent. */

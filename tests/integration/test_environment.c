@@ -46,10 +46,9 @@ JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
 }
 
 JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
-  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
   cJSON *step = job_script(job, "echo \"$KEPT,$TAKEN,$NEW\"; env | grep -c ^TAKEN=");
   add_env(step, "TAKEN", "from the step");
   add_env(step, "NEW", "a=b 'c'\"d\"");
@@ -144,11 +143,10 @@ JOB_TEST_NO_AGENT(signals_are_as_new) {
 }
 
 JOB_TEST_NO_AGENT(no_descriptor_but_three) {
-  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
   int inherited = open("/dev/null", O_RDONLY);
   assert_true(inherited > 2);
-  job->agent =
-      agent_process_start(&(struct agent_setup){.arguments = arguments, .inherited_fd = inherited});
+  job->setup.inherited_fd = inherited;
+  job_start_agent(job, NULL);
   close(inherited);
   /* 3 is ls's own: the directory that it reads. */
   assert_string_equal(output_of(job, job_step(job, "ls", "/proc/self/fd", NULL)), "0\n1\n2\n3\n");

@@ -9,34 +9,22 @@
 
 #define LOST "lost: the step has run, and redis has lost its result"
 
-/* Leaves a line in `ran` each time it runs, and ends when the gate is there. */
-static cJSON *gated_step(struct job *job, const char *ran, const char *gate) {
-  return job_script(
-      job, job_format(job, "echo >>%s; echo up; until [ -e %s ]; do sleep 0.01; done", ran, gate));
-}
-
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_wait_length(job, "in", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
+static cJSON *gated_step(struct job *job) {
+  return marks_step(job, "ran; echo up; gate");
 }
 
 /* The server that pushes has seen it too, and pushes once more what it has no answer to. */
 JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = gated_step(job);
+  events_push(job, step, "up");
   job_do(job, "FLUSHALL");
   job_push(job, step);
   job_wait_length(job, "in", 0);
-  marks_open_gate(gate);
+  marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
 struct intake_watch {
@@ -61,54 +49,42 @@ static bool has_asked_again(void *context) {
 /* Once `in` was empty for the time of a question, nothing comes from a Redis of earlier days. */
 JOB_TEST(an_id_can_be_used_again_later) {
   enum { QUESTION_MS = 10000 };
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = gated_step(job);
+  events_push(job, step, "up");
   job_do(job, "FLUSHALL");
-  marks_open_gate(gate);
+  marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   struct intake_watch watch = {.job = job};
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
   watch.asked = 0; /* the first one may be older than the loss */
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
   job_expect_answer(job, (job_push(job, step), step), 0, NULL, "up\n");
-  assert_int_equal(marks_count(ran), 2);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 2);
+  job_expect_nothing_left(job);
 }
 
 /* It is not put back, and so nothing else is removed in its place. */
 JOB_TEST(what_is_too_large_takes_nothing_with_it) {
-  const char *ran = job_path(job, "ran");
-  const char *gates[] = {job_path(job, "gate-0"), job_path(job, "gate-1")};
-  const cJSON *first = gated_step(job, ran, gates[0]);
-  const cJSON *second = gated_step(job, ran, gates[1]);
+  const cJSON *first = gated_step(job);
+  const cJSON *second = marks_step(job, "ran; echo up; gate 2");
   const cJSON *last = job_step(job, "echo", "last", NULL);
-  size_t size = (size_t)64 * 1024 * 1024 + 1;
-  char *payload = malloc(size);
-  assert_non_null(payload);
-  memset(payload, ' ', size);
-  memcpy(payload, "{\"stepId\":\"large\",", 18);
-  job_push(job, first);
-  events_wait(job, first, "stdout", "up");
-  job_push_text(job, payload, size);
-  free(payload);
+  events_push(job, first, "up");
+  job_push_too_large(job, "large");
   job_push(job, second);
   job_push(job, last);
   job_wait_length(job, "inflight", 4);
   job_do(job, "FLUSHALL");
   agent_process_wait_log(job->agent, "redis has lost");
-  marks_open_gate(gates[0]);
+  marks_open_gate(job, "");
   job_expect_answer(job, first, 0, NULL, "up\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");
   events_wait(job, second, "stdout", "up");
   assert_int_equal(job_length(job, "inflight"), 2);
-  marks_open_gate(gates[1]);
+  marks_open_gate(job, "2");
   job_expect_answer(job, second, 0, NULL, "up\n");
   job_expect_answer(job, last, 0, NULL, "last\n");
-  assert_int_equal(marks_count(ran), 2);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 2);
+  job_expect_nothing_left(job);
 }
 
 static const char *const quick_copy[] = {"--repl-diskless-sync-delay", "0", NULL};
@@ -148,28 +124,25 @@ static void go_back_to(struct job *job, struct redis_server *stale, const char *
   copy_from(job, job->redis, redis_server_port(stale), list);
 }
 
-static void expect_lost(struct job *job, const cJSON *step, const char *ran) {
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
-  job_expect_result(job, result, -1, LOST, NULL);
+static void expect_lost(struct job *job, const cJSON *step) {
+  job_expect_answer(job, step, -1, LOST, NULL);
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
 TEST_OF(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
         job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
-  const char *ran = job_path(job, "ran");
-  const cJSON *step = job_script(job, job_format(job, "echo >>%s; echo out", ran));
+  const cJSON *step = marks_step(job, "ran; echo out");
   job_push(job, step);
   copy_from(job, redis, redis_server_port(job->server), "in");
   redisFree(redis);
   job_start_agent(job, NULL);
   job_expect_answer(job, step, 0, NULL, "out\n");
   go_back_to(job, stale, "in");
-  expect_lost(job, step, ran);
+  expect_lost(job, step);
   redis_server_stop(stale);
 }
 
@@ -177,18 +150,15 @@ TEST_OF(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_qu
         job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   redisContext *redis = redis_server_connect(stale);
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
+  const cJSON *step = gated_step(job);
   job_start_agent(job, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  events_push(job, step, "up");
   copy_from(job, redis, redis_server_port(job->server), "inflight");
   redisFree(redis);
-  marks_open_gate(gate);
+  marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   go_back_to(job, stale, "inflight");
-  expect_lost(job, step, ran);
+  expect_lost(job, step);
   redis_server_stop(stale);
 }
 

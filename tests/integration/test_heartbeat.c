@@ -128,8 +128,7 @@ JOB_TEST(it_tells_of_a_step) {
 
 JOB_TEST(a_flood_does_not_delay_it) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   expect_steady(job, 7000);
   job_push_cancel(job, step);
   job_result(job);
@@ -138,8 +137,7 @@ JOB_TEST(a_flood_does_not_delay_it) {
 JOB_TEST(commands_that_burn_do_not_delay_it) {
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  events_push(job, step, "up");
   expect_steady(job, 7000);
   job_push_cancel(job, step);
   job_result(job);
@@ -147,8 +145,7 @@ JOB_TEST(commands_that_burn_do_not_delay_it) {
 
 static struct proxy *start_behind_proxy(struct job *job) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(proxy));
+  job_use_port(job, proxy_port(proxy));
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   return proxy;
@@ -169,8 +166,7 @@ JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   struct proxy *proxy = start_behind_proxy(job);
   assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   proxy_deafen(proxy, RELAY_OUTBOX);
   expect_steady(job, 7000);
   proxy_stop(proxy);
@@ -228,12 +224,9 @@ JOB_TEST(it_ends_with_a_shutdown) {
 }
 
 JOB_TEST(it_ends_with_a_signal) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
   assert_true(is_there(job));
-  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  job_expect_exit(job, 128 + SIGTERM);
+  job_stop_agent(job, SIGTERM);
   job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");
   expect_gone_for_good(job);
 }
@@ -249,10 +242,7 @@ JOB_TEST(it_outlives_a_kill_by_its_time) {
 JOB_TEST(it_comes_back_with_redis) {
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
-    redis_server_kill(job->server);
-    redis_server_restart(job->server);
-    redisFree(job->redis);
-    job->redis = redis_server_connect(job->server);
+    job_restart_server(job);
     assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
     expect_steady(job, 3000);
   }

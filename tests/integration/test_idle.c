@@ -2,6 +2,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
@@ -39,7 +40,7 @@ struct agents {
 
 static struct job *begin(struct agents *agents, int which) {
   struct job *job = agents->jobs[which] = job_new(redis_server_start(NULL));
-  job->program = agent_process_short_idle();
+  job->setup.program = agent_process_short_idle();
   agents->idle_since[which] = wait_now_ms();
   return job;
 }
@@ -47,17 +48,10 @@ static struct job *begin(struct agents *agents, int which) {
 static struct job *start(struct agents *agents, int which, const char *cycles,
                          const char *variable) {
   struct job *job = begin(agents, which);
-  const char *arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL, NULL, NULL};
-  if (cycles != NULL) {
-    arguments[4] = "--idle-cycles";
-    arguments[5] = cycles;
-  }
   const char *const environment[] = {
       job_format(job, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=%s", variable), NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.program = job->program,
-                            .arguments = arguments,
-                            .environment = variable == NULL ? NULL : environment});
+  job->setup.environment = variable == NULL ? NULL : environment;
+  job_start_agent(job, cycles == NULL ? NULL : "--idle-cycles", cycles, NULL);
   return job;
 }
 
@@ -89,22 +83,17 @@ static void start_then_lose_redis(struct agents *agents, int which, const char *
                                   const char *rest) {
   struct job *job = begin(agents, which);
   job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", hold_bytes, NULL);
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; %s", gate, rest));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  (void)events_push(job, marks_step(job, job_format(job, "echo up; gate; %s", rest)), "up");
   redis_server_kill(job->server);
   agents->idle_since[which] = wait_now_ms();
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
 }
 
 /* Redis has given two steps, and never says that it knows of the first one's start. */
 static void start_start_waits(struct agents *agents) {
   struct job *job = begin(agents, START_WAITS);
   agents->proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(agents->proxy));
+  job_use_port(job, proxy_port(agents->proxy));
   job_start_agent(job, "--idle-cycles", "1", NULL);
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   proxy_deafen(agents->proxy, RELAY_OUTBOX);

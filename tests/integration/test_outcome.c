@@ -153,5 +153,5 @@ JOB_TEST(what_can_not_start_says_why) {
   const char *script = write_file(job, "script", "#!/no/such/interpreter\n", 0755);
   expect_no_start(job, job_step(job, script, NULL), script, "/no/such/interpreter");
 
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
 }

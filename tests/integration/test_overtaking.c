@@ -1,10 +1,13 @@
 /* What overtakes never waits: a `cancel` reaches its step whatever waits in front of it, in Redis
    or in the agent, and what waits costs no memory that grows with it. */
 
+#include "tests/support/crowd.h"
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -18,72 +21,18 @@ static int soon_ms(void) {
   return agent_process_is_shipped() ? SOON_MS : SOON_SANITIZED_MS;
 }
 
-static const cJSON *start_endless(struct job *job, const char *sleep) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  return step;
-}
-
-/* Steps that say their number, each with so much padding; pushed in pipelined batches. */
-enum { CROWD_MAX = 1000 };
-
-struct crowd {
-  const cJSON *steps[CROWD_MAX];
-  size_t count;
-};
-
-static struct crowd push_crowd(struct job *job, size_t count, size_t padding_length) {
-  struct crowd self = {.count = count};
-  char *padding = malloc(padding_length + 1);
-  assert_true(count <= CROWD_MAX);
-  assert_non_null(padding);
-  memset(padding, 'x', padding_length);
-  padding[padding_length] = '\0';
-  for (size_t i = 0; i < count; i++) {
-    cJSON *step = job_step(job, "echo", job_format(job, "%zu", i), NULL);
-    if (padding_length > 0)
-      cJSON_AddStringToObject(step, "padding", padding);
-    char *text = cJSON_PrintUnformatted(step);
-    redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, text);
-    free(text);
-    self.steps[i] = step;
-  }
-  for (size_t i = 0; i < count; i++) {
-    redisReply *reply = NULL;
-    assert_int_equal(redisGetReply(job->redis, (void **)&reply), REDIS_OK);
-    freeReplyObject(reply);
-  }
-  free(padding);
-  return self;
-}
-
-/* All of them are answered in their order, but one, which is `left_out`. */
-static void expect_crowd(struct job *job, const struct crowd *self, size_t left_out) {
-  for (size_t i = 0; i < self->count; i++)
-    if (i != left_out)
-      job_expect_answer(job, self->steps[i], 0, NULL, job_format(job, "%zu\n", i));
-}
-
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "in"), 0);
-  assert_int_equal(job_length(job, "results"), 0);
-}
-
 static void cancel_running_behind(struct job *job, size_t count, size_t padding_length,
                                   int bound_ms) {
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, count, padding_length);
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, count, padding_length);
   int64_t began_ms = wait_now_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   int64_t took_ms = wait_now_ms() - began_ms;
   if (took_ms > bound_ms)
     job_fail(job, "the order took %lld ms behind %zu steps", (long long)took_ms, count);
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
 }
 
 JOB_TEST(a_cancel_overtakes_100_steps) {
@@ -103,11 +52,10 @@ JOB_TEST(each_cancel_overtakes) {
   const cJSON *endless[3];
   for (size_t i = 0; i < 3; i++)
     endless[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, endless[0]);
-  events_wait(job, endless[0], "stdout", "up");
+  events_push(job, endless[0], "up");
   job_push(job, endless[1]);
   job_push(job, endless[2]);
-  struct crowd crowd = push_crowd(job, 500, 0);
+  struct crowd crowd = crowd_push(job, 500, 0);
   for (size_t i = 0; i < 3; i++) {
     events_wait(job, endless[i], "stdout", "up");
     int64_t began_ms = wait_now_ms();
@@ -115,15 +63,15 @@ JOB_TEST(each_cancel_overtakes) {
     job_expect_answer(job, endless[i], -1, CANCELLED, "up\n");
     assert_true(wait_now_ms() - began_ms <= soon_ms());
   }
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
 }
 
 /* Answered while another one runs, once, and without a run; all others keep their order. */
 static void cancel_waiting(struct job *job, size_t number, size_t count, size_t padding_length,
                            int bound_ms) {
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, count, padding_length);
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, count, padding_length);
   const cJSON *waiting = crowd.steps[number];
   int64_t began_ms = wait_now_ms();
   job_push_cancel(job, waiting);
@@ -137,8 +85,8 @@ static void cancel_waiting(struct job *job, size_t number, size_t count, size_t 
   assert_string_equal(events_lines(job, running, "completed"), "");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  expect_crowd(job, &crowd, number);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, number);
+  job_expect_nothing_left(job);
 }
 
 JOB_TEST(a_step_that_waits_as_number_900_can_be_cancelled) {
@@ -151,42 +99,39 @@ JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
 
 /* The agent that took the steps is gone before the order comes. */
 JOB_TEST(a_cancel_overtakes_after_a_restart) {
-  (void)start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, 300, 0);
+  (void)events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, 300, 0);
   job_push_cancel(job, crowd.steps[250]);
   job_expect_answer(job, crowd.steps[250], -1, CANCELLED, NULL);
   job_kill_agent(job);
   job_start_agent(job, NULL);
   const cJSON *lost = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(lost, "exitCode")->valueint, -1);
-  expect_crowd(job, &crowd, 250);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, 250);
+  job_expect_nothing_left(job);
 }
 
 /* Nothing of the output leaves, the send queue is full, and the command waits for it. */
 static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(proxy));
+  job_use_port(job, proxy_port(proxy));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const char *words = job_format(job, "%s", job->id);
   const cJSON *running = job_step(job, "yes", words, NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", words);
+  events_push(job, running, words);
   const char *command = job_format(job, "yes %s", words);
   pid_t pid = proc_wait_for(command, WAIT_BOUND_MS);
   assert_true(pid > 0);
   proxy_freeze(proxy, RELAY_OUTBOX);
-  struct crowd crowd = push_crowd(job, waiting, 0);
+  struct crowd crowd = crowd_push(job, waiting, 0);
   job_push_cancel(job, running);
   if (!proc_wait_pid_gone(pid, soon_ms()))
     job_fail(job, "`%s` still runs", command);
   proxy_thaw(proxy, RELAY_OUTBOX);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(running, "stepId"));
+  const cJSON *result = job_result_of(job, running);
   assert_string_equal(job_text(result, "errorMessage"), CANCELLED);
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
   proxy_stop(proxy);
 }
 
@@ -208,9 +153,9 @@ static void push_million(struct job *job) {
   for (int i = 0; i < MILLION; i += BATCH) {
     for (int k = 0; k < BATCH; k++) {
       snprintf(texts[k], sizeof texts[k],
-               "{\"schemaVersion\":1,\"stepId\":\"00000000-0000-4000-8000-%012d\","
-               "\"command\":\"true\"}",
+               "{'schemaVersion':1,'stepId':'00000000-0000-4000-8000-%012d','command':'true'}",
                i + k);
+      quoted_in_place(texts[k]);
       words[k + 2] = texts[k];
     }
     redisAppendCommandArgv(job->redis, BATCH + 2, words, NULL);
@@ -226,9 +171,7 @@ static bool has_taken_all_it_may(void *job) {
 }
 
 JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
-  const char *gate = job_path(job, "gate");
-  const cJSON *running =
-      job_script(job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done", gate));
+  const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);
   push_million(job);
   int64_t began_ms = wait_now_ms();
@@ -238,7 +181,7 @@ JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
     job_fail(job, "the first step ran after %lld ms", (long long)(wait_now_ms() - began_ms));
   if (!wait_until(has_taken_all_it_may, job, 3 * WAIT_BOUND_MS))
     job_fail(job, "it has taken %lld steps", job_length(job, "inflight"));
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\n");
   for (int i = 0; i < 100; i++) {
     const cJSON *result = job_result(job);

@@ -57,13 +57,13 @@ JOB_TEST(sixty_four_mib_are_taken) {
 JOB_TEST(one_byte_more_is_refused) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
 }
 
 JOB_TEST(two_hundred_mib_are_refused) {
   expect_refusal_of_size(job, (size_t)200 * MIB);
   expect_usual_memory(job);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
   if (strlen(agent_process_log(job->agent)) > 8192)
     job_fail(job, "the log is as long as the payload");
 }
@@ -83,5 +83,5 @@ JOB_TEST(a_payload_of_small_values_is_survived) {
   free(payload);
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
   expect_usual_memory(job);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
 }

@@ -12,11 +12,9 @@ enum { DATABASE = 3 };
 enum { NAMES_MS = 2000 };
 
 static void start_as(struct job *job, const char *name) {
-  const char *url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
-                               redis_server_port(job->server), DATABASE);
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  job->url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
+                        redis_server_port(job->server), DATABASE);
+  job_start_agent(job, NULL);
 }
 
 static bool are_named(void *context) {

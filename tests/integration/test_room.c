@@ -27,12 +27,6 @@ static cJSON *cancel_of(struct job *job, const char *step_id) {
   return order;
 }
 
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-}
-
 /* Both are there when the agent comes, so that the step is next while the order's removal waits. */
 static void expect_step_behind_cancel(struct job *job, size_t bytes, const char *hold_bytes) {
   const cJSON *step = job_step(job, "echo", "on", NULL);
@@ -40,7 +34,7 @@ static void expect_step_behind_cancel(struct job *job, size_t bytes, const char 
   job_push(job, step);
   job_start_agent(job, hold_bytes == NULL ? NULL : "--hold-bytes", hold_bytes, NULL);
   job_expect_answer(job, step, 0, NULL, "on\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 JOB_TEST_NO_AGENT(a_removal_that_fills_a_small_hold_keeps_no_step) {
@@ -62,8 +56,7 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
                                  gate, LINES));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const cJSON *waiting[WAITING];
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
+  events_push(job, running, "up");
   for (int i = 0; i < WAITING; i++) {
     waiting[i] = padded(job, job_step(job, "echo", "waited", NULL), 1000000);
     job_push(job, waiting[i]);
@@ -71,21 +64,19 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
   job_wait_length(job, "inflight", 1 + WAITING);
   job_do(job, "FLUSHALL");
   fclose(fopen(gate, "we"));
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(running, "stepId"));
+  const cJSON *result = job_result_of(job, running);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
   for (int i = 0; i < WAITING; i++)
     job_expect_answer(job, waiting[i], 0, NULL, "waited\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* One payload that is as much as may wait in the agent keeps no order out. */
 JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
+  events_push(job, running, "up");
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
   int64_t began = wait_now_ms();
@@ -93,7 +84,7 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   assert_true(wait_now_ms() - began < 5000);
   job_expect_answer(job, waiting, 0, NULL, "waited\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
@@ -101,8 +92,7 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
 JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   enum { ORDERS = 100, MOST_KIB = 64 * 1024 };
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(proxy));
+  job_use_port(job, proxy_port(proxy));
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   job_wait_length(job, "inflight", 0);
@@ -117,6 +107,6 @@ JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   print_message("resident at most: %ld KiB\n", peak);
   if (agent_process_is_shipped() && peak > MOST_KIB)
     job_fail(job, "%ld KiB resident", peak);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
   proxy_stop(proxy);
 }

@@ -48,9 +48,9 @@ static int setup(void **state) {
 }
 
 static void start_in_root(struct job *job, const char *url) {
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .root = job_path(job, "root")});
+  job->url = url;
+  job->setup.root = job_path(job, "root");
+  job_start_agent(job, NULL);
 }
 
 TEST_OF_IF(agent_process_is_shipped(), struct job *job, a_command_runs_in_an_empty_root, setup,

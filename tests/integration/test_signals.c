@@ -36,15 +36,12 @@ static void make_idle(struct job *job) {
 static const cJSON *start_stubborn(struct job *job, const char *sleep) {
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  events_push(job, step, "up");
   return step;
 }
 
 static const cJSON *start_willing(struct job *job, const char *sleep) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = events_push_endless(job, sleep);
   return step;
 }
 
@@ -65,8 +62,7 @@ JOB_TEST(a_willing_step_is_cancelled_soon) {
   const cJSON *step = start_willing(job, sleep);
   send_signal(job, SIGTERM);
   expect_exit(job, 143, 3000);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  const cJSON *result = job_result_of(job, step);
   expect_cancelled(job, result, "SIGTERM");
   assert_string_equal(job_text(result, "outputContent"), "up\n");
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
@@ -94,8 +90,7 @@ JOB_TEST(a_stubborn_step_at_sigint) {
 JOB_TEST(last_words_are_sent) {
   const cJSON *step =
       job_script(job, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done");
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  events_push(job, step, "up");
   send_signal(job, SIGTERM);
   expect_exit(job, 143, IN_TIME_MS);
   assert_string_equal(events_lines(job, step, "stdout"), "up\nbye\n");
@@ -163,8 +158,7 @@ JOB_TEST(a_cut_connection_is_waited_for) {
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
   send_signal(job, SIGTERM);
   expect_exit(job, 143, AT_ONCE_MS);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  const cJSON *result = job_result_of(job, step);
   expect_cancelled(job, result, "SIGTERM");
 }
 
@@ -177,8 +171,7 @@ static bool holds_all_it_may(void *context) {
 JOB_TEST(without_redis_a_waiting_command_is_ended) {
   const char *words = job_format(job, "%s", job_sleep(job, 1));
   const cJSON *step = job_step(job, "yes", words, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", words);
+  events_push(job, step, words);
   redis_server_kill(job->server);
   assert_true(wait_until(holds_all_it_may, job, WAIT_BOUND_MS));
   send_signal(job, SIGTERM);
@@ -204,8 +197,7 @@ JOB_TEST(a_redis_that_answers_late_hears_the_end) {
   assert_true(agent_process_is_running(job->agent));
   redis_server_thaw(job->server);
   expect_exit(job, 143, AT_ONCE_MS);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  const cJSON *result = job_result_of(job, step);
   expect_cancelled(job, result, "SIGTERM");
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }

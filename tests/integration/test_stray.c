@@ -64,13 +64,6 @@ static void expect_ran(struct job *job, const char *names) {
   assert_string_equal(text, names);
 }
 
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
-}
-
 JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -81,7 +74,7 @@ JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
   job_expect_answer(job, second, 0, NULL, "second\n");
   redisFree(stray);
   expect_ran(job, "first\nsecond\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* The agent after that one knows which of the two was running. */
@@ -91,8 +84,7 @@ JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
   const cJSON *second = endless_step(job, "second");
   const cJSON *third = named_step(job, "third");
   job_push(job, first);
-  job_push(job, second);
-  events_wait(job, second, "stdout", "second");
+  events_push(job, second, "second");
   job_push(job, third);
   job_wait_length(job, "in", 0);
   job_kill_agent(job);
@@ -102,7 +94,7 @@ JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
   job_expect_answer(job, second, -1, INTERRUPTED, NULL);
   job_expect_answer(job, third, 0, NULL, "third\n");
   expect_ran(job, "first\nsecond\nthird\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* Who is in the way of the one that is to be removed is not removed in its place. */
@@ -110,21 +102,15 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *last = named_step(job, "last");
-  size_t size = (size_t)64 * 1024 * 1024 + 1;
-  char *payload = malloc(size);
-  assert_non_null(payload);
-  memset(payload, ' ', size);
-  memcpy(payload, "{\"stepId\":\"large\",", 18);
   job_push(job, first);
-  job_push_text(job, payload, size);
-  free(payload);
+  job_push_too_large(job, "large");
   job_push(job, last);
   job_expect_answer(job, first, 0, NULL, "first\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");
   job_expect_answer(job, last, 0, NULL, "last\n");
   redisFree(stray);
   expect_ran(job, "first\nlast\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* It is the older agent's question that gets the first step. */
@@ -148,5 +134,5 @@ JOB_TEST_NO_AGENT(it_may_be_that_of_an_agent_before_this_one) {
   job_start_agent(job, NULL);
   job_expect_answer(job, second, -1, INTERRUPTED, NULL);
   expect_ran(job, "first\nsecond\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }

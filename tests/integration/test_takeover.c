@@ -4,6 +4,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -33,16 +34,14 @@ JOB_TEST(an_idle_one_leaves) {
   struct agent_process *first = start_second(job);
   expect_superseded(first);
   job_run(job, job_step(job, "true", NULL));
-  job_shut_down(job);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }
 
 JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
   const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
+  events_push(job, running, "up");
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
   struct agent_process *first = start_second(job);
@@ -53,16 +52,13 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   assert_int_equal(proc_find(sleep), 0);
   assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 2);
   assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 3);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }
 
 /* It prints without end, so that it always has something on its way. */
 JOB_TEST(no_line_comes_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   struct agent_process *first = start_second(job);
   const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   expect_superseded(first);
@@ -73,27 +69,21 @@ JOB_TEST(no_line_comes_after_the_takeover) {
     job_fail(job, "the last event is not %s", seq);
   freeReplyObject(last);
   assert_int_equal(proc_find(job_format(job, "yes %s", job->id)), 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
+  job_expect_nothing_left(job);
 }
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
 JOB_TEST(one_that_slept_answers_nothing) {
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo down", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = events_push(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   struct agent_process *first = start_second(job);
   job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   const cJSON *events = events_of(job, step);
   assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
   expect_superseded(first);
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), cJSON_GetArraySize(events));
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
+  job_expect_nothing_left(job);
 }
 
 static bool waits_for_a_step(void *context) {
@@ -130,12 +120,9 @@ JOB_TEST(steps_go_on_while_there_are_two) {
       first = start_second(job);
     const cJSON *step = job_step(job, "echo", "on", NULL);
     job_push(job, step);
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+    (void)job_result_of(job, step);
     assert_int_equal(job_length(job, "results"), 0);
   }
   expect_superseded(first);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }

@@ -25,10 +25,10 @@
 struct job {
   struct redis_server *server;
   struct agent_process *agent; /* NULL until started */
-  const char *program;         /* what job_start_agent starts; NULL: the one under test */
+  struct agent_setup setup;    /* of the next job_start_agent, but for the arguments */
   redisContext *redis;
   char id[32];
-  char url[96];                   /* redis://[login@]127.0.0.1:<port> */
+  const char *url;                /* redis://[login@]127.0.0.1:<port> */
   long long events_before_result; /* entries in the stream when the last result could be taken */
   int last_number;                /* of the names that must be new within the job */
   cJSON *owned;                   /* see job_own */
@@ -53,6 +53,13 @@ void job_free(struct job *self);
 /* Starts the agent, with --redis-url and --job-id, then these arguments (up to NULL). */
 void job_start_agent(struct job *self, ...) __attribute__((sentinel));
 
+/* The URL of the agents to come is that of this port here: a proxy's, or another server's. */
+void job_use_port(struct job *self, int port);
+
+/* The server is killed and comes back, with what it has saved; the job's own connection with it. */
+void job_restart_server(struct job *self);
+void job_reconnect(struct job *self);
+
 /* A step of kind `run` with a new stepId; the arguments end with NULL. Fields are the caller's to
    add, change and delete. */
 cJSON *job_step(struct job *self, const char *command, ...) __attribute__((sentinel));
@@ -63,6 +70,9 @@ cJSON *job_script(struct job *self, const char *script);
 /* Pushes it as it is now. */
 void job_push(struct job *self, const cJSON *step);
 void job_push_text(struct job *self, const char *payload, size_t length);
+void job_push_json(struct job *self, const char *quoted); /* with quotes as in quoted.h */
+/* One byte more than a payload may have; its id comes first. */
+void job_push_too_large(struct job *self, const char *id);
 void job_push_shutdown(struct job *self);
 
 /* Pushes the order to end this step. */
@@ -71,6 +81,9 @@ void job_push_cancel(struct job *self, const cJSON *step);
 /* The next result, checked to be well-formed, with its fields in the contract's order. */
 const cJSON *job_result(struct job *self);
 const cJSON *job_result_within(struct job *self, int bound_ms);
+
+/* The next result, which must be this step's. */
+const cJSON *job_result_of(struct job *self, const cJSON *step);
 
 /* Pushes a step and takes its result, which must carry the step's id. */
 const cJSON *job_run(struct job *self, const cJSON *step);
@@ -81,6 +94,15 @@ void job_shut_down(struct job *self);
 
 /* Waits until the agent has left; fails unless it is with this code. */
 void job_expect_exit(struct job *self, int code);
+
+/* Sends it the signal, by which it must leave. */
+void job_stop_agent(struct job *self, int signal_number);
+
+/* A step is run and answered. */
+void job_expect_to_go_on(struct job *self);
+
+/* Shuts down, after which a server finds nothing but what it reads, and has read all results. */
+void job_expect_nothing_left(struct job *self);
 
 /* SIGKILL for the agent and all that descends from it, as if its container had ended. */
 void job_kill_agent(struct job *self);
@@ -105,7 +127,7 @@ void job_expect_keys(struct job *self, ...) __attribute__((sentinel));
 void job_expect_result(struct job *self, const cJSON *result, int exit_code, const char *message,
                        const char *output);
 
-/* Takes the next result, which must be this step's and as said. */
+/* The next result is this step's and as said. */
 const cJSON *job_expect_answer(struct job *self, const cJSON *step, int exit_code,
                                const char *message, const char *output);
 
