@@ -126,6 +126,8 @@ TEST_OF(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down) 
 
 TEST_OF(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
   struct job *job = scene->job;
+  start(scene, "", REDIS_SENTINEL_MASTER);
+  job_expect_to_go_on(job);
   const cJSON *step = events_push(job, marks_step(job, "seq 100; gate; seq 101 200"), "100");
   redis_sentinel_catch_up(scene->master, 1);
 
