@@ -33,68 +33,58 @@ JOB_TEST(what_was_written_is_kept) {
   assert_string_equal(events_lines(job, step, "stderr"), "err\n");
 }
 
-static void expect_gone_in_time(struct job *job, const char *script, const char *sleep,
-                                int bound_ms) {
-  const cJSON *result = job_run_within(job, with_timeout(job_script(job, script), 1), bound_ms);
-  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+/* $SLEEP in the script is a `sleep 60` of its own, which does not survive the deadline. */
+static void expect_gone_in_time(struct job *job, const char *script, int bound_ms) {
+  const char *sleep = job_sleep(job, 60);
+  cJSON *step = with_timeout(job_script(job, script), 1);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "SLEEP", sleep);
+  job_expect_result(job, job_run_within(job, step, bound_ms), -1, "timed out after 1s", NULL);
   if (!proc_wait_gone(sleep, 1000))
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
 JOB_TEST(a_tree_that_ignores_sigterm) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "trap '' TERM; setsid %s & %s", sleep, sleep), sleep,
-                      GRACE_MS);
+  expect_gone_in_time(job, "trap '' TERM; setsid $SLEEP & $SLEEP", GRACE_MS);
   job_expect_to_go_on(job);
 }
 
 JOB_TEST(a_child_in_a_session_of_its_own) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", sleep), sleep, SOON_MS);
+  expect_gone_in_time(job, "setsid $SLEEP & sleep 60", SOON_MS);
 }
 
 /* No tag in its environment: only its descent tells whose it is. */
 JOB_TEST(a_child_that_cleared_its_environment) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "env -i setsid %s & sleep 60", sleep), sleep, SOON_MS);
+  expect_gone_in_time(job, "env -i setsid $SLEEP & sleep 60", SOON_MS);
 }
 
 /* No descent left: its parents have ended, and it was handed to the agent. */
 JOB_TEST(a_daemon) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid sh -c '%s >/dev/null 2>&1 &'; sleep 60", sleep),
-                      sleep, SOON_MS);
+  expect_gone_in_time(job, "setsid sh -c '$SLEEP >/dev/null 2>&1 &'; sleep 60", SOON_MS);
 }
 
 /* A daemon that also holds out against SIGTERM gets no more than the grace. */
 JOB_TEST(a_daemon_that_ignores_sigterm) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(
-      job, job_format(job, "setsid sh -c 'trap \"\" TERM; %s >/dev/null 2>&1 &'; sleep 60", sleep),
-      sleep, GRACE_MS);
+  expect_gone_in_time(job, "setsid sh -c 'trap \"\" TERM; $SLEEP >/dev/null 2>&1 &'; sleep 60",
+                      GRACE_MS);
 }
 
 /* A stopped process takes SIGTERM only when it goes on. */
 JOB_TEST(a_stopped_process) {
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "%s & kill -STOP $!; wait", sleep), sleep, GRACE_MS);
+  expect_gone_in_time(job, "$SLEEP & kill -STOP $!; wait", GRACE_MS);
 }
 
 /* Children born while their parents are being killed. */
 JOB_TEST(a_tree_that_grows) {
-  const char *sleep = job_sleep(job, 60);
-  const char *script = job_format(
-      job, "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; %s' & sleep 0.05; done", sleep);
-  expect_gone_in_time(job, script, sleep, GRACE_MS + 1000);
+  expect_gone_in_time(
+      job, "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; $SLEEP' & sleep 0.05; done",
+      GRACE_MS + 1000);
 }
 
 JOB_TEST(an_earlier_steps_process_is_left_alone) {
   const char *earlier = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "%s >/dev/null 2>&1 &", earlier)));
   assert_int_not_equal(proc_wait_for(earlier, WAIT_BOUND_MS), 0);
-
-  const char *later = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", later), later, SOON_MS);
+  expect_gone_in_time(job, "setsid $SLEEP & sleep 60", SOON_MS);
   assert_int_not_equal(proc_find(earlier), 0);
   job_shut_down(job);
   assert_true(proc_wait_gone(earlier, 1000));

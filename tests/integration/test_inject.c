@@ -31,8 +31,7 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
 }
 
 INJECTION_TEST(a_file_is_made) {
-  injection_succeeds(self, "runner");
-  injection_expect_copy(self, "runner");
+  injection_makes(self, "runner", "runner");
   assert_int_equal(injection_count(self, ""), 1);
   expect_runs(self, "runner", 0);
 }
@@ -60,23 +59,19 @@ INJECTION_TEST(a_closed_directory_is_said) {
 
 INJECTION_TEST(a_directory_gets_the_file_agent) {
   injection_make_directory(self, "shared", 0755, 0);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   injection_succeeds(self, "shared/");
-  injection_succeeds(self, "shared///");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared///", "shared/agent");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
 INJECTION_TEST(a_slash_at_the_end_makes_a_directory) {
-  injection_succeeds(self, "new/shared/");
-  injection_expect_copy(self, "new/shared/agent");
+  injection_makes(self, "new/shared/", "new/shared/agent");
   expect_mode(self, "new/shared", S_IFDIR | 0755);
 }
 
 INJECTION_TEST(missing_parents_are_made) {
-  injection_succeeds(self, "a/b//c/agent");
-  injection_expect_copy(self, "a/b/c/agent");
+  injection_makes(self, "a/b//c/agent", "a/b/c/agent");
   assert_int_equal(injection_count(self, ""), 4);
 }
 
@@ -121,8 +116,7 @@ INJECTION_TEST(an_older_file_is_replaced) {
   injection_write(self, "agent", "half of a prog", 0600);
   int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
   assert_true(reader >= 0);
-  injection_succeeds(self, "agent");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "agent", "agent");
   char old[32];
   assert_int_equal(read(reader, old, sizeof old), 14); /* who has it open keeps it */
   close(reader);
@@ -133,8 +127,7 @@ INJECTION_TEST(the_injector_may_be_its_own_target) {
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
   self->setup.program = copy;
-  injection_succeeds(self, "agent");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "agent", "agent");
 }
 
 INJECTION_TEST(links_are_replaced_and_not_written_through) {
@@ -142,8 +135,7 @@ INJECTION_TEST(links_are_replaced_and_not_written_through) {
   assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
   assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
   injection_succeeds(self, "agent");
-  injection_succeeds(self, "dangling");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "dangling", "agent");
   injection_expect_copy(self, "dangling");
   struct stat precious;
   assert_int_equal(stat(injection_path(self, "precious"), &precious), 0);
@@ -153,10 +145,8 @@ INJECTION_TEST(links_are_replaced_and_not_written_through) {
 INJECTION_TEST(links_to_directories_are_followed) {
   injection_make_directory(self, "real", 0755, 0);
   assert_int_equal(symlink("real", injection_path(self, "link")), 0);
-  injection_succeeds(self, "link");
-  injection_expect_copy(self, "real/agent");
-  injection_succeeds(self, "link/below/agent");
-  injection_expect_copy(self, "real/below/agent");
+  injection_makes(self, "link", "real/agent");
+  injection_makes(self, "link/below/agent", "real/below/agent");
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */
@@ -183,8 +173,7 @@ INJECTION_TEST(a_running_program_is_replaced) {
 INJECTION_TEST(another_user_may_inject) {
   injection_make_directory(self, "shared", 0755, 1000);
   self->setup.uid = 1000;
-  injection_succeeds(self, "shared/a/agent");
-  injection_expect_copy(self, "shared/a/agent");
+  injection_makes(self, "shared/a/agent", "shared/a/agent");
   expect_runs(self, "shared/a/agent", 1000);
   expect_runs(self, "shared/a/agent", 2000);
 }
@@ -196,8 +185,7 @@ INJECTION_TEST(a_group_may_inject) {
   assert_int_equal(chmod(injection_path(self, "shared"), 02775), 0);
   self->setup.uid = 1000;
   injection_succeeds(self, "shared/");
-  injection_succeeds(self, "shared/sub/agent");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared/sub/agent", "shared/agent");
   expect_runs(self, "shared/sub/agent", 2000);
 }
 
@@ -211,23 +199,20 @@ INJECTION_TEST(standard_descriptors_may_be_closed) {
   self->setup.prepare = close_standard_descriptors;
   for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
     self->setup.prepare_context = closed[i];
-    injection_succeeds(self, closed[i]);
-    injection_expect_copy(self, closed[i]);
+    injection_makes(self, closed[i], closed[i]);
   }
 }
 
 /* Into another file system the kernel neither shares blocks nor copies by itself. */
 INJECTION_TEST(another_file_system_will_do) {
   injection_mount(self, "shared", "size=64m", 0);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "shared/agent"));
   self->setup.program = copy;
   injection_succeeds(self, "shared/again/agent"); /* within tmpfs */
   injection_expect_copy(self, "shared/again/agent");
-  injection_succeeds(self, "back");
-  injection_expect_copy(self, "back");
+  injection_makes(self, "back", "back");
 }
 
 static void leave_no_proc(const void *context) {
@@ -239,8 +224,7 @@ static void leave_no_proc(const void *context) {
 
 INJECTION_TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted) {
   self->setup.prepare = leave_no_proc;
-  injection_succeeds(self, "a/agent");
-  injection_expect_copy(self, "a/agent");
+  injection_makes(self, "a/agent", "a/agent");
 }
 
 static void limit_memory(const void *context) {
@@ -252,8 +236,7 @@ static void limit_memory(const void *context) {
 
 INJECTION_TEST_IF(agent_process_is_shipped(), little_memory_is_enough) {
   self->setup.prepare = limit_memory;
-  injection_succeeds(self, "a/agent");
-  injection_expect_copy(self, "a/agent");
+  injection_makes(self, "a/agent", "a/agent");
 }
 
 /* A carrier image: nothing but the program. */

@@ -121,8 +121,7 @@ INJECTION_TEST(a_name_that_is_too_long) {
   injection_is_refused(self, below, "new/nnn", "too long", "shorter");
   assert_int_equal(injection_count(self, ""), 0);
   name[255] = '\0'; /* the longest that there is */
-  injection_succeeds(self, name);
-  injection_expect_copy(self, name);
+  injection_makes(self, name, name);
 }
 
 INJECTION_TEST(nothing_for_a_target) {
@@ -173,8 +172,7 @@ INJECTION_TEST(what_the_kernel_cannot_do_is_done_otherwise) {
   };
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     use_faults(self, faults[i]);
-    injection_succeeds(self, "agent");
-    injection_expect_copy(self, "agent");
+    injection_makes(self, "agent", "agent");
     assert_int_equal(injection_count(self, ""), 1);
     assert_int_equal(unlink(injection_path(self, "agent")), 0);
   }

@@ -134,8 +134,7 @@ INJECTION_TEST(killed_at_random_moments) {
     injection_has_succeeded(others[i]);
   reader_stop(&reader);
   assert_in_range(killed, VICTIMS / 20, VICTIMS);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
@@ -194,8 +193,7 @@ INJECTION_TEST(killed_in_every_system_call) {
                    access(injection_path(self, "new/shared"), F_OK) == 0 &&
                    injection_count(self, "new/shared") > 0;
     assert_int_not_equal(injection_look(injection_path(self, "new/shared/agent")), INJECTION_OTHER);
-    injection_succeeds(self, "new/shared/agent");
-    injection_expect_copy(self, "new/shared/agent");
+    injection_makes(self, "new/shared/agent", "new/shared/agent");
     assert_int_equal(injection_count(self, "new"), 2);
     assert_int_equal(unlink(injection_path(self, "new/shared/agent")), 0);
     assert_int_equal(rmdir(injection_path(self, "new/shared")), 0);

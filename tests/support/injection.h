@@ -51,6 +51,9 @@ struct agent_process *injection_start(const struct injection *self, const char *
 /* The injector leaves with 0. */
 void injection_succeeds(struct injection *self, const char *name);
 
+/* The same, and what is there then is the program. */
+void injection_makes(struct injection *self, const char *name, const char *copy);
+
 /* It leaves with 3 and one line that holds all three. */
 void injection_is_refused(struct injection *self, const char *name, const char *where,
                           const char *reason, const char *advice);

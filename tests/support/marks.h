@@ -14,8 +14,9 @@
  */
 cJSON *marks_step(struct job *job, const char *script);
 
-/* How often a step of this job has left its mark. */
+/* How often a step of this job has left its mark; the names of all marks, a line for each. */
 int marks_count(struct job *job);
+const char *marks_read(struct job *job);
 
 void marks_open_gate(struct job *job, const char *name);
 
