@@ -50,20 +50,10 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static bool has_heartbeat_s_connection(void *context) {
-  struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool there = strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
-  freeReplyObject(clients);
-  return there;
-}
-
 /* Its connection is at the job's node, too. */
 static void expect_heartbeat(struct job *job) {
-  assert_true(wait_until(has_heartbeat_s_connection, job, WAIT_BOUND_MS));
-  redisReply *reply = job_ask(job, "EXISTS sandbox:%s:heartbeat", job->id);
-  assert_int_equal(reply->integer, 1);
-  freeReplyObject(reply);
+  job_wait_text(job, "CLIENT LIST", job_format(job, "name=sandbox:%s:heartbeat ", job->id));
+  assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
 }
 
 TEST_OF(struct scene *scene, any_node_will_do, set_up, tear_down) {
@@ -118,10 +108,8 @@ static bool has_grown(void *context) {
 }
 
 static void wait_for_events(struct job *job, long long more) {
-  redisReply *reply = redisCommand(job->redis, "XLEN sandbox:%s:events", JOB_ID);
-  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-  struct growth growth = {.job = job, .least = reply->integer + more};
-  freeReplyObject(reply);
+  struct growth growth = {.job = job};
+  growth.least = job_ask_number(job, "XLEN sandbox:%s:events", JOB_ID) + more;
   if (!wait_until(has_grown, &growth, WAIT_BOUND_MS))
     job_fail(job, "no more events arrive");
 }

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"

@@ -25,12 +25,8 @@ static int count_in(const char *text, const char *part) {
 }
 
 static long long connections(struct job *job) {
-  redisReply *info = job_ask(job, "INFO stats");
-  const char *field = strstr(info->str, "total_connections_received:");
-  assert_non_null(field);
-  long long count = strtoll(field + strlen("total_connections_received:"), NULL, 10);
-  freeReplyObject(info);
-  return count;
+  static const char field[] = "total_connections_received:";
+  return strtoll(strstr(job_ask_text(job, "INFO stats"), field) + strlen(field), NULL, 10);
 }
 
 struct attempts {
@@ -81,19 +77,12 @@ JOB_TEST(a_replica_is_waited_out) {
   expect_waited_out(job, talker, "READONLY", "REPLICAOF NO ONE");
 }
 
-static bool saving_has_failed(void *context) {
-  redisReply *info = job_ask(context, "INFO persistence");
-  bool failed = strstr(info->str, "rdb_last_bgsave_status:err") != NULL;
-  freeReplyObject(info);
-  return failed;
-}
-
 JOB_TEST(a_disk_that_is_full_is_waited_out) {
   const cJSON *talker = start_talker(job);
   assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
   job_do(job, "CONFIG SET save %s", "3600 1");
   job_do(job, "BGSAVE");
-  assert_true(wait_until(saving_has_failed, job, WAIT_BOUND_MS));
+  job_wait_text(job, "INFO persistence", "rdb_last_bgsave_status:err");
   expect_waited_out(job, talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
 }
 
@@ -182,8 +171,7 @@ JOB_TEST_NO_AGENT(a_key_that_changes_its_type_is_said) {
 }
 
 /* What waits for a list is not told that it became something else: the next one is. */
-JOB_TEST_NO_AGENT(an_intake_that_changes_its_type_is_said) {
-  job_start_agent(job, NULL);
+JOB_TEST(an_intake_that_changes_its_type_is_said) {
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
   expect_end(job, "BLMOVE", "in", "WRONGTYPE");

@@ -3,7 +3,6 @@
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"

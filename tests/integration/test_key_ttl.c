@@ -15,10 +15,7 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* Milliseconds; -1 for a key that stays, -2 for one that is not there. */
 static long long time_left(struct job *job, const char *name) {
-  redisReply *reply = job_ask(job, "PTTL sandbox:%s:%s", job->id, name);
-  long long left = reply->integer;
-  freeReplyObject(reply);
-  return left;
+  return job_ask_number(job, "PTTL sandbox:%s:%s", job->id, name);
 }
 
 /* So many that some stay in the list, pushed by the server itself. */
@@ -30,11 +27,8 @@ static void push_many(struct job *job) {
 }
 
 /* The agent has taken what it takes. */
-static bool some_wait_in_the_list(void *context) {
-  redisReply *inflight = job_ask(context, "LLEN sandbox:%s:inflight", ((struct job *)context)->id);
-  bool taken = inflight->integer >= 65536;
-  freeReplyObject(inflight);
-  return taken && job_length(context, "in") > 0;
+static bool some_wait_in_the_list(void *job) {
+  return job_length(job, "inflight") >= 65536 && job_length(job, "in") > 0;
 }
 
 /* A step that runs, others that wait with the agent and in the list, a result: all keys there. */
@@ -114,8 +108,7 @@ JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
   }
 }
 
-JOB_TEST_NO_AGENT(by_default_it_is_a_week) {
-  job_start_agent(job, NULL);
+JOB_TEST(by_default_it_is_a_week) {
   fill_all_keys(job);
   /* What comes into being between two refreshes has its time with the next step or refresh. */
   static const char *const at_once[] = {"events", "results", "started", "committed"};
@@ -150,8 +143,7 @@ JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
-JOB_TEST_NO_AGENT(a_shutdown_leaves_what_a_server_reads) {
-  job_start_agent(job, NULL);
+JOB_TEST(a_shutdown_leaves_what_a_server_reads) {
   job_push(job, job_step(job, "true", NULL));
   job_push(job, job_step(job, "true", NULL));
   job_shut_down(job);
@@ -161,15 +153,13 @@ JOB_TEST_NO_AGENT(a_shutdown_leaves_what_a_server_reads) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-JOB_TEST_NO_AGENT(a_signal_does_too) {
-  job_start_agent(job, NULL);
+JOB_TEST(a_signal_does_too) {
   (void)events_push_endless(job, job_sleep(job, 600));
   job_stop_agent(job, SIGTERM);
   job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-JOB_TEST_NO_AGENT(an_agent_that_did_nothing_leaves_its_claim) {
-  job_start_agent(job, NULL);
+JOB_TEST(an_agent_that_did_nothing_leaves_its_claim) {
   job_shut_down(job);
   job_expect_keys(job, "committed", NULL);
 }

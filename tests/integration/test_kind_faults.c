@@ -30,9 +30,7 @@ static int teardown(void **state) {
 
 /* What a server sees of the agent meanwhile. */
 static void agent_is_alive(struct job *job) {
-  redisReply *reply = job_ask(job, "PTTL sandbox:%s:heartbeat", job->id);
-  assert_true(reply->integer > 0);
-  freeReplyObject(reply);
+  assert_true(job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id) > 0);
 }
 
 TEST_OF(struct job *job, a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {

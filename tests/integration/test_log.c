@@ -2,7 +2,6 @@
 
 #include <regex.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/test.h"
 
@@ -78,8 +77,7 @@ JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
 }
 
-JOB_TEST_NO_AGENT(a_shells_payload_stands_for_it) {
-  job_start_agent(job, NULL);
+JOB_TEST(a_shells_payload_stands_for_it) {
   job_run(job, job_script(job, "true && git --version || true"));
   job_run(job, job_step(job, "bash", "-c", "true || echo bashed", NULL));
   job_run(job, job_step(job, "/bin/sh", "-c", "true  # slashed", NULL));
@@ -140,8 +138,7 @@ JOB_TEST_NO_AGENT(control_characters_are_made_visible) {
   assert_null(strstr(log, "\n# 00:00"));
 }
 
-JOB_TEST_NO_AGENT(a_long_command_is_shortened) {
-  job_start_agent(job, NULL);
+JOB_TEST(a_long_command_is_shortened) {
   job_run(job, job_step(job, "true", job_format(job, "%0100000d", 0), NULL));
   job_shut_down(job);
   assert_true(strlen(agent_process_log(job->agent)) < 4096);

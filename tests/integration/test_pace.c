@@ -35,11 +35,9 @@ static size_t run_for_ages(struct job *job, const char *script, long long *ages,
 }
 
 static long long executed(struct job *job, const char *command) {
-  redisReply *reply = job_ask(job, "INFO commandstats");
-  const char *line = strstr(reply->str, job_format(job, "cmdstat_%s:calls=", command));
-  long long calls = line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
-  freeReplyObject(reply);
-  return calls;
+  const char *line =
+      strstr(job_ask_text(job, "INFO commandstats"), job_format(job, "cmdstat_%s:calls=", command));
+  return line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
 }
 
 /* A busy machine may delay some of them. */

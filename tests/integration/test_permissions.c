@@ -19,12 +19,10 @@ static void start_as(struct job *job, const char *name) {
 
 static bool are_named(void *context) {
   struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool named = strstr(clients->str, job_format(job, "name=sandbox:%s:in ", job->id)) != NULL &&
-               strstr(clients->str, job_format(job, "name=sandbox:%s:out ", job->id)) != NULL &&
-               strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
-  freeReplyObject(clients);
-  return named;
+  const char *clients = job_ask_text(job, "CLIENT LIST");
+  return strstr(clients, job_format(job, "name=sandbox:%s:in ", job->id)) != NULL &&
+         strstr(clients, job_format(job, "name=sandbox:%s:out ", job->id)) != NULL &&
+         strstr(clients, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
 }
 
 static bool has_left_or_answered(void *context) {

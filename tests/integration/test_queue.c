@@ -102,11 +102,9 @@ JOB_TEST_NO_AGENT(a_result_leaves_with_the_start_of_the_next_step) {
     job_push(job, job_step(job, "true", NULL));
   job_start_agent(job, NULL);
   job_wait_length(job, "results", QUEUED);
-  redisReply *reply = job_ask(job, "GET sandbox:%s:committed", job->id);
-  assert_int_equal(reply->type, REDIS_REPLY_STRING);
   int windows;
-  assert_int_equal(sscanf(reply->str, "%*[^:]:%*[^:]:%d", &windows), 1);
-  freeReplyObject(reply);
+  const char *committed = job_ask_text(job, "GET sandbox:%s:committed", job->id);
+  assert_int_equal(sscanf(committed, "%*[^:]:%*[^:]:%d", &windows), 1);
   /* The claim, the first start, and what the keys' time takes. */
   assert_in_range(windows, QUEUED, QUEUED + 5);
 }

@@ -1,7 +1,6 @@
 /* Kinds that change nothing do not wait for the acknowledgement of `started`: events and result are
    one transaction, and each step is answered once, whatever is killed. */
 
-#include <signal.h>
 #include <unistd.h>
 
 #include "tests/support/events.h"

@@ -231,23 +231,8 @@ JOB_TEST(a_lost_one_is_told_from_its_equals) {
    It is answered nevertheless: the server moves a step that no agent was told of. It is found, in
    its place, and runs once. */
 
-struct awaited_clients {
-  struct job *job;
-  const char *blocked;
-};
-
-static bool are_blocked(void *context) {
-  const struct awaited_clients *awaited = context;
-  redisReply *reply = job_ask(awaited->job, "INFO clients");
-  bool blocked = strstr(reply->str, awaited->blocked) != NULL;
-  freeReplyObject(reply);
-  return blocked;
-}
-
 static void wait_blocked(struct job *job, int clients) {
-  const char *blocked = job_format(job, "blocked_clients:%d\r\n", clients);
-  if (!wait_until(are_blocked, &(struct awaited_clients){job, blocked}, WAIT_BOUND_MS))
-    job_fail(job, "there are never %d questions", clients);
+  job_wait_text(job, "INFO clients", job_format(job, "blocked_clients:%d\r\n", clients));
 }
 
 /* The job has had an agent, and there is a question that is older than those of the next one. */
@@ -327,8 +312,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
 }
 
 /* It is the older agent's question that gets the first step. */
-JOB_TEST_NO_AGENT(it_may_be_that_of_an_agent_before_this_one) {
-  job_start_agent(job, NULL);
+JOB_TEST(it_may_be_that_of_an_agent_before_this_one) {
   job_run(job, job_step(job, "true", NULL));
   wait_blocked(job, 1);
   struct agent_process *older = job->agent;

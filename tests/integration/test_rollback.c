@@ -216,11 +216,9 @@ struct intake_watch {
 /* In CLIENT LIST the seconds since a client's last question or answer. */
 static bool has_asked_again(void *context) {
   struct intake_watch *watch = context;
-  redisReply *clients = job_ask(watch->job, "CLIENT LIST");
-  const char *intake = strstr(clients->str, ":in ");
+  const char *intake = strstr(job_ask_text(watch->job, "CLIENT LIST"), ":in ");
   const char *idle = intake == NULL ? NULL : strstr(intake, " idle=");
   int seconds = idle == NULL ? 0 : atoi(idle + strlen(" idle="));
-  freeReplyObject(clients);
   watch->asked += seconds < watch->idle_seconds;
   watch->idle_seconds = seconds;
   return watch->asked > 0;

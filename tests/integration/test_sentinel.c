@@ -4,7 +4,6 @@
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/redis_sentinel.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"

@@ -3,7 +3,6 @@
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 JOB_TEST(echo_says_hello) {

@@ -86,21 +86,10 @@ JOB_TEST(one_that_slept_answers_nothing) {
   job_expect_nothing_left(job);
 }
 
-static bool waits_for_a_step(void *context) {
-  struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool waits = false;
-  for (char *line = strtok(clients->str, "\n"); line != NULL; line = strtok(NULL, "\n"))
-    waits |= strstr(line, job->id) != NULL && strstr(line, " cmd=blmove ") != NULL &&
-             strstr(line, " flags=b ") != NULL;
-  freeReplyObject(clients);
-  return waits;
-}
-
 /* It has been given the shutdown, and hears of the other one only when it has taken it. */
 JOB_TEST(one_that_is_shut_down_does_not_wait) {
   job_run(job, job_step(job, "true", NULL));
-  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   job_push_shutdown(job);
   job_wait_length(job, "inflight", 1);

@@ -91,7 +91,6 @@ JOB_TEST(nothing_runs_before_redis_knows) {
     assert_int_equal(proc_find(sleep), 0);
   job_do(job, "CLIENT UNPAUSE");
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
-  redisReply *started = job_ask(job, "GET sandbox:%s:started", job->id);
-  assert_string_equal(started->str, job_text(step, "stepId"));
-  freeReplyObject(started);
+  assert_string_equal(job_ask_text(job, "GET sandbox:%s:started", job->id),
+                      job_text(step, "stepId"));
 }

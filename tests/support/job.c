@@ -223,11 +223,45 @@ void job_do(struct job *self, const char *format, ...) {
   va_end(arguments);
 }
 
-long long job_length(struct job *self, const char *list) {
-  redisReply *reply = job_ask(self, "LLEN sandbox:%s:%s", self->id, list);
-  long long length = reply->integer;
+long long job_ask_number(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = ask(self, format, arguments);
+  va_end(arguments);
+  if (reply->type != REDIS_REPLY_INTEGER)
+    job_fail(self, "%s: not a number", format);
+  long long number = reply->integer;
   freeReplyObject(reply);
-  return length;
+  return number;
+}
+
+char *job_ask_text(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = ask(self, format, arguments);
+  va_end(arguments);
+  char *text = job_format(self, "%s", reply->str == NULL ? "" : reply->str);
+  freeReplyObject(reply);
+  return text;
+}
+
+struct awaited_text {
+  struct job *job;
+  const char *command, *text;
+};
+
+static bool has_text(void *context) {
+  const struct awaited_text *awaited = context;
+  return strstr(job_ask_text(awaited->job, awaited->command), awaited->text) != NULL;
+}
+
+void job_wait_text(struct job *self, const char *command, const char *text) {
+  if (!wait_until(has_text, &(struct awaited_text){self, command, text}, WAIT_BOUND_MS))
+    job_fail(self, "%s never says `%s`", command, text);
+}
+
+long long job_length(struct job *self, const char *list) {
+  return job_ask_number(self, "LLEN sandbox:%s:%s", self->id, list);
 }
 
 struct awaited_length {

@@ -120,6 +120,13 @@ bool job_agent_waits(void *job);
 redisReply *job_ask(struct job *self, const char *format, ...);
 void job_do(struct job *self, const char *format, ...);
 
+/* The same for a reply that is a number, or a text ("" where there is none). */
+long long job_ask_number(struct job *self, const char *format, ...);
+char *job_ask_text(struct job *self, const char *format, ...);
+
+/* Waits until the command's reply holds the text: job_wait_text(job, "INFO clients", "…:2"). */
+void job_wait_text(struct job *self, const char *command, const char *text);
+
 /* Fails unless the job has these keys (up to NULL), and no others: "events", "results", … */
 void job_expect_keys(struct job *self, ...) __attribute__((sentinel));
 
