@@ -62,17 +62,8 @@ JOB_TEST(a_command_knows_its_job_and_step) {
                       job_format(job, "%s %s\n", job->id, job_text(step, "stepId")));
 }
 
-static const char *write_script(struct job *job, const char *name, const char *content) {
-  const char *path = job_path(job, name);
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
-  close(fd);
-  return path;
-}
-
 JOB_TEST(the_steps_path_is_searched) {
-  write_script(job, "only-here", "#!/bin/sh\necho \"found $0\"\n");
+  job_write(job, "only-here", "#!/bin/sh\necho \"found $0\"\n", 0755);
   cJSON *step = job_step(job, "only-here", NULL);
   const char *directory = redis_server_directory(job->server);
   add_env(step, "PATH", job_format(job, "/nowhere:%s:/usr/bin:/bin", directory));
@@ -84,15 +75,15 @@ JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
   assert_int_equal(mkdir(first, 0755) | mkdir(second, 0755), 0);
-  assert_int_equal(chmod(write_script(job, "first/tool", "#!/bin/sh\necho wrong\n"), 0644), 0);
-  write_script(job, "second/tool", "#!/bin/sh\necho right\n");
+  job_write(job, "first/tool", "#!/bin/sh\necho wrong\n", 0644);
+  job_write(job, "second/tool", "#!/bin/sh\necho right\n", 0755);
   cJSON *step = job_step(job, "tool", NULL);
   add_env(step, "PATH", job_format(job, "%s:%s:/usr/bin:/bin", first, second));
   assert_string_equal(output_of(job, step), "right\n");
 }
 
 JOB_TEST(a_slash_is_relative_to_the_working_directory) {
-  write_script(job, "tool", "#!/bin/sh\npwd\n");
+  job_write(job, "tool", "#!/bin/sh\npwd\n", 0755);
   cJSON *step = job_step(job, "./tool", NULL);
   const char *directory = redis_server_directory(job->server);
   cJSON_AddStringToObject(step, "workingDirectory", directory);

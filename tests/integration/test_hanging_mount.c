@@ -27,8 +27,8 @@ struct scene {
   char *inside; /* a name in it */
 };
 
-static void begin(struct scene *self, void **state) {
-  self->job = *state;
+static void begin(struct scene *self, struct job *job) {
+  self->job = job;
   const char *path = kind_rows_path(self->job, "mount");
   assert_int_equal(mkdir(path, 0777), 0);
   hanging_mount_init(&self->mount, path);
@@ -48,10 +48,10 @@ static int tear_down(void **state) {
   return job_teardown(state);
 }
 
-TEST(a_directory_that_hangs_is_over_at_the_deadline, job_setup_server, tear_down) {
+TEST_OF(struct job *job, a_directory_that_hangs_is_over_at_the_deadline, job_setup_server,
+        tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
@@ -63,10 +63,9 @@ TEST(a_directory_that_hangs_is_over_at_the_deadline, job_setup_server, tear_down
   job_shut_down(job);
 }
 
-TEST(a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
+TEST_OF(struct job *job, a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, "/", scene.inside);
   job_push(job, step);
   events_wait(job, step, "started", scene.inside);
@@ -78,10 +77,9 @@ TEST(a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
   job_shut_down(job);
 }
 
-TEST(a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
+TEST_OF(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");
   job_push(job, step);
   events_wait(job, step, "started", "true");

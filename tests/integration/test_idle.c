@@ -149,37 +149,29 @@ static void expect_left_in_time(struct agents *agents, int which, int expected) 
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-TEST(a_flag_sets_the_limit) {
-  expect_left_in_time(*state, BY_FLAG, 2);
+TEST(the_limit_holds) {
+  static const struct {
+    const char *promise;
+    int which, code;
+  } rows[] = {{"a flag sets the limit", BY_FLAG, 2},
+              {"a variable sets the limit", BY_VARIABLE, 2},
+              {"the flag wins over the variable", FLAG_WINS, 2},
+              {"a step starts the count again", AFTER_A_STEP, 2},
+              {"a running step is not idle", STEP_COUNTS, 2},
+              {"time without redis counts", WITHOUT_REDIS, 2},
+              {"output that waits for redis does not keep it", OUTPUT_WAITS, 3},
+              {"a step that cannot start does not keep it", START_WAITS, 3}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].promise);
+    expect_left_in_time(*state, rows[i].which, rows[i].code);
+  }
 }
 
 TEST(the_heartbeat_ends_with_it) {
   struct agents *agents = *state;
   struct job *job = agents->jobs[AFTER_A_STEP];
-  expect_left_in_time(agents, AFTER_A_STEP, 2);
   (void)job_result(job);
   job_expect_keys(job, "committed", "events", NULL);
-}
-
-TEST(a_variable_sets_the_limit) {
-  expect_left_in_time(*state, BY_VARIABLE, 2);
-}
-
-TEST(the_flag_wins_over_the_variable) {
-  expect_left_in_time(*state, FLAG_WINS, 2);
-}
-
-TEST(a_step_starts_the_count_again) {
-  expect_left_in_time(*state, AFTER_A_STEP, 2);
-}
-
-TEST(time_without_redis_counts) {
-  expect_left_in_time(*state, WITHOUT_REDIS, 2);
-}
-
-/* The command is over, its output is not: that is time without a step, too. */
-TEST(output_that_waits_for_redis_does_not_keep_it) {
-  expect_left_in_time(*state, OUTPUT_WAITS, 3);
 }
 
 /* It is in the log, since nobody will find it anywhere else. */
@@ -202,14 +194,6 @@ TEST(lines_that_wait_for_redis_do_not_keep_it) {
     job_fail(job, "no undelivered result in the log");
   assert_non_null(strstr(result, quoted("\\n2999\\n3000\\n','eventCount':3003}\n")));
   assert_non_null(strstr(result, quoted("'exitCode':7,")));
-}
-
-TEST(a_step_that_cannot_start_does_not_keep_it) {
-  expect_left_in_time(*state, START_WAITS, 3);
-}
-
-TEST(a_running_step_is_not_idle) {
-  expect_left_in_time(*state, STEP_COUNTS, 2);
 }
 
 TEST_GROUP(start_all, stop_all)

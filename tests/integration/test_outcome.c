@@ -114,16 +114,6 @@ static void expect_no_start(struct job *job, const cJSON *step, const char *name
   assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
 }
 
-static const char *write_file(struct job *job, const char *name, const char *content, mode_t mode) {
-  const char *path = job_path(job, name);
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
-  assert_int_equal(fchmod(fd, mode), 0);
-  close(fd);
-  return path;
-}
-
 JOB_TEST(what_can_not_start_says_why) {
   expect_no_start(job, job_step(job, "no-such-command-here", NULL), "no-such-command-here",
                   "not found");
@@ -133,7 +123,7 @@ JOB_TEST(what_can_not_start_says_why) {
   cJSON_AddStringToObject(step, "workingDirectory", "/no/such/directory");
   expect_no_start(job, step, "/no/such/directory", "no such file or directory");
 
-  const char *plain = write_file(job, "plain", "#!/bin/sh\n", 0644);
+  const char *plain = job_write(job, "plain", "#!/bin/sh\n", 0644);
   expect_no_start(job, job_step(job, plain, NULL), plain, "permission denied");
 
   step = job_step(job, "true", NULL);
@@ -144,13 +134,13 @@ JOB_TEST(what_can_not_start_says_why) {
   expect_no_start(job, job_step(job, directory, NULL), directory, "permission denied");
 
   /* An ELF header of no known machine. */
-  const char *foreign = write_file(job, "foreign",
-                                   "\x7f"
-                                   "ELF\x02\x01\x01",
-                                   0755);
+  const char *foreign = job_write(job, "foreign",
+                                  "\x7f"
+                                  "ELF\x02\x01\x01",
+                                  0755);
   expect_no_start(job, job_step(job, foreign, NULL), foreign, "exec format");
 
-  const char *script = write_file(job, "script", "#!/no/such/interpreter\n", 0755);
+  const char *script = job_write(job, "script", "#!/no/such/interpreter\n", 0755);
   expect_no_start(job, job_step(job, script, NULL), script, "/no/such/interpreter");
 
   job_expect_to_go_on(job);

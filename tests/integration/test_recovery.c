@@ -315,9 +315,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
 JOB_TEST(it_may_be_that_of_an_agent_before_this_one) {
   job_run(job, job_step(job, "true", NULL));
   wait_blocked(job, 1);
-  struct agent_process *older = job->agent;
-  job->agent = NULL;
-  job_start_agent(job, NULL);
+  struct agent_process *older = job_start_second_agent(job);
   wait_blocked(job, 2);
   const cJSON *first = named_step(job, "first");
   const cJSON *second = endless_step(job, "second");

@@ -12,14 +12,6 @@
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 #define TAKEN_OVER "another agent has taken over this job"
 
-/* The job's agent from here on is a second one; returns the first. */
-static struct agent_process *start_second(struct job *job) {
-  struct agent_process *first = job->agent;
-  job->agent = NULL;
-  job_start_agent(job, NULL);
-  return first;
-}
-
 static void expect_superseded(struct agent_process *first) {
   int code = agent_process_wait(first, WAIT_BOUND_MS);
   if (code != 3)
@@ -31,7 +23,7 @@ static void expect_superseded(struct agent_process *first) {
 
 JOB_TEST(an_idle_one_leaves) {
   job_run(job, job_step(job, "true", NULL));
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   expect_superseded(first);
   job_run(job, job_step(job, "true", NULL));
   job_expect_nothing_left(job);
@@ -44,7 +36,7 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   events_push(job, running, "up");
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, running, -1, INTERRUPTED, NULL);
   assert_int_equal(job_event_count(result), 2);
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
@@ -59,7 +51,7 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
 JOB_TEST(no_line_comes_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   events_push(job, step, job->id);
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   expect_superseded(first);
   /* Trimmed, so that the last one tells. */
@@ -77,7 +69,7 @@ JOB_TEST(one_that_slept_answers_nothing) {
   const cJSON *step = events_push(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   marks_open_gate(job, "");
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   const cJSON *events = events_of(job, step);
   assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
@@ -106,7 +98,7 @@ JOB_TEST(steps_go_on_while_there_are_two) {
   struct agent_process *first = NULL;
   for (int i = 0; i < STEPS; i++) {
     if (i == AT)
-      first = start_second(job);
+      first = job_start_second_agent(job);
     const cJSON *step = job_step(job, "echo", "on", NULL);
     job_push(job, step);
     (void)job_result_of(job, step);

@@ -1,8 +1,9 @@
 #include "tests/support/job.h"
 
-#include <ctype.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/quoted.h"
@@ -60,6 +61,13 @@ void job_start_agent(struct job *self, ...) {
   self->setup.arguments = arguments;
   self->agent = agent_process_start(&self->setup);
   self->setup = (struct agent_setup){0};
+}
+
+struct agent_process *job_start_second_agent(struct job *self) {
+  struct agent_process *first = self->agent;
+  self->agent = NULL;
+  job_start_agent(self, NULL);
+  return first;
 }
 
 void job_fail(struct job *self, const char *format, ...) {
@@ -123,6 +131,16 @@ void job_restart_server(struct job *self) {
 
 char *job_path(struct job *self, const char *name) {
   return job_format(self, "%s/%s", redis_server_directory(self->server), name);
+}
+
+char *job_write(struct job *self, const char *name, const char *content, mode_t mode) {
+  char *path = job_path(self, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+  return path;
 }
 
 char *job_sleep(struct job *self, int seconds) {

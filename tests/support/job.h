@@ -60,6 +60,9 @@ void job_use_port(struct job *self, int port);
 void job_restart_server(struct job *self);
 void job_reconnect(struct job *self);
 
+/* The job's agent from here on is another one, which is started; returns the one before. */
+struct agent_process *job_start_second_agent(struct job *self);
+
 /* A step of kind `run` with a new stepId; the arguments end with NULL. Fields are the caller's to
    add, change and delete. */
 cJSON *job_step(struct job *self, const char *command, ...) __attribute__((sentinel));
@@ -159,6 +162,9 @@ char *job_json(struct job *self, const char *format, ...) __attribute__((format(
 
 /* A name in the server's directory, which any user may write to. */
 char *job_path(struct job *self, const char *name);
+
+/* Makes a file of this name there; returns its path. */
+char *job_write(struct job *self, const char *name, const char *content, mode_t mode);
 
 /* `sleep <seconds>` with a fraction that no other one of this job has, for proc_find. */
 char *job_sleep(struct job *self, int seconds);
