@@ -4,6 +4,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -110,16 +111,13 @@ JOB_TEST(what_is_left_may_clean_up) {
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
                      "while :; do sleep 0.1; done";
-  job_push(job, job_script(job, job_format(job,
-                                           "cd '%s'; setsid sh -c \"%s\" >/dev/null 2>&1 & "
-                                           "until [ -e '%s/ready' -a -e '%s/go' ]; do sleep 0.1; "
-                                           "done",
-                                           directory, left, directory, directory)));
+  job_push(job, marks_step(job, job_format(job,
+                                           "cd '%s'; setsid sh -c \"%s\" >/dev/null 2>&1 & until [ "
+                                           "-e ready ]; do sleep 0.1; done; gate",
+                                           directory, left)));
   job_push_shutdown(job);
   job_wait_length(job, "inflight", 2);
-  FILE *go = fopen(job_format(job, "%s/go", directory), "we");
-  assert_non_null(go);
-  fclose(go);
+  marks_open_gate(job, "");
   job_expect_exit(job, 0);
   assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
 }

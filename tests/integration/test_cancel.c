@@ -94,12 +94,10 @@ JOB_TEST(twice_is_once) {
 JOB_TEST(what_waits_is_answered_without_having_run) {
   const char *mark = job_path(job, "mark");
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
-  const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *waiting = job_step(job, "touch", mark, NULL);
-  const cJSON *after = job_step(job, "echo", "after", NULL);
-  job_push(job, before);
+  const cJSON *before = job_push_echo(job, "before");
   job_push(job, waiting);
-  job_push(job, after);
+  const cJSON *after = job_push_echo(job, "after");
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   assert_int_equal(job_event_count(result), 0);
@@ -130,11 +128,9 @@ JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
 JOB_TEST(shutdown_keeps_its_place) {
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
-  const cJSON *before = job_step(job, "echo", "before", NULL);
-  const cJSON *after = job_step(job, "echo", "after", NULL);
-  job_push(job, before);
+  const cJSON *before = job_push_echo(job, "before");
   job_push_shutdown(job);
-  job_push(job, after);
+  (void)job_push_echo(job, "after");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   job_expect_answer(job, before, 0, NULL, "before\n");
@@ -145,9 +141,8 @@ JOB_TEST(shutdown_keeps_its_place) {
 
 JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
-  const cJSON *behind = job_step(job, "echo", "behind", NULL);
   job_push_shutdown(job);
-  job_push(job, behind);
+  const cJSON *behind = job_push_echo(job, "behind");
   job_push_cancel(job, behind);
   assert_int_equal(job_event_count(job_expect_answer(job, behind, -1, CANCELLED, NULL)), 0);
   job_push_cancel(job, running);

@@ -207,8 +207,8 @@ TEST_OF(struct once *self, events_come_as_they_happen, set_up, tear_down) {
   snprintf(script, sizeof script, "echo one; until [ -e %s/gate ]; do sleep 0.01; done; exit 3",
            directory.path);
   run(self, script_step(script, ""));
-  read_until(self, "\"started\"");
-  read_until(self, "\"line\":\"one\"");
+  read_until(self, quoted("'started'"));
+  read_until(self, quoted("'line':'one'"));
   assert_null(strstr(self->text, "exitCode"));
   snprintf(script, sizeof script, "%s/gate", directory.path);
   fclose(fopen(script, "we"));
@@ -331,7 +331,7 @@ TEST_OF(struct once *self, a_step_that_is_too_large_is_refused, set_up, tear_dow
 
 static void end_by(struct once *self, int signal_number) {
   run(self, script_step("setsid sleep 600.071 & echo up; sleep 600.072", ""));
-  read_until(self, "\"line\":\"up\"");
+  read_until(self, quoted("'line':'up'"));
   assert_true(proc_wait_for("sleep 600.071", WAIT_BOUND_MS) > 0);
   assert_int_equal(kill(self->pid, signal_number), 0);
   expect_exit(self, 128 + signal_number);
@@ -363,28 +363,26 @@ TEST_OF(struct once *self, a_signal_ends_it_before_the_step, set_up, tear_down) 
   send_text(self, "{");
   assert_true(wait_until(waits_for_events, &self->pid, WAIT_BOUND_MS));
   assert_int_equal(kill(self->pid, SIGTERM), 0);
-  while (read_more(self, WAIT_BOUND_MS))
-    continue;
-  assert_int_equal(exit_of(self), 128 + SIGTERM);
+  expect_exit(self, 128 + SIGTERM);
 }
 
 /* `| head -1` */
-TEST_OF(struct once *self, a_reader_that_goes_ends_the_step, set_up, tear_down) {
-  run(self, script_step("setsid sleep 600.073 & yes", ""));
-  read_until(self, "\"line\":\"y\"");
+static void reader_goes(struct once *self, const char *script, const char *sleep) {
+  run(self, script_step(script, ""));
+  read_until(self, quoted("'line':'up'"));
   close_fd(&self->out);
   (void)exit_of(self);
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+TEST_OF(struct once *self, a_reader_that_goes_ends_the_step, set_up, tear_down) {
+  reader_goes(self, "setsid sleep 600.073 & echo up; yes", "sleep 600.073");
   assert_int_equal(proc_find("yes"), 0);
-  assert_int_equal(proc_find("sleep 600.073"), 0);
 }
 
 /* Also when the command says nothing more: the end of a pipe is an event. */
 TEST_OF(struct once *self, a_reader_that_goes_ends_a_silent_step, set_up, tear_down) {
-  run(self, script_step("echo up; sleep 600.074", ""));
-  read_until(self, "\"line\":\"up\"");
-  close_fd(&self->out);
-  (void)exit_of(self);
-  assert_int_equal(proc_find("sleep 600.074"), 0);
+  reader_goes(self, "echo up; sleep 600.074", "sleep 600.074");
 }
 
 static unsigned long ticks_of(pid_t pid) {
@@ -428,8 +426,8 @@ TEST_OF(struct once *self, a_reader_that_sleeps_makes_the_command_wait, set_up, 
   long long expected = 1;
   char line[64];
   for (; expected <= 2000; expected++) {
-    snprintf(line, sizeof line, "\"line\":\"%lld\"", expected);
-    read_until(self, line);
+    snprintf(line, sizeof line, "'line':'%lld'", expected);
+    read_until(self, quoted(line));
   }
   assert_int_equal(kill(self->pid, SIGTERM), 0);
   close_fd(&self->out);

@@ -1,7 +1,5 @@
 /* What a StepResult says about how a command ended, and what it keeps of its output. */
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/events.h"

@@ -19,8 +19,7 @@ static const cJSON *result_of(struct job *job, const cJSON *step) {
 }
 
 static void expect_step_to_run(struct job *job) {
-  const cJSON *step = job_step(job, "echo", "on", NULL);
-  job_push(job, step);
+  const cJSON *step = job_push_echo(job, "on");
   job_expect_result(job, result_of(job, step), 0, NULL, "on\n");
 }
 

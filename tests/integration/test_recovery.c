@@ -112,12 +112,10 @@ JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
 
 JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
-  const cJSON *first = job_step(job, "echo", "first", NULL);
-  const cJSON *second = job_step(job, "echo", "second", NULL);
   job_push(job, running);
   events_wait(job, running, "started", "sh");
-  job_push(job, first);
-  job_push(job, second);
+  const cJSON *first = job_push_echo(job, "first");
+  const cJSON *second = job_push_echo(job, "second");
   job_wait_length(job, "inflight", 3);
   job_stop_agent(job, SIGTERM);
   job_expect_answer(job, running, -1, "cancelled: the agent was stopped by SIGTERM", NULL);

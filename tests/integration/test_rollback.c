@@ -15,12 +15,6 @@ static cJSON *gated_step(struct job *job) {
   return marks_step(job, "ran; echo up; gate; echo down");
 }
 
-static const cJSON *push_echo(struct job *job, const char *text) {
-  const cJSON *step = job_step(job, "echo", text, NULL);
-  job_push(job, step);
-  return step;
-}
-
 /* What the next start will find. */
 static void take_snapshot(struct job *job) {
   job_do(job, "SAVE");
@@ -41,8 +35,8 @@ static void expect_gated(struct job *job, const cJSON *running) {
 
 JOB_TEST(an_empty_one_gets_every_answer) {
   const cJSON *running = events_push(job, gated_step(job), "up");
-  const cJSON *first = push_echo(job, "first");
-  const cJSON *second = push_echo(job, "second");
+  const cJSON *first = job_push_echo(job, "first");
+  const cJSON *second = job_push_echo(job, "second");
   job_wait_length(job, "inflight", 3);
   restart_seen(job);
   job_wait_length(job, "inflight", 3); /* for the agent after this one */
@@ -55,7 +49,7 @@ JOB_TEST(an_empty_one_gets_every_answer) {
 /* Then the next agent knows as much as if nothing had been lost. */
 JOB_TEST(an_empty_one_tells_the_next_agent) {
   const cJSON *running = events_push(job, gated_step(job), "up");
-  const cJSON *waiting = push_echo(job, "waiting");
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   job_restart_server(job);
   job_wait_length(job, "inflight", 2);
@@ -101,7 +95,7 @@ JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
 JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
   const cJSON *running = events_push(job, gated_step(job), "up");
   take_snapshot(job);
-  const cJSON *waiting = push_echo(job, "waiting");
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   job_restart_server(job);
   expect_gated(job, running);
@@ -180,7 +174,7 @@ JOB_TEST(what_was_pushed_after_it_runs) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
     job_restart_server(job);
-    const cJSON *step = push_echo(job, "on");
+    const cJSON *step = job_push_echo(job, "on");
     const cJSON *result = job_result(job);
     if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
       result = job_result(job);
@@ -245,11 +239,10 @@ JOB_TEST(an_id_can_be_used_again_later) {
 JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   const cJSON *first = marks_step(job, "ran; echo up; gate");
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
-  const cJSON *last = job_step(job, "echo", "last", NULL);
   events_push(job, first, "up");
   job_push_too_large(job, "large");
   job_push(job, second);
-  job_push(job, last);
+  const cJSON *last = job_push_echo(job, "last");
   job_wait_length(job, "inflight", 4);
   job_do(job, "FLUSHALL");
   agent_process_wait_log(job->agent, "redis has lost");

@@ -3,6 +3,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
 #include "tests/support/wait.h"
@@ -29,9 +30,8 @@ static cJSON *cancel_of(struct job *job, const char *step_id) {
 
 /* Both are there when the agent comes, so that the step is next while the order's removal waits. */
 static void expect_step_behind_cancel(struct job *job, size_t bytes, const char *hold_bytes) {
-  const cJSON *step = job_step(job, "echo", "on", NULL);
   job_push(job, padded(job, cancel_of(job, "nobody"), bytes));
-  job_push(job, step);
+  const cJSON *step = job_push_echo(job, "on");
   job_start_agent(job, hold_bytes == NULL ? NULL : "--hold-bytes", hold_bytes, NULL);
   job_expect_answer(job, step, 0, NULL, "on\n");
   job_expect_nothing_left(job);
@@ -48,12 +48,11 @@ JOB_TEST_NO_AGENT(a_removal_that_fills_the_hold_keeps_no_step) {
 /* What waits is put back into `inflight`, which fills the hold while lines come one by one. */
 JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
   enum { WAITING = 4, LINES = 300 };
-  const char *gate = job_path(job, "gate");
-  const cJSON *running =
-      job_script(job, job_format(job,
-                                 "echo up; until [ -e %s ]; do sleep 0.01; done; "
-                                 "i=0; while [ $i -lt %d ]; do sleep 0; echo $i; i=$((i+1)); done",
-                                 gate, LINES));
+  const cJSON *running = marks_step(
+      job,
+      job_format(job,
+                 "echo up; gate; i=0; while [ $i -lt %d ]; do sleep 0; echo $i; i=$((i+1)); done",
+                 LINES));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const cJSON *waiting[WAITING];
   events_push(job, running, "up");
@@ -63,7 +62,7 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
   }
   job_wait_length(job, "inflight", 1 + WAITING);
   job_do(job, "FLUSHALL");
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   const cJSON *result = job_result_of(job, running);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
@@ -100,8 +99,7 @@ JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   const cJSON *order = padded(job, cancel_of(job, "nobody"), 2000000);
   for (int i = 0; i < ORDERS; i++)
     job_push(job, order);
-  const cJSON *step = job_step(job, "echo", "on", NULL);
-  job_push(job, step);
+  const cJSON *step = job_push_echo(job, "on");
   job_expect_answer(job, step, 0, NULL, "on\n"); /* on the next connection */
   long peak = proc_status_kib(agent_process_pid(job->agent), "VmHWM");
   print_message("resident at most: %ld KiB\n", peak);

@@ -52,8 +52,10 @@ static void start_in_root(struct job *job, const char *url) {
   job_start_agent(job, NULL);
 }
 
-TEST_OF_IF(agent_process_is_shipped(), struct job *job, a_command_runs_in_an_empty_root, setup,
-           job_teardown) {
+#define ROOT_TEST(NAME)                                                                            \
+  TEST_OF_IF(agent_process_is_shipped(), struct job *job, NAME, setup, job_teardown)
+
+ROOT_TEST(a_command_runs_in_an_empty_root) {
   start_in_root(job, job->url);
   const cJSON *step = job_step(job, "/command", "hello", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "in /\nhello\n");
@@ -70,24 +72,21 @@ TEST_OF_IF(agent_process_is_shipped(), struct job *job, a_command_runs_in_an_emp
 }
 
 /* A name needs no resolver's files for what every machine calls itself. */
-TEST_OF_IF(agent_process_is_shipped(), struct job *job, localhost_is_known_without_a_hosts_file,
-           setup, job_teardown) {
+ROOT_TEST(localhost_is_known_without_a_hosts_file) {
   start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
                                 redis_server_port(job->server)));
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-TEST_OF_IF(agent_process_is_shipped(), struct job *job, a_unix_socket_inside_of_it_will_do, setup,
-           job_teardown) {
+ROOT_TEST(a_unix_socket_inside_of_it_will_do) {
   assert_int_equal(link(redis_server_socket(job->server), job_path(job, "root/redis.sock")), 0);
   start_in_root(job, "unix:///redis.sock");
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-TEST_OF_IF(agent_process_is_shipped(), struct job *job, work_is_where_commands_run, setup,
-           job_teardown) {
+ROOT_TEST(work_is_where_commands_run) {
   assert_int_equal(mkdir(job_path(job, "root/work"), 0755), 0);
   start_in_root(job, job->url);
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /work\n");
@@ -100,8 +99,7 @@ TEST_OF_IF(agent_process_is_shipped(), struct job *job, work_is_where_commands_r
 }
 
 /* Without /proc the step's tag can not be read; its group can still be ended. */
-TEST_OF_IF(agent_process_is_shipped(), struct job *job, a_deadline_holds_in_an_empty_root, setup,
-           job_teardown) {
+ROOT_TEST(a_deadline_holds_in_an_empty_root) {
   start_in_root(job, job->url);
   cJSON *step =
       job_step(job, "/agent", "--redis-url", "redis://127.0.0.1:1", "--job-id", "x", NULL);

@@ -1,9 +1,9 @@
 /* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
 
-#include <unistd.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -69,29 +69,24 @@ JOB_TEST(every_piece_of_a_line_has_a_number) {
   const cJSON *result = job_run(job, step);
   expect_from(job, step, result, 1);
   assert_true(number(result, "eventCount") >= 5);
-  assert_non_null(strstr(events_raw(job), "\"seq\":2,\"partial\":true}\n"));
+  assert_non_null(strstr(events_raw(job), quoted("'seq':2,'partial':true}\n")));
 }
 
-static bool is_there(void *path) {
-  return access(path, F_OK) == 0;
+static bool has_printed(void *job) {
+  return marks_count(job) == 1;
 }
 
 /* Redis does not answer, the agent holds little, and so it stops reading while the command prints
    on both streams. */
 JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
-  const char *gate = job_path(job, "gate");
-  char *printed = job_path(job, "printed");
-  const cJSON *step = job_script(
-      job, job_format(job,
-                      "until [ -e %s ]; do sleep 0.01; done; seq 1 2000; seq 1 2000 >&2; touch %s;"
-                      " echo end; echo end >&2",
-                      gate, printed));
+  const cJSON *step =
+      marks_step(job, "gate; seq 1 2000; seq 1 2000 >&2; ran; echo end; echo end >&2");
   job_push(job, step);
   events_wait(job, step, "started", "sh");
   redis_server_freeze(job->server);
-  fclose(fopen(gate, "w"));
-  bool is_printed = wait_until(is_there, printed, WAIT_BOUND_MS);
+  marks_open_gate(job, "");
+  bool is_printed = wait_until(has_printed, job, WAIT_BOUND_MS);
   redis_server_thaw(job->server);
   assert_true(is_printed);
   expect_all(job, step, job_result(job), 1 + 2 * 2001 + 1);

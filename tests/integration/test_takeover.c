@@ -32,9 +32,8 @@ JOB_TEST(an_idle_one_leaves) {
 JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
   events_push(job, running, "up");
-  job_push(job, waiting);
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, running, -1, INTERRUPTED, NULL);
@@ -56,7 +55,7 @@ JOB_TEST(no_line_comes_after_the_takeover) {
   expect_superseded(first);
   /* Trimmed, so that the last one tells. */
   redisReply *last = job_ask(job, "XREVRANGE sandbox:%s:events + - COUNT 1", job->id);
-  const char *seq = job_format(job, "\"seq\":%d}", job_event_count(result));
+  const char *seq = job_json(job, "'seq':%d}", job_event_count(result));
   if (strstr(last->element[0]->element[1]->element[1]->str, seq) == NULL)
     job_fail(job, "the last event is not %s", seq);
   freeReplyObject(last);
@@ -99,8 +98,7 @@ JOB_TEST(steps_go_on_while_there_are_two) {
   for (int i = 0; i < STEPS; i++) {
     if (i == AT)
       first = job_start_second_agent(job);
-    const cJSON *step = job_step(job, "echo", "on", NULL);
-    job_push(job, step);
+    const cJSON *step = job_push_echo(job, "on");
     (void)job_result_of(job, step);
     assert_int_equal(job_length(job, "results"), 0);
   }

@@ -57,15 +57,16 @@ struct reader {
   long long pieces;
 };
 
+static void take_line(struct reader *self, const struct follower_event *event) {
+  self->lines++;
+  if (!numbers_continue(&self->numbers, event->line, event->line_length) ||
+      !numbers_continue(&self->numbers, "\n", 1))
+    job_fail(self->job, "line %lld is `%.*s`", self->lines, (int)event->line_length, event->line);
+}
+
 static void read_line(const struct follower_event *event, void *context) {
-  struct reader *reader = context;
-  if (!follower_event_is(event, "stdout"))
-    return;
-  reader->lines++;
-  if (!numbers_continue(&reader->numbers, event->line, event->line_length) ||
-      !numbers_continue(&reader->numbers, "\n", 1))
-    job_fail(reader->job, "line %lld is `%.*s`", reader->lines, (int)event->line_length,
-             event->line);
+  if (follower_event_is(event, "stdout"))
+    take_line(context, event);
 }
 
 static void read_piece(const struct follower_event *event, void *context) {
@@ -111,14 +112,10 @@ TEST_OF(struct job *job, a_million_lines, setup, job_teardown) {
 /* Both pipes at once, as fast as they go: neither starves the other, each keeps its order. */
 static void read_both(const struct follower_event *event, void *context) {
   struct reader *readers = context;
-  if (follower_event_is(event, "stdout")) {
-    read_line(event, &readers[0]);
-  } else if (follower_event_is(event, "stderr")) {
-    readers[1].lines++;
-    if (!numbers_continue(&readers[1].numbers, event->line, event->line_length) ||
-        !numbers_continue(&readers[1].numbers, "\n", 1))
-      job_fail(readers[1].job, "line %lld of stderr is wrong", readers[1].lines);
-  }
+  if (follower_event_is(event, "stdout"))
+    take_line(&readers[0], event);
+  else if (follower_event_is(event, "stderr"))
+    take_line(&readers[1], event);
 }
 
 TEST_OF(struct job *job, both_streams_at_once, setup, job_teardown) {

@@ -205,6 +205,12 @@ void job_push(struct job *self, const cJSON *step) {
   free(payload);
 }
 
+const cJSON *job_push_echo(struct job *self, const char *line) {
+  const cJSON *step = job_step(self, "echo", line, NULL);
+  job_push(self, step);
+  return step;
+}
+
 void job_push_shutdown(struct job *self) {
   cJSON *step = new_step(self);
   cJSON_AddStringToObject(step, "kind", "shutdown");

@@ -78,6 +78,9 @@ void job_push_json(struct job *self, const char *quoted); /* with quotes as in q
 void job_push_too_large(struct job *self, const char *id);
 void job_push_shutdown(struct job *self);
 
+/* Pushes a step that prints this line, and returns it. */
+const cJSON *job_push_echo(struct job *self, const char *line);
+
 /* Pushes the order to end this step. */
 void job_push_cancel(struct job *self, const cJSON *step);
 
