@@ -17,13 +17,6 @@ static const cJSON *start_talker(struct job *job) {
   return events_push(job, marks_step(job, "echo up; gate 1; echo down; exec 2>&1; gate 2"), "up");
 }
 
-static int count_in(const char *text, const char *part) {
-  int count = 0;
-  for (; (text = strstr(text, part)) != NULL; text++)
-    count++;
-  return count;
-}
-
 static long long connections(struct job *job) {
   static const char field[] = "total_connections_received:";
   return strtoll(strstr(job_ask_text(job, "INFO stats"), field) + strlen(field), NULL, 10);
@@ -47,19 +40,19 @@ static void expect_waited_out(struct job *job, const cJSON *talker, const char *
   marks_open_gate(job, "1");
   if (!wait_until(has_tried_often, &attempts, WAIT_BOUND_MS))
     job_fail(job, "it does not try again");
-  const char *log = agent_process_log(job->agent);
   const char *line = job_format(job,
                                 "WARN  job=%s redis outbox: 127.0.0.1:%d refuses for now:"
                                 " %s",
                                 job->id, redis_server_port(job->server), error);
-  if (count_in(log, line) != 1)
-    job_fail(job, "%d warnings of %s", count_in(log, line), error);
+  int warnings = agent_process_count_log(job->agent, line);
+  if (warnings != 1)
+    job_fail(job, "%d warnings of %s", warnings, error);
   job_do(job, lift);
   marks_open_gate(job, "2");
   job_expect_answer(job, talker, 0, NULL, "up\ndown\n");
   assert_string_equal(events_lines(job, talker, "stdout"), "up\ndown\n");
   agent_process_wait_log(job->agent, "outbox: connected to");
-  assert_int_equal(count_in(agent_process_log(job->agent), "outbox: connected to"), 1);
+  assert_int_equal(agent_process_count_log(job->agent, "outbox: connected to"), 1);
   job_expect_to_go_on(job);
   job_shut_down(job);
 }

@@ -151,28 +151,22 @@ JOB_TEST(commands_that_burn_do_not_delay_it) {
   job_result(job);
 }
 
+static bool has_its_connection(void *proxy) {
+  return proxy_connections(proxy, RELAY_HEARTBEAT) > 0;
+}
+
 static struct proxy *start_behind_proxy(struct job *job) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   job_use_port(job, proxy_port(proxy));
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
+  assert_true(wait_until(has_its_connection, proxy, WAIT_BOUND_MS));
   return proxy;
-}
-
-struct awaited {
-  struct proxy *proxy;
-  long connections;
-};
-
-static bool has_connections(void *context) {
-  const struct awaited *awaited = context;
-  return proxy_connections(awaited->proxy, RELAY_HEARTBEAT) >= awaited->connections;
 }
 
 /* What the agent holds cannot leave, and its command waits. */
 JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   struct proxy *proxy = start_behind_proxy(job);
-  assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   events_push(job, step, job->id);
   proxy_deafen(proxy, RELAY_OUTBOX);
@@ -182,7 +176,6 @@ JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
 
 JOB_TEST_NO_AGENT(a_dead_connection_does_not_end_it) {
   struct proxy *proxy = start_behind_proxy(job);
-  assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   proxy_deafen(proxy, RELAY_HEARTBEAT);
   for (int beats = 0; beats < 10 && proxy_connections(proxy, RELAY_HEARTBEAT) == 1; beats++)
     expect_beats(job, 1, 0); /* over the other connection */

@@ -20,10 +20,10 @@ static long long time_left(struct job *job, const char *name) {
 
 /* So many that some stay in the list, pushed by the server itself. */
 static void push_many(struct job *job) {
-  const char *step = cJSON_PrintUnformatted(job_step(job, "true", NULL));
+  char *step = cJSON_PrintUnformatted(job_step(job, "true", NULL));
   job_do(job, "EVAL %s 0 sandbox:%s:in %s %d",
          "for i = 1, ARGV[3] do redis.call('LPUSH', ARGV[1], ARGV[2]) end", job->id, step, WAITING);
-  free((char *)(uintptr_t)step);
+  free(step);
 }
 
 /* The agent has taken what it takes. */

@@ -13,13 +13,6 @@ static bool matches(const char *text, const char *pattern) {
   return found;
 }
 
-static int count(const char *text, const char *part) {
-  int found = 0;
-  for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
-    found++;
-  return found;
-}
-
 static void expect_line(struct job *job, const char *pattern) {
   if (!matches(agent_process_log(job->agent), pattern))
     job_fail(job, "no line of the log matches %s", pattern);
@@ -60,7 +53,7 @@ JOB_TEST_NO_AGENT(one_line_says_how_a_step_went) {
   job_run(job, step);
   job_shut_down(job);
   expect_line(job, " INFO  job=pipe-42 step=1234abcd exit=0 in [0-9]+ms `echo hello world`$");
-  assert_int_equal(count(agent_process_log(job->agent), "step=1234abcd"), 1);
+  assert_int_equal(agent_process_count_log(job->agent, "step=1234abcd"), 1);
 }
 
 JOB_TEST_NO_AGENT(a_failure_is_a_warning) {

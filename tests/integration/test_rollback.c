@@ -279,12 +279,15 @@ static bool has_one(void *context) {
 }
 
 /* Makes one server what the other one is, as soon as it has one step in this list. */
-static void copy_from(struct job *job, redisContext *redis, int port, const char *list) {
+static void copy(struct job *job, struct redis_server *to, struct redis_server *from,
+                 const char *list) {
+  redisContext *redis = redis_server_connect(to);
   const char *key = job_format(job, "sandbox:%s:%s", job->id, list);
-  freeReplyObject(redisCommand(redis, "REPLICAOF 127.0.0.1 %d", port));
+  freeReplyObject(redisCommand(redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(from)));
   if (!wait_until(has_one, &(struct awaited_copy){redis, key}, WAIT_BOUND_MS))
     job_fail(job, "`%s` was not copied", list);
   freeReplyObject(redisCommand(redis, "REPLICAOF NO ONE"));
+  redisFree(redis);
 }
 
 /* The agent has just heard from the server, and hears from it again before it would ask who it is.
@@ -292,7 +295,7 @@ static void copy_from(struct job *job, redisContext *redis, int port, const char
 static void go_back_to(struct job *job, struct redis_server *stale, const char *list) {
   job_run(job, job_step(job, "true", NULL));
   job_wait_length(job, "inflight", 0);
-  copy_from(job, job->redis, redis_server_port(stale), list);
+  copy(job, job->server, stale, list);
 }
 
 static void expect_lost(struct job *job, const cJSON *step) {
@@ -305,11 +308,9 @@ static void expect_lost(struct job *job, const cJSON *step) {
 TEST_OF(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
         job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
-  redisContext *redis = redis_server_connect(stale);
   const cJSON *step = marks_step(job, "ran; echo out");
   job_push(job, step);
-  copy_from(job, redis, redis_server_port(job->server), "in");
-  redisFree(redis);
+  copy(job, stale, job->server, "in");
   job_start_agent(job, NULL);
   job_expect_answer(job, step, 0, NULL, "out\n");
   go_back_to(job, stale, "in");
@@ -320,12 +321,10 @@ TEST_OF(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick
 TEST_OF(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_quick_copy,
         job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
-  redisContext *redis = redis_server_connect(stale);
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_start_agent(job, NULL);
   events_push(job, step, "up");
-  copy_from(job, redis, redis_server_port(job->server), "inflight");
-  redisFree(redis);
+  copy(job, stale, job->server, "inflight");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
   go_back_to(job, stale, "inflight");

@@ -131,15 +131,10 @@ TEST(one_that_is_alive_is_waited_for) {
   expect_left(agents, GOES_ON, 2, 2, 0, "run run-7 is not in " RUNS);
 }
 
+/* Nor is there a reason to wait for an error, or for a Redis that is away. */
 TEST(one_that_is_not_there_is_not) {
   expect_left(*state, BY_VARIABLE, 2, 1, 0, "run run-7 is not in " RUNS);
-}
-
-TEST(an_error_is_no_reason_to_wait) {
   expect_left(*state, OTHER_TYPE, 2, 1, 0, "WRONGTYPE");
-}
-
-TEST(nor_is_a_redis_that_is_away) {
   expect_left(*state, AWAY, 2, 1, QUESTION_MS, "is not known: ");
 }
 

@@ -1,5 +1,6 @@
 /* One step's way through: its events, their order, its result, and how it may be written. */
 
+#include "tests/support/crowd.h"
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/quoted.h"
@@ -61,12 +62,8 @@ JOB_TEST(duration_is_in_seconds) {
 }
 
 JOB_TEST(steps_run_in_the_order_of_their_push) {
-  const cJSON *steps[20];
-  for (int i = 0; i < 20; i++)
-    job_push(job, steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL));
-  for (int i = 0; i < 20; i++) {
-    job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
-  }
+  struct crowd crowd = crowd_push(job, 20, 0);
+  crowd_expect(job, &crowd, SIZE_MAX);
 }
 
 /* What a sparing or a newer server may send. */

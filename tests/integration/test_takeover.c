@@ -98,8 +98,7 @@ JOB_TEST(steps_go_on_while_there_are_two) {
   for (int i = 0; i < STEPS; i++) {
     if (i == AT)
       first = job_start_second_agent(job);
-    const cJSON *step = job_push_echo(job, "on");
-    (void)job_result_of(job, step);
+    (void)job_result_of(job, job_push_echo(job, "on"));
     assert_int_equal(job_length(job, "results"), 0);
   }
   expect_superseded(first);
