@@ -108,10 +108,9 @@ JOB_TEST(no_step_that_can_be_read) {
 }
 
 JOB_TEST(a_bad_field) {
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const char *payload = job_format(job, "{'stepId':'s',%s}", fields[i].payload);
-    expect_refusal(job, payload, fields[i].names, "s");
-  }
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    expect_refusal(job, job_format(job, "{'stepId':'s',%s}", fields[i].payload), fields[i].names,
+                   "s");
   job_expect_to_go_on(job);
 }
 

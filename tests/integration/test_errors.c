@@ -116,10 +116,9 @@ JOB_TEST_NO_AGENT(at_boot_it_is_waited_out_for_a_while) {
 
 static void expect_end(struct job *job, const char *command, const char *key, const char *error) {
   job_expect_exit(job, 3);
-  const char *log = agent_process_log(job->agent);
   const char *refused =
       job_format(job, "refuses %s sandbox:%s:%s: %s", command, job->id, key, error);
-  if (strstr(log, refused) == NULL)
+  if (strstr(agent_process_log(job->agent), refused) == NULL)
     job_fail(job, "no word of `%s`", refused);
 }
 

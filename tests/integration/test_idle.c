@@ -168,8 +168,7 @@ TEST(the_limit_holds) {
 }
 
 TEST(the_heartbeat_ends_with_it) {
-  struct agents *agents = *state;
-  struct job *job = agents->jobs[AFTER_A_STEP];
+  struct job *job = ((struct agents *)*state)->jobs[AFTER_A_STEP];
   (void)job_result(job);
   job_expect_keys(job, "committed", "events", NULL);
 }

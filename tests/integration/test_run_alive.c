@@ -126,9 +126,8 @@ static void expect_left(struct agents *agents, int which, int expected, int cycl
 }
 
 TEST(one_that_is_alive_is_waited_for) {
-  struct agents *agents = *state;
-  expect_left(agents, GOES_ON, 2, 2, 0, ALIVE);
-  expect_left(agents, GOES_ON, 2, 2, 0, "run run-7 is not in " RUNS);
+  expect_left(*state, GOES_ON, 2, 2, 0, ALIVE);
+  expect_left(*state, GOES_ON, 2, 2, 0, "run run-7 is not in " RUNS);
 }
 
 /* Nor is there a reason to wait for an error, or for a Redis that is away. */
@@ -139,13 +138,11 @@ TEST(one_that_is_not_there_is_not) {
 }
 
 TEST(a_step_can_follow) {
-  struct agents *agents = *state;
-  expect_left(agents, STEP_FOLLOWS, 0, 1, 0, ALIVE);
+  expect_left(*state, STEP_FOLLOWS, 0, 1, 0, ALIVE);
 }
 
 TEST(the_set_may_be_at_another_node) {
-  struct agents *agents = *state;
-  expect_left(agents, IN_CLUSTER, 2, 2, 0, ALIVE);
+  expect_left(*state, IN_CLUSTER, 2, 2, 0, ALIVE);
 }
 
 TEST_GROUP(start_all, stop_all)

@@ -31,8 +31,7 @@ static void build_command(struct job *job, const char *to) {
   const char *compiler = getenv("CC");
   const char *command = job_format(job, "%s -static -O1 -o %s tests/integration/scratch_command.c",
                                    compiler == NULL || *compiler == '\0' ? "cc" : compiler, to);
-  int status = system(command);
-  if (status != 0)
+  if (system(command) != 0)
     fail_msg("`%s` failed", command);
 }
 
