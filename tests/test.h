@@ -53,12 +53,14 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
   static void NAME(__attribute__((unused)) void **state)
 
 /* The state is a parameter of its own type. */
-#define TEST_WITH(PARAMETER, NAME, ...)                                                            \
+#define TEST_WITH(PARAMETER, NAME, ...) TEST_WITH_IF(true, PARAMETER, NAME, __VA_ARGS__)
+
+#define TEST_WITH_IF(CONDITION, PARAMETER, NAME, ...)                                              \
   static void NAME(PARAMETER);                                                                     \
   static void NAME##_of_state(void **state) {                                                      \
     NAME(*state);                                                                                  \
   }                                                                                                \
-  TEST_REGISTER(true, NAME, NAME##_of_state, __VA_ARGS__)                                          \
+  TEST_REGISTER(CONDITION, NAME, NAME##_of_state, __VA_ARGS__)                                     \
   static void NAME(__attribute__((unused)) PARAMETER)
 
 #define TEST_REGISTER(CONDITION, NAME, RUN, ...)                                                   \

@@ -70,7 +70,7 @@ void trial_open(struct trial *self, struct redis_server *server) {
 
 void trial_put_proxy(struct trial *self, const struct proxy_plan *plan) {
   self->proxy = proxy_start(redis_server_port(self->job->server), plan);
-  snprintf(self->job->url, sizeof self->job->url, "redis://127.0.0.1:%d", proxy_port(self->proxy));
+  job_use_port(self->job, proxy_port(self->proxy));
 }
 
 void trial_start_agent(struct trial *self) {
@@ -175,12 +175,7 @@ long long trial_command(struct trial *self, const char *format, ...) {
 }
 
 void trial_expect_log(struct trial *self, const char *text, int least, int most) {
-  int count = 0;
-  const char *at = agent_process_log(self->job->agent);
-  while ((at = strstr(at, text)) != NULL) {
-    count++;
-    at += strlen(text);
-  }
+  int count = agent_process_count_log(self->job->agent, text);
   if (count < least || count > most)
     tally_find(self->tally, TALLY_WRONG, 1, "the log says %s %d times, not %d to %d", text, count,
                least, most);

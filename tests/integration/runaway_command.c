@@ -1,6 +1,6 @@
 /* Runs away from whoever would end it: forks, goes on in the child in a session of its own, deaf to
    SIGTERM and without an environment, and leaves a byte in a file at each step. Ends by itself
-   after 30 s. Built by test_runaway. */
+   after 30 s. Built by test_deadline. */
 
 #include <fcntl.h>
 #include <signal.h>

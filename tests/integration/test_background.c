@@ -4,14 +4,14 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { ANSWER_MS = 2500 };
 
-TEST(a_holder_delays_the_answer_by_2_s_at_most, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_holder_delays_the_answer_by_2_s_at_most) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo hi", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 0, NULL, "hi\n");
@@ -25,8 +25,7 @@ TEST(a_holder_delays_the_answer_by_2_s_at_most, job_setup, job_teardown) {
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
-TEST(without_a_holder_nothing_waits, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_a_holder_nothing_waits) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s >/dev/null 2>&1 & echo hi", sleep));
   int64_t start = wait_now_ms();
@@ -53,8 +52,7 @@ static bool has_counted(void *context) {
   return count >= counter->expected;
 }
 
-TEST(a_holder_is_not_broken_by_a_closed_pipe, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_holder_is_not_broken_by_a_closed_pipe) {
   const char *path = job_path(job, "count");
   const char *script = job_format(
       job,
@@ -72,8 +70,7 @@ TEST(a_holder_is_not_broken_by_a_closed_pipe, job_setup, job_teardown) {
 }
 
 /* A pipe holds 64 KiB; whoever writes more into it needs a reader. */
-TEST(a_holder_is_not_blocked_by_a_full_pipe, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_holder_is_not_blocked_by_a_full_pipe) {
   const char *path = job_path(job, "count");
   const char *script =
       job_format(job, "(sleep 3; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
@@ -82,8 +79,7 @@ TEST(a_holder_is_not_blocked_by_a_full_pipe, job_setup, job_teardown) {
     job_fail(job, "the holder is blocked");
 }
 
-TEST(later_steps_do_not_hear_a_holder, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(later_steps_do_not_hear_a_holder) {
   const cJSON *first = job_script(job, "(while echo noise; do sleep 0.05; done) & echo hi");
   job_run_within(job, first, ANSWER_MS);
   const cJSON *second = job_script(job, "sleep 0.5; echo clear");
@@ -95,15 +91,13 @@ TEST(later_steps_do_not_hear_a_holder, job_setup, job_teardown) {
   assert_string_equal(job_text(last, "kind"), "completed");
 }
 
-TEST(a_failure_in_front_of_a_holder_is_a_failure, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_failure_in_front_of_a_holder_is_a_failure) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo bad >&2; exit 9", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 9, "bad", NULL);
 }
 
-TEST(shutdown_ends_the_stubborn_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(shutdown_ends_the_stubborn_too) {
   const char *sleep = job_sleep(job, 60);
   const char *script = job_format(job, "trap '' TERM; setsid %s >/dev/null 2>&1 & echo hi", sleep);
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "hi\n");
@@ -113,21 +107,17 @@ TEST(shutdown_ends_the_stubborn_too, job_setup, job_teardown) {
 }
 
 /* They have 5 s to end, also when the shutdown was there before the last step was over. */
-TEST(what_is_left_may_clean_up, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_is_left_may_clean_up) {
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
                      "while :; do sleep 0.1; done";
-  job_push(job, job_script(job, job_format(job,
-                                           "cd '%s'; setsid sh -c \"%s\" >/dev/null 2>&1 & "
-                                           "until [ -e '%s/ready' -a -e '%s/go' ]; do sleep 0.1; "
-                                           "done",
-                                           directory, left, directory, directory)));
+  job_push(job, marks_step(job, job_format(job,
+                                           "cd '%s'; setsid sh -c \"%s\" >/dev/null 2>&1 & until [ "
+                                           "-e ready ]; do sleep 0.1; done; gate",
+                                           directory, left)));
   job_push_shutdown(job);
   job_wait_length(job, "inflight", 2);
-  FILE *go = fopen(job_format(job, "%s/go", directory), "we");
-  assert_non_null(go);
-  fclose(go);
+  marks_open_gate(job, "");
   job_expect_exit(job, 0);
   assert_int_equal(access(job_format(job, "%s/clean", directory), F_OK), 0);
 }

@@ -1,7 +1,9 @@
 /* What is refused, how it is said, and that nothing else comes of it. */
 
 #include "tests/support/job.h"
+#include "tests/support/proc.h"
 #include "tests/support/quoted.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define NIL "00000000-0000-0000-0000-000000000000"
@@ -12,6 +14,7 @@ struct refusal {
   const char *step_id;
 };
 
+/* Without an id that can be read the result has none of its own. */
 static const struct refusal whole[] = {
     {"", "JSON", NIL},
     {"hello", "JSON", NIL},
@@ -30,9 +33,6 @@ static const struct refusal whole[] = {
     {"{'stepId':'s','command':'a','command':'b'}", "command", "s"},
     {"{'stepId':'s','command':'a','env':{'A':'1','A':'2'}}", "env", "s"},
     {"{'stepId':'s','command':'a','other':1,'other':2}", "other", "s"},
-};
-
-static const struct refusal ids[] = {
     {"{}", "stepId", NIL},
     {"{'command':'true'}", "stepId", NIL},
     {"{'stepId':'','command':'true'}", "stepId", NIL},
@@ -101,38 +101,23 @@ static void expect_refusal(struct job *job, const char *text, const char *names,
   job_expect_part(job, result, "errorMessage", "expected");
 }
 
-static void expect_to_go_on(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-}
-
-TEST(no_object_of_json, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_step_that_can_be_read) {
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
-TEST(no_step_id, job_setup, job_teardown) {
-  struct job *job = *state;
-  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-    expect_refusal(job, ids[i].payload, ids[i].names, ids[i].step_id);
-  expect_to_go_on(job);
+JOB_TEST(a_bad_field) {
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    expect_refusal(job, job_format(job, "{'stepId':'s',%s}", fields[i].payload), fields[i].names,
+                   "s");
+  job_expect_to_go_on(job);
 }
 
-TEST(a_bad_field, job_setup, job_teardown) {
-  struct job *job = *state;
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    const char *payload = job_format(job, "{'stepId':'s',%s}", fields[i].payload);
-    expect_refusal(job, payload, fields[i].names, "s");
-  }
-  expect_to_go_on(job);
-}
-
-TEST(a_shutdown_is_checked_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_shutdown_is_checked_too) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
   expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':2}", "schemaVersion", "s");
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
@@ -146,8 +131,7 @@ static char *repeated(const char *text, size_t times) {
   return all;
 }
 
-TEST(nested_10000_deep, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(nested_10000_deep) {
   char *open = repeated("[", 10000);
   char *close = repeated("]", 10000);
   expect_refusal(job, job_format(job, "{'stepId':'s','command':'true','x':%s%s}", open, close),
@@ -156,22 +140,19 @@ TEST(nested_10000_deep, job_setup, job_teardown) {
   expect_refusal(job, job_format(job, "%s", open), "nest", NIL);
   free(open);
   free(close);
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
-TEST(a_crowd_of_refusals, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_crowd_of_refusals) {
   for (int i = 0; i < 200; i++)
     job_push_text(job, quoted("{'stepId':'s'}"), 14);
-  const cJSON *step = job_step(job, "echo", "behind", NULL);
-  job_push(job, step);
+  (void)job_push_echo(job, "behind");
   for (int i = 0; i < 200; i++)
     job_expect_part(job, job_result(job), "errorMessage", "command");
   job_expect_result(job, job_result(job), 0, NULL, "behind\n");
 }
 
-TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_log_has_the_payload_shortened) {
   char *padding = repeated("padding ", 20000);
   const char *payload = job_format(job, "{'stepId':'s','kind':'a-marker','x':'%s'}", padding);
   free(padding);
@@ -183,8 +164,7 @@ TEST(the_log_has_the_payload_shortened, job_setup, job_teardown) {
 }
 
 /* A payload must not be able to forge a line of the log. */
-TEST(the_log_has_the_payload_on_one_line, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_log_has_the_payload_on_one_line) {
   expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
   expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");
@@ -193,3 +173,86 @@ TEST(the_log_has_the_payload_on_one_line, job_setup, job_teardown) {
   assert_null(strchr(log, '\x1b'));
   assert_null(strchr(log, '\r'));
 }
+
+enum { MIB = 1024 * 1024, USUAL_RSS_KIB = 8 * 1024 };
+
+/* A good step of exactly this size: what does not matter in it is in a field that nobody knows. */
+static char *step_of_size(size_t size, const char *step_id) {
+  char *payload = malloc(size + 1);
+  assert_non_null(payload);
+  int head = snprintf(payload, size, "{'stepId':'%s','command':'echo','args':['big'],'padding':'",
+                      step_id);
+  assert_true(head > 0 && (size_t)head + 2 < size);
+  quoted_bytes(payload, (size_t)head);
+  memset(payload + head, 'x', size - (size_t)head);
+  memcpy(payload + size - 2, "\"}", 3);
+  return payload;
+}
+
+static void push_of_size(struct job *job, size_t size, const char *step_id) {
+  char *payload = step_of_size(size, step_id);
+  job_push_text(job, payload, size);
+  free(payload);
+}
+
+static bool is_small_again(void *context) {
+  const struct job *job = context;
+  return proc_status_kib(agent_process_pid(job->agent), "VmRSS") < USUAL_RSS_KIB;
+}
+
+static void expect_usual_memory(struct job *job) {
+  if (agent_process_is_shipped() && !wait_until(is_small_again, job, WAIT_BOUND_MS))
+    job_fail(job, "%ld KiB are still resident",
+             proc_status_kib(agent_process_pid(job->agent), "VmRSS"));
+}
+
+static void expect_refusal_of_size(struct job *job, size_t size) {
+  push_of_size(job, size, "large");
+  const cJSON *result = job_result(job);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  job_expect_part(job, result, "errorMessage", "67108864");
+  /* It is dropped while it comes in, but for its beginning, which has the id. */
+  assert_string_equal(job_text(result, "stepId"), "large");
+}
+
+JOB_TEST(sixty_four_mib_are_taken) {
+  push_of_size(job, (size_t)64 * MIB, "largest");
+  const cJSON *result = job_result(job);
+  job_expect_result(job, result, 0, NULL, "big\n");
+  assert_string_equal(job_text(result, "stepId"), "largest");
+  expect_usual_memory(job);
+}
+
+JOB_TEST(one_byte_more_is_refused) {
+  expect_refusal_of_size(job, (size_t)64 * MIB + 1);
+  expect_usual_memory(job);
+  job_expect_to_go_on(job);
+}
+
+JOB_TEST(two_hundred_mib_are_refused) {
+  expect_refusal_of_size(job, (size_t)200 * MIB);
+  expect_usual_memory(job);
+  job_expect_to_go_on(job);
+  if (strlen(agent_process_log(job->agent)) > 8192)
+    job_fail(job, "the log is as long as the payload");
+}
+
+/* The smallest values that JSON has: what they take in memory is many times their text. */
+JOB_TEST(a_payload_of_small_values_is_survived) {
+  size_t size = (size_t)60 * MIB;
+  char *payload = step_of_size(size, "crowd");
+  char *value = strstr(payload, quoted("'padding':")) + 10;
+  value[0] = '[';
+  for (char *at = value + 1; at < payload + size - 2; at += 2)
+    memcpy(at, "1,", 2);
+  memcpy(payload + size - 3, "1]}", 3);
+  if (payload[size - 4] == '1')
+    payload[size - 4] = ' ';
+  job_push_text(job, payload, size);
+  free(payload);
+  assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
+  expect_usual_memory(job);
+  job_expect_to_go_on(job);
+}
+
+TEST_OVERLAP(2)

@@ -6,6 +6,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -15,26 +16,9 @@
 /* From SIGTERM to SIGKILL, as at a deadline. */
 enum { GRACE_MS = 10000 };
 
-/* Once an agent has left nothing of a step may be left but what a server reads. */
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "in"), 0);
-  assert_int_equal(job_length(job, "results"), 0);
-}
-
-/* Runs until it is ended, and has said so. */
-static const cJSON *start_endless(struct job *job, const char *sleep) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  return step;
-}
-
-TEST(the_running_step_is_ended, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_running_step_is_ended) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = start_endless(job, sleep);
+  const cJSON *step = events_push_endless(job, sleep);
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   const cJSON *result = job_expect_answer(job, step, -1, CANCELLED, "up\n");
@@ -42,8 +26,8 @@ TEST(the_running_step_is_ended, job_setup, job_teardown) {
   assert_int_equal(job_event_count(result), 3);
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   assert_int_equal(proc_find(sleep), 0);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-  expect_nothing_left(job);
+  job_expect_to_go_on(job);
+  job_expect_nothing_left(job);
 }
 
 static long long now_us(void) {
@@ -53,17 +37,15 @@ static long long now_us(void) {
 }
 
 /* The best of several: the machine has other work too. bash tells the time without a process. */
-TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
+JOB_TEST(from_the_push_to_sigterm_it_is_quick) {
   enum { ROUNDS = 7, QUICK_MS = 50 };
-  struct job *job = *state;
   long long best = -1;
   for (int round = 0; round < ROUNDS; round++) {
     const cJSON *step = job_step(job, "bash", "-c",
                                  "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
                                  "while :; do read -rt 60 <> <(:); done",
                                  NULL);
-    job_push(job, step);
-    events_wait(job, step, "stdout", "up");
+    events_push(job, step, "up");
     long long pushed = now_us();
     job_push_cancel(job, step);
     const cJSON *result = job_result(job);
@@ -80,13 +62,11 @@ TEST(from_the_push_to_sigterm_it_is_quick, job_setup, job_teardown) {
   assert_true(best < QUICK_MS * 1000);
 }
 
-TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_ignores_sigterm_is_killed) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; setsid %s & %s", sleep, sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  events_push(job, step, "up");
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
@@ -94,39 +74,30 @@ TEST(who_ignores_sigterm_is_killed, job_setup, job_teardown) {
   if (took < GRACE_MS - 100 || took > GRACE_MS + 5000)
     job_fail(job, "killed after %lld ms", (long long)took);
   assert_true(proc_wait_gone(sleep, 1000));
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* A second order is the same as the first: the grace is what it was. */
-TEST(twice_is_once, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job,
-                      "trap 'until [ -e %s ]; do sleep 0.01; done; echo bye; exit 0' TERM; "
-                      "echo up; while :; do sleep 0.01; done",
-                      gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(twice_is_once) {
+  const cJSON *step =
+      marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+  events_push(job, step, "up");
   job_push_cancel(job, step);
   job_push_cancel(job, step);
   job_wait_length(job, "inflight", 1); /* both orders were taken and done */
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   job_expect_answer(job, step, -1, CANCELLED, "up\nbye\n");
   job_run(job, job_step(job, "true", NULL));
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_waits_is_answered_without_having_run) {
   const char *mark = job_path(job, "mark");
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  const cJSON *before = job_step(job, "echo", "before", NULL);
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
   const cJSON *waiting = job_step(job, "touch", mark, NULL);
-  const cJSON *after = job_step(job, "echo", "after", NULL);
-  job_push(job, before);
+  const cJSON *before = job_push_echo(job, "before");
   job_push(job, waiting);
-  job_push(job, after);
+  const cJSON *after = job_push_echo(job, "after");
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   assert_int_equal(job_event_count(result), 0);
@@ -138,74 +109,28 @@ TEST(what_waits_is_answered_without_having_run, job_setup, job_teardown) {
   job_expect_answer(job, before, 0, NULL, "before\n");
   job_expect_answer(job, after, 0, NULL, "after\n");
   assert_int_not_equal(access(mark, F_OK), 0);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(an_unknown_id_is_said_and_nothing_else, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
   const cJSON *finished = job_step(job, "true", NULL);
   job_run(job, finished);
   job_push_cancel(job, finished);
   agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
   job_push_cancel(job, job_step(job, "never-pushed", NULL));
   job_wait_length(job, "inflight", 1);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  expect_nothing_left(job);
-}
-
-TEST(it_overtakes_all_that_waits, job_setup, job_teardown) {
-  enum { WAITING = 60 };
-  struct job *job = *state;
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  const cJSON *steps[WAITING];
-  for (int i = 0; i < WAITING; i++) {
-    steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
-    job_push(job, steps[i]);
-  }
-  job_push_cancel(job, running);
-  job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  for (int i = 0; i < WAITING; i++)
-    job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
-  expect_nothing_left(job);
-}
-
-/* Many more than fit in the agent's memory: the order is seen all the same, and so is one for a
-   step of which the agent has no more than its id. */
-TEST(it_overtakes_a_thousand_steps, job_setup, job_teardown) {
-  enum { WAITING = 1000, ENDED = 900, QUICK_MS = 1000 };
-  struct job *job = *state;
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  const cJSON *steps[WAITING];
-  for (int i = 0; i < WAITING; i++) {
-    steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
-    job_push(job, steps[i]);
-  }
-  int64_t began = wait_now_ms();
-  job_push_cancel(job, steps[ENDED]);
-  job_push_cancel(job, running);
-  job_expect_answer(job, steps[ENDED], -1, CANCELLED, NULL);
-  job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  int64_t took = wait_now_ms() - began;
-  print_message("two orders behind %d steps: %lld ms\n", WAITING, (long long)took);
-  if (agent_process_is_shipped() && took > QUICK_MS)
-    job_fail(job, "they took %lld ms", (long long)took);
-  for (int i = 0; i < WAITING; i++)
-    if (i != ENDED)
-      job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
-TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  const cJSON *before = job_step(job, "echo", "before", NULL);
-  const cJSON *after = job_step(job, "echo", "after", NULL);
-  job_push(job, before);
+JOB_TEST(shutdown_keeps_its_place) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *before = job_push_echo(job, "before");
   job_push_shutdown(job);
-  job_push(job, after);
+  (void)job_push_echo(job, "after");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   job_expect_answer(job, before, 0, NULL, "before\n");
@@ -214,12 +139,10 @@ TEST(shutdown_keeps_its_place, job_setup, job_teardown) {
   assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1); /* for the next agent */
 }
 
-TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  const cJSON *behind = job_step(job, "echo", "behind", NULL);
+JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
   job_push_shutdown(job);
-  job_push(job, behind);
+  const cJSON *behind = job_push_echo(job, "behind");
   job_push_cancel(job, behind);
   assert_int_equal(job_event_count(job_expect_answer(job, behind, -1, CANCELLED, NULL)), 0);
   job_push_cancel(job, running);
@@ -229,10 +152,9 @@ TEST(what_waits_behind_a_shutdown_can_be_cancelled, job_setup, job_teardown) {
 }
 
 /* Of two steps with one id the first one, and then the second one. */
-TEST(one_order_ends_one_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_order_ends_one_step) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = start_endless(job, sleep);
+  const cJSON *step = events_push_endless(job, sleep);
   job_push(job, step);
   job_wait_length(job, "inflight", 2);
   job_push_cancel(job, step);
@@ -241,13 +163,12 @@ TEST(one_order_ends_one_step, job_setup, job_teardown) {
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
   assert_string_equal(events_lines(job, step, "stdout"), "up\nup\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* The order is taken when Redis answers again; the command cannot have ended before. */
-TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *step = start_endless(job, job_sleep(job, 600));
+JOB_TEST(with_a_frozen_redis_it_comes_later) {
+  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
       job->redis, "LPUSH sandbox:%s:in %s", job->id,
@@ -260,28 +181,21 @@ TEST(with_a_frozen_redis_it_comes_later, job_setup, job_teardown) {
   assert_int_equal(redisGetReply(job->redis, (void **)&pushed), REDIS_OK);
   freeReplyObject(pushed);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* Ended while nobody can be told: it is told when Redis is there again. */
-TEST(what_ends_without_redis_is_answered_later, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *stopped = job_path(job, "stopped");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job,
-                      "trap 'touch %s; until [ -e %s ]; do sleep 0.01; done; exit 0' TERM; "
-                      "echo up; while :; do sleep 0.01; done",
-                      stopped, gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(what_ends_without_redis_is_answered_later) {
+  const cJSON *step =
+      marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+  events_push(job, step, "up");
   job_push_cancel(job, step);
   job_wait_length(job, "inflight", 1);
   redis_server_freeze(job->server);
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=-1");
   redis_server_thaw(job->server);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
-  assert_int_equal(access(stopped, F_OK), 0);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }

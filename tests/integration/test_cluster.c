@@ -2,6 +2,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -25,8 +26,7 @@ static void look_for_job(struct scene *scene) {
 /* `further` nodes behind the one that has the job. */
 static void name_node(struct scene *scene, int further) {
   int number = (scene->owner + further) % REDIS_CLUSTER_NODES;
-  snprintf(scene->job->url, sizeof scene->job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           redis_server_port(redis_cluster_node(scene->cluster, number)));
+  job_use_port(scene->job, redis_server_port(redis_cluster_node(scene->cluster, number)));
 }
 
 static int set_up(void **state) {
@@ -50,32 +50,17 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void expect_hello(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
-}
-
-static bool has_heartbeat_s_connection(void *context) {
-  struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool there = strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
-  freeReplyObject(clients);
-  return there;
-}
-
 /* Its connection is at the job's node, too. */
 static void expect_heartbeat(struct job *job) {
-  assert_true(wait_until(has_heartbeat_s_connection, job, WAIT_BOUND_MS));
-  redisReply *reply = job_ask(job, "EXISTS sandbox:%s:heartbeat", job->id);
-  assert_int_equal(reply->integer, 1);
-  freeReplyObject(reply);
+  job_wait_text(job, "CLIENT LIST", job_format(job, "name=sandbox:%s:heartbeat ", job->id));
+  assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
 }
 
-TEST(any_node_will_do, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, any_node_will_do, set_up, tear_down) {
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
     name_node(scene, further);
     job_start_agent(scene->job, "--verbose", NULL);
-    expect_hello(scene->job);
+    job_expect_to_go_on(scene->job);
     expect_heartbeat(scene->job);
     job_shut_down(scene->job);
     const char *log = agent_process_log(scene->job->agent);
@@ -87,20 +72,14 @@ TEST(any_node_will_do, set_up, tear_down) {
 }
 
 /* Counts on until the gate is there, ten lines at a time. */
-static cJSON *counting_step(struct job *job, const char *gate) {
+static cJSON *counting_step(struct job *job) {
   return job_script(job, job_format(job,
                                     "i=0; until [ -e %s ]; do"
                                     "  for n in 1 2 3 4 5 6 7 8 9 10; do"
                                     "    i=$((i + 1)); echo $i;"
                                     "  done; sleep 0.01; "
                                     "done; echo end $i",
-                                    gate));
-}
-
-static void open_gate(const char *gate) {
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
+                                    job_path(job, "gate")));
 }
 
 /* 1, 2, 3 … n, and `end n`; each once and in order. */
@@ -129,25 +108,20 @@ static bool has_grown(void *context) {
 }
 
 static void wait_for_events(struct job *job, long long more) {
-  redisReply *reply = redisCommand(job->redis, "XLEN sandbox:%s:events", JOB_ID);
-  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-  struct growth growth = {.job = job, .least = reply->integer + more};
-  freeReplyObject(reply);
+  struct growth growth = {.job = job};
+  growth.least = job_ask_number(job, "XLEN sandbox:%s:events", JOB_ID) + more;
   if (!wait_until(has_grown, &growth, WAIT_BOUND_MS))
     job_fail(job, "no more events arrive");
 }
 
 /* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
  */
-TEST(a_job_moves_while_a_step_prints, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_job_moves_while_a_step_prints, set_up, tear_down) {
   struct job *job = scene->job;
-  const char *gate = job_path(job, "gate");
   job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);
-  expect_hello(job);
-  const cJSON *step = counting_step(job, gate);
-  job_push(job, step);
-  events_wait(job, step, "stdout", "1");
+  job_expect_to_go_on(job);
+  const cJSON *step = counting_step(job);
+  events_push(job, step, "1");
   static const char *const first[] = {"sandbox:" JOB_ID ":events", "sandbox:" JOB_ID ":committed"};
   for (int round = 0; round < 2; round++) {
     int to = (scene->owner + 1) % REDIS_CLUSTER_NODES;
@@ -162,11 +136,11 @@ TEST(a_job_moves_while_a_step_prints, set_up, tear_down) {
     look_for_job(scene);
     wait_for_events(job, 100);
   }
-  open_gate(gate);
+  marks_open_gate(job, "");
   const cJSON *result = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   expect_count(job, events_lines(job, step, "stdout"));
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
@@ -179,12 +153,11 @@ static void move_job(struct scene *scene) {
 }
 
 /* Taking, starting and answering: whichever of them a move falls into. */
-TEST(a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
+TEST_WITH(struct scene *scene, a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
   enum { STEPS = 60, MOVES = 6 };
-  struct scene *scene = *state;
   struct job *job = scene->job;
   job_start_agent(job, NULL);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   const cJSON *steps[STEPS];
   for (int i = 0; i < STEPS; i++) {
     steps[i] = job_script(job, job_format(job, "sleep 0.02; echo %d", i));
@@ -195,24 +168,21 @@ TEST(a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
     move_job(scene);
   }
   for (int i = 0; i < STEPS; i++) {
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
-    job_expect_result(job, result, 0, NULL, job_format(job, "%d\n", i));
+    job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
     assert_string_equal(events_lines(job, steps[i], "stdout"), job_format(job, "%d\n", i));
   }
-  expect_hello(job); /* there are no others */
+  job_expect_to_go_on(job); /* there are no others */
   job_shut_down(job);
 }
 
 /* With a question that waits at the node that the slot leaves. */
-TEST(an_idle_job_moves, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, an_idle_job_moves, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   for (int round = 0; round < REDIS_CLUSTER_NODES; round++) {
     move_job(scene);
-    expect_hello(job);
+    job_expect_to_go_on(job);
   }
   job_shut_down(job);
 }
@@ -229,11 +199,10 @@ static void expect_hello_behind_others(struct job *job) {
 }
 
 /* It asks at the address that it was given where the job is. */
-TEST(a_node_that_is_lost_is_found_again, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_node_that_is_lost_is_found_again, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   struct redis_server *node = redis_cluster_node(scene->cluster, scene->owner);
   redis_server_kill(node);
   agent_process_wait_log(job->agent, "cannot connect to");
@@ -244,8 +213,7 @@ TEST(a_node_that_is_lost_is_found_again, set_up, tear_down) {
   job_shut_down(job);
 }
 
-TEST(keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
   struct job *job = scene->job;
   snprintf(job->id, sizeof job->id, "pipe-42");
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -32,20 +31,18 @@ static int setup_with_passwords(void **state) {
 }
 
 static void start(struct job *job, const char *url, const char *const *environment) {
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->url = url;
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
 }
 
 static void expect_hello_in(struct job *job, int database) {
   freeReplyObject(redisCommand(job->redis, "SELECT %d", database));
-  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
-TEST(a_server_has_many_names, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_server_has_many_names) {
   int port = redis_server_port(job->server);
   const char *socket = redis_server_socket(job->server);
   const char *const urls[] = {
@@ -59,8 +56,8 @@ TEST(a_server_has_many_names, job_setup_server, job_teardown) {
   }
 }
 
-TEST(a_password_can_be_written_in_many_ways, setup_with_passwords, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_password_can_be_written_in_many_ways, setup_with_passwords,
+        job_teardown) {
   int port = redis_server_port(job->server);
   const struct {
     const char *url;
@@ -81,16 +78,14 @@ TEST(a_password_can_be_written_in_many_ways, setup_with_passwords, job_teardown)
   }
 }
 
-TEST(the_environment_will_do, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_environment_will_do) {
   const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
                                      job_format(job, "JOB_ID=%s", job->id), NULL};
   job->agent = agent_process_start(&(struct agent_setup){.environment = environment});
   expect_hello_in(job, 0);
 }
 
-TEST(a_flag_wins_over_its_variable, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_flag_wins_over_its_variable) {
   const char *const environment[] = {"REDIS_URL=redis://127.0.0.1:1", "JOB_ID=another", NULL};
   start(job, job->url, environment);
   expect_hello_in(job, 0);
@@ -117,8 +112,7 @@ static void expect_end(struct job *job, int bound_ms, const char *reason) {
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-TEST(without_a_server_it_gives_up, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(without_a_server_it_gives_up) {
   int port;
   int fd = deaf_socket(&port);
   start(job, job_format(job, "redis://127.0.0.1:%d", port), NULL);
@@ -131,63 +125,50 @@ TEST(without_a_server_it_gives_up, job_setup_server, job_teardown) {
   const char *log = agent_process_log(job->agent);
   if (strstr(log, "127.0.0.1") == NULL || strstr(log, job_format(job, "%d", port)) == NULL)
     job_fail(job, "no word of host and port");
-  int attempts = 0;
-  for (const char *at = log; (at = strcasestr(at, "refused")) != NULL; at++)
-    attempts++;
+  int attempts = agent_process_count_log(job->agent, "efused");
   if (attempts < 5 || attempts > 6) /* the last line of all may say it once more */
     job_fail(job, "%d refusals in the log", attempts);
 }
 
-TEST(a_server_that_starts_late_is_found, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_server_that_starts_late_is_found) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "refused");
   redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
+  job_reconnect(job);
   expect_hello_in(job, 0);
 }
 
-TEST(no_such_host_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_such_host_is_said) {
   start(job, "redis://no-such-host.invalid:6379", NULL);
   expect_end(job, FIVE_ATTEMPTS_MS, "no-such-host.invalid");
 }
 
-TEST(no_such_socket_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_such_socket_is_said) {
   start(job, "unix:///no/such/socket", NULL);
   expect_end(job, FIVE_ATTEMPTS_MS, "/no/such/socket");
 }
 
-static void expect_at_once(struct job *job, const char *credentials, const char *reason) {
-  start(job, job_format(job, "redis://%s127.0.0.1:%d", credentials, redis_server_port(job->server)),
-        NULL);
-  expect_end(job, AT_ONCE_MS, reason);
+TEST_WITH(struct job *job, who_may_not_is_told_at_once, setup_with_passwords, job_teardown) {
+  static const struct {
+    const char *credentials, *reason;
+  } rows[] = {{":wrong@", "WRONGPASS"},
+              {"smith:wrong@", "WRONGPASS"},
+              {"nobody:" PASSWORD "@", "WRONGPASS"},
+              {"", "NOAUTH"},
+              {"clerk:" PASSWORD "@", "NOPERM"},
+              {"guest:" PASSWORD "@", "NOPERM"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    start(job,
+          job_format(job, "redis://%s127.0.0.1:%d", rows[i].credentials,
+                     redis_server_port(job->server)),
+          NULL);
+    expect_end(job, AT_ONCE_MS, rows[i].reason);
+    assert_null(strstr(agent_process_log(job->agent), "wrong@"));
+  }
 }
 
-TEST(a_wrong_password_is_said_at_once, setup_with_passwords, job_teardown) {
-  struct job *job = *state;
-  expect_at_once(job, ":wrong@", "WRONGPASS");
-  expect_at_once(job, "smith:wrong@", "WRONGPASS");
-  expect_at_once(job, "nobody:" PASSWORD "@", "WRONGPASS");
-  assert_null(strstr(agent_process_log(job->agent), "wrong@"));
-}
-
-TEST(a_missing_password_is_said_at_once, setup_with_passwords, job_teardown) {
-  struct job *job = *state;
-  expect_at_once(job, "", "NOAUTH");
-}
-
-TEST(a_missing_permission_is_said_at_once, setup_with_passwords, job_teardown) {
-  struct job *job = *state;
-  expect_at_once(job, "clerk:" PASSWORD "@", "NOPERM");
-  expect_at_once(job, "guest:" PASSWORD "@", "NOPERM");
-}
-
-TEST(a_database_beyond_the_last_is_said_at_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_database_beyond_the_last_is_said_at_once) {
   start(job, job_format(job, "%s/99", job->url), NULL);
   expect_end(job, AT_ONCE_MS, "out of range");
 }

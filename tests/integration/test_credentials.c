@@ -22,8 +22,9 @@ static const char *url_with_password(struct job *job) {
 }
 
 static void start_with_flag(struct job *job, const char *url, uid_t uid) {
-  const char *const arguments[] = {"--verbose", "--redis-url", url, "--job-id", job->id, NULL};
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = uid});
+  job->url = url;
+  job->setup.uid = uid;
+  job_start_agent(job, "--verbose", NULL);
 }
 
 static void start_with_variable(struct job *job, const char *url, uid_t uid) {
@@ -47,62 +48,50 @@ static void expect_clean(struct job *job, const char *file, const char *expected
 }
 
 static void expect_hidden(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "hi", NULL)), 0, NULL, "hi\n");
+  job_expect_to_go_on(job);
   expect_clean(job, "cmdline", "--job-id");
   expect_clean(job, "environ", "PATH=");
-  const char *log = agent_process_log(job->agent);
-  assert_null(strstr(log, PASSWORD));
+  assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-TEST(a_flag_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_flag_is_wiped_in_both_forms, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 0);
   expect_hidden(job);
-}
-
-TEST(the_references_form_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
-  start_with_flag(job,
-                  job_format(job, "127.0.0.1:%d,password=%s,defaultDatabase=0",
-                             redis_server_port(job->server), PASSWORD),
-                  0);
+  job_shut_down(job);
+  job->url = job_format(job, "127.0.0.1:%d,password=%s,defaultDatabase=0",
+                        redis_server_port(job->server), PASSWORD);
+  start_with_flag(job, job->url, 0);
   expect_hidden(job);
 }
 
-TEST(a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
   const char *const arguments[] = {job_format(job, "--redis-url=%s", url_with_password(job)),
                                    "--job-id", job->id, NULL};
   job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
   expect_hidden(job);
 }
 
-TEST(a_variable_is_wiped, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_variable_is_wiped, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-TEST(a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
-  struct job *job = *state;
-  const char *url = url_with_password(job);
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
+TEST_WITH(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
   const char *const environment[] = {"REDIS_URL=redis://:s3cret@elsewhere", NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->url = url_with_password(job);
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
   expect_hidden(job);
 }
 
-TEST(a_step_does_not_get_the_variable, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_step_does_not_get_the_variable, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   const cJSON *result =
       job_run(job, job_script(job, "echo \"${REDIS_URL-unset} ${LAST-unset}\"; env | grep s3cret"));
   assert_string_equal(job_text(result, "outputContent"), "unset kept\n");
 }
 
-TEST(a_steps_own_variable_is_its_own, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_steps_own_variable_is_its_own, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   cJSON *step = job_script(job, "echo \"$REDIS_URL\"");
   cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "REDIS_URL", "redis://its-own");
@@ -110,8 +99,7 @@ TEST(a_steps_own_variable_is_its_own, setup, job_teardown) {
 }
 
 /* Same user, and the kernel still says no: the agent's memory is not dumpable. */
-TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardown) {
   uid_t nobody = 65534;
   start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
   pid_t agent = agent_process_pid(job->agent);
@@ -128,12 +116,11 @@ TEST(a_step_can_not_look_into_the_agent, setup, job_teardown) {
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
 }
 
-TEST(a_debugger_may_look_into_it_on_request, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
   uid_t user = geteuid() == 0 ? 65534 : 0;
-  const char *const arguments[] = {"--dumpable", "--redis-url", url_with_password(job),
-                                   "--job-id",   job->id,       NULL};
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments, .uid = user});
+  job->url = url_with_password(job);
+  job->setup.uid = user;
+  job_start_agent(job, "--dumpable", NULL);
   pid_t agent = agent_process_pid(job->agent);
   const cJSON *step =
       job_step(job, "grep", "-c", "agent", job_format(job, "/proc/%d/maps", (int)agent), NULL);

@@ -1,4 +1,7 @@
-/* A step that is over its time: its whole tree ends, nothing else does, and the answer comes. */
+/* A step that is over its time: its whole tree ends, nothing else does, and the answer comes. Also
+   when its processes make new ones faster than anybody could end them. */
+
+#include <sys/stat.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
@@ -14,8 +17,7 @@ static cJSON *with_timeout(cJSON *step, int seconds) {
   return step;
 }
 
-TEST(over_its_time, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(over_its_time) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
   const cJSON *result = job_run_within(job, step, SOON_MS);
@@ -26,8 +28,7 @@ TEST(over_its_time, job_setup, job_teardown) {
   assert_true(seconds >= 1 && seconds < 4);
 }
 
-TEST(what_was_written_is_kept, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_written_is_kept) {
   const char *script = "echo out; echo err >&2; trap 'echo bye; exit 0' TERM; sleep 60 & wait";
   const cJSON *step = with_timeout(job_script(job, script), 1);
   job_expect_result(job, job_run_within(job, step, SOON_MS), -1, "timed out after 1s",
@@ -35,85 +36,116 @@ TEST(what_was_written_is_kept, job_setup, job_teardown) {
   assert_string_equal(events_lines(job, step, "stderr"), "err\n");
 }
 
-static void expect_gone_in_time(struct job *job, const char *script, const char *sleep,
-                                int bound_ms) {
-  const cJSON *result = job_run_within(job, with_timeout(job_script(job, script), 1), bound_ms);
-  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+/* $SLEEP in the script is a `sleep 60` of its own, which does not survive the deadline. */
+static void expect_gone_in_time(struct job *job, const char *script, int bound_ms) {
+  const char *sleep = job_sleep(job, 60);
+  cJSON *step = with_timeout(job_script(job, script), 1);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "SLEEP", sleep);
+  job_expect_result(job, job_run_within(job, step, bound_ms), -1, "timed out after 1s", NULL);
   if (!proc_wait_gone(sleep, 1000))
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-TEST(a_tree_that_ignores_sigterm, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "trap '' TERM; setsid %s & %s", sleep, sleep), sleep,
-                      GRACE_MS);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+JOB_TEST(a_tree_that_ignores_sigterm) {
+  expect_gone_in_time(job, "trap '' TERM; setsid $SLEEP & $SLEEP", GRACE_MS);
+  job_expect_to_go_on(job);
 }
 
-TEST(a_child_in_a_session_of_its_own, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", sleep), sleep, SOON_MS);
+JOB_TEST(a_child_in_a_session_of_its_own) {
+  expect_gone_in_time(job, "setsid $SLEEP & sleep 60", SOON_MS);
 }
 
 /* No tag in its environment: only its descent tells whose it is. */
-TEST(a_child_that_cleared_its_environment, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "env -i setsid %s & sleep 60", sleep), sleep, SOON_MS);
+JOB_TEST(a_child_that_cleared_its_environment) {
+  expect_gone_in_time(job, "env -i setsid $SLEEP & sleep 60", SOON_MS);
 }
 
 /* No descent left: its parents have ended, and it was handed to the agent. */
-TEST(a_daemon, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid sh -c '%s >/dev/null 2>&1 &'; sleep 60", sleep),
-                      sleep, SOON_MS);
+JOB_TEST(a_daemon) {
+  expect_gone_in_time(job, "setsid sh -c '$SLEEP >/dev/null 2>&1 &'; sleep 60", SOON_MS);
 }
 
 /* A daemon that also holds out against SIGTERM gets no more than the grace. */
-TEST(a_daemon_that_ignores_sigterm, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(
-      job, job_format(job, "setsid sh -c 'trap \"\" TERM; %s >/dev/null 2>&1 &'; sleep 60", sleep),
-      sleep, GRACE_MS);
+JOB_TEST(a_daemon_that_ignores_sigterm) {
+  expect_gone_in_time(job, "setsid sh -c 'trap \"\" TERM; $SLEEP >/dev/null 2>&1 &'; sleep 60",
+                      GRACE_MS);
 }
 
 /* A stopped process takes SIGTERM only when it goes on. */
-TEST(a_stopped_process, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "%s & kill -STOP $!; wait", sleep), sleep, GRACE_MS);
+JOB_TEST(a_stopped_process) {
+  expect_gone_in_time(job, "$SLEEP & kill -STOP $!; wait", GRACE_MS);
 }
 
 /* Children born while their parents are being killed. */
-TEST(a_tree_that_grows, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  const char *script = job_format(
-      job, "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; %s' & sleep 0.05; done", sleep);
-  expect_gone_in_time(job, script, sleep, GRACE_MS + 1000);
+JOB_TEST(a_tree_that_grows) {
+  expect_gone_in_time(
+      job, "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; $SLEEP' & sleep 0.05; done",
+      GRACE_MS + 1000);
 }
 
-TEST(an_earlier_steps_process_is_left_alone, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_earlier_steps_process_is_left_alone) {
   const char *earlier = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "%s >/dev/null 2>&1 &", earlier)));
   assert_int_not_equal(proc_wait_for(earlier, WAIT_BOUND_MS), 0);
-
-  const char *later = job_sleep(job, 60);
-  expect_gone_in_time(job, job_format(job, "setsid %s & sleep 60", later), later, SOON_MS);
+  expect_gone_in_time(job, "setsid $SLEEP & sleep 60", SOON_MS);
   assert_int_not_equal(proc_find(earlier), 0);
   job_shut_down(job);
   assert_true(proc_wait_gone(earlier, 1000));
 }
 
-TEST(a_step_in_time_is_not_touched, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_in_time_is_not_touched) {
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");
+}
+
+/* How long a runaway is watched for another step; it takes one in well under a millisecond. */
+enum { WATCH_MS = 500 };
+
+static int setup(void **state) {
+  job_setup(state);
+  struct job *job = *state;
+  const char *compiler = getenv("CC");
+  const char *command =
+      job_format(job, "%s -O1 -o %s tests/integration/runaway_command.c",
+                 compiler == NULL || *compiler == '\0' ? "cc" : compiler, job_path(job, "runaway"));
+  assert_int_equal(system(command), 0);
+  return 0;
+}
+
+struct trace {
+  const char *path;
+  off_t size;
+};
+
+static bool has_grown(void *context) {
+  const struct trace *trace = context;
+  struct stat now;
+  return stat(trace->path, &now) == 0 && now.st_size > trace->size;
+}
+
+static void expect_ended(const char *path) {
+  struct stat now;
+  assert_int_equal(stat(path, &now), 0);
+  assert_false(wait_until(has_grown, &(struct trace){path, now.st_size}, WATCH_MS));
+}
+
+TEST_WITH(struct job *job, at_the_deadline, setup, job_teardown) {
+  const char *path = job_path(job, "trace");
+  cJSON *step =
+      job_script(job, job_format(job, "env -i %s %s & sleep 60", job_path(job, "runaway"), path));
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  job_expect_result(job, job_run_within(job, step, 13000), -1, "timed out after 1s", NULL);
+  expect_ended(path);
+}
+
+TEST_WITH(struct job *job, at_shutdown, setup, job_teardown) {
+  const char *path = job_path(job, "trace");
+  const char *script =
+      job_format(job, "env -i %s %s >/dev/null 2>&1 &", job_path(job, "runaway"), path);
+  job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, NULL);
+  assert_true(wait_until(has_grown, &(struct trace){path, 0}, WAIT_BOUND_MS));
+  job_shut_down(job);
+  expect_ended(path);
 }
 
 TEST_OVERLAP(6)

@@ -41,39 +41,29 @@ static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
 
-static void expect_to_go_on(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
-}
-
-TEST(an_idle_agent_says_its_doors, job_setup, job_teardown) {
-  struct job *job = *state;
-  expect_to_go_on(job);
+JOB_TEST(an_idle_agent_says_its_doors) {
+  job_expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
     expect_dump(job, (const char *const[]){"door", "redis", NULL});
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
-TEST(a_run_is_there_with_its_pid, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_run_is_there_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  const cJSON *step = events_push_endless(job, sleep);
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step),
                                          job_format(job, "pid %d", (int)pid), "waits for", NULL});
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
 /* When it matters: what is held, and for whom it waits. */
-TEST(an_outage_is_there, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_outage_is_there) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   redis_server_freeze(job->server);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step), "waits for room",
                                          "not acknowledged", NULL});
@@ -81,12 +71,11 @@ TEST(an_outage_is_there, job_setup, job_teardown) {
   redis_server_thaw(job->server);
   job_push_cancel(job, step);
   job_result(job);
-  expect_to_go_on(job);
+  job_expect_to_go_on(job);
 }
 
 /* Before anything else is there: the signal ends no agent. */
-TEST(an_agent_without_redis_says_so, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_agent_without_redis_says_so) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "redis");

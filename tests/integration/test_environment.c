@@ -21,16 +21,14 @@ static void add_env(cJSON *step, const char *name, const char *value) {
   cJSON_AddStringToObject(env == NULL ? cJSON_AddObjectToObject(step, "env") : env, name, value);
 }
 
-TEST(arguments_are_untouched, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(arguments_are_untouched) {
   const cJSON *step = job_step(job, "printf", "<%s>", "a b", "", "'q'", "\"dq\"", "$HOME", "`id`",
                                "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
   assert_string_equal(output_of(job, step), "<a b><><'q'><\"dq\"><$HOME><`id`><*><\\n><~><x\ny><--"
                                             "><é漢😀><;><\t\x01>\n");
 }
 
-TEST(many_arguments_fit, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(many_arguments_fit) {
   cJSON *step = job_step(job, "sh", "-c", "echo $# ${#1}", "sh", NULL);
   char *argument = job_format(job, "%01000d", 0);
   for (int i = 0; i < 1000; i++)
@@ -38,8 +36,7 @@ TEST(many_arguments_fit, job_setup, job_teardown) {
   assert_string_equal(output_of(job, step), "1000 1000\n");
 }
 
-TEST(arguments_beyond_the_kernels_limit_are_said, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
   cJSON *step = job_step(job, "true", NULL);
   char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
   cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
@@ -48,12 +45,10 @@ TEST(arguments_beyond_the_kernels_limit_are_said, job_setup, job_teardown) {
   job_expect_part(job, result, "errorMessage", "too long");
 }
 
-TEST(the_steps_env_comes_on_top, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
   const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .environment = environment});
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
   cJSON *step = job_script(job, "echo \"$KEPT,$TAKEN,$NEW\"; env | grep -c ^TAKEN=");
   add_env(step, "TAKEN", "from the step");
   add_env(step, "NEW", "a=b 'c'\"d\"");
@@ -61,25 +56,14 @@ TEST(the_steps_env_comes_on_top, job_setup_server, job_teardown) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
-TEST(a_command_knows_its_job_and_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_command_knows_its_job_and_step) {
   const cJSON *step = job_script(job, "echo \"$SANDBOX_JOB_ID $SANDBOX_STEP_ID\"");
   assert_string_equal(output_of(job, step),
                       job_format(job, "%s %s\n", job->id, job_text(step, "stepId")));
 }
 
-static const char *write_script(struct job *job, const char *name, const char *content) {
-  const char *path = job_path(job, name);
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
-  close(fd);
-  return path;
-}
-
-TEST(the_steps_path_is_searched, job_setup, job_teardown) {
-  struct job *job = *state;
-  write_script(job, "only-here", "#!/bin/sh\necho \"found $0\"\n");
+JOB_TEST(the_steps_path_is_searched) {
+  job_write(job, "only-here", "#!/bin/sh\necho \"found $0\"\n", 0755);
   cJSON *step = job_step(job, "only-here", NULL);
   const char *directory = redis_server_directory(job->server);
   add_env(step, "PATH", job_format(job, "/nowhere:%s:/usr/bin:/bin", directory));
@@ -87,43 +71,38 @@ TEST(the_steps_path_is_searched, job_setup, job_teardown) {
 }
 
 /* A directory or a file without the x bit on the way does not end the search. */
-TEST(the_search_goes_on_behind_what_can_not_run, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
   assert_int_equal(mkdir(first, 0755) | mkdir(second, 0755), 0);
-  assert_int_equal(chmod(write_script(job, "first/tool", "#!/bin/sh\necho wrong\n"), 0644), 0);
-  write_script(job, "second/tool", "#!/bin/sh\necho right\n");
+  job_write(job, "first/tool", "#!/bin/sh\necho wrong\n", 0644);
+  job_write(job, "second/tool", "#!/bin/sh\necho right\n", 0755);
   cJSON *step = job_step(job, "tool", NULL);
   add_env(step, "PATH", job_format(job, "%s:%s:/usr/bin:/bin", first, second));
   assert_string_equal(output_of(job, step), "right\n");
 }
 
-TEST(a_slash_is_relative_to_the_working_directory, job_setup, job_teardown) {
-  struct job *job = *state;
-  write_script(job, "tool", "#!/bin/sh\npwd\n");
+JOB_TEST(a_slash_is_relative_to_the_working_directory) {
+  job_write(job, "tool", "#!/bin/sh\npwd\n", 0755);
   cJSON *step = job_step(job, "./tool", NULL);
   const char *directory = redis_server_directory(job->server);
   cJSON_AddStringToObject(step, "workingDirectory", directory);
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
 }
 
-TEST(stdin_is_empty, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(stdin_is_empty) {
   assert_string_equal(output_of(job, job_script(job, "readlink /proc/self/fd/0; wc -c")),
                       "/dev/null\n0\n");
 }
 
-TEST(the_umask_is_the_agents, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_umask_is_the_agents) {
   mode_t before = umask(027);
   job_start_agent(job, NULL);
   umask(before);
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
-TEST(a_command_leads_its_own_group, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_command_leads_its_own_group) {
   const cJSON *step = job_script(job, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;
   int group;
@@ -133,8 +112,7 @@ TEST(a_command_leads_its_own_group, job_setup, job_teardown) {
   assert_int_not_equal(group, getpgid(agent_process_pid(job->agent)));
 }
 
-TEST(signals_are_as_new, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(signals_are_as_new) {
   /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
   sigset_t blocked;
   sigset_t before;
@@ -155,13 +133,11 @@ TEST(signals_are_as_new, job_setup_server, job_teardown) {
   }
 }
 
-TEST(no_descriptor_but_three, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
+JOB_TEST_NO_AGENT(no_descriptor_but_three) {
   int inherited = open("/dev/null", O_RDONLY);
   assert_true(inherited > 2);
-  job->agent =
-      agent_process_start(&(struct agent_setup){.arguments = arguments, .inherited_fd = inherited});
+  job->setup.inherited_fd = inherited;
+  job_start_agent(job, NULL);
   close(inherited);
   /* 3 is ls's own: the directory that it reads. */
   assert_string_equal(output_of(job, job_step(job, "ls", "/proc/self/fd", NULL)), "0\n1\n2\n3\n");

@@ -6,49 +6,20 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* --- for a time --- */
 
-/* A step that prints when it is told to: touch a file, and it prints its name. */
-struct talker {
-  const cJSON *step;
-  char *gate;
-};
-
-static struct talker start_talker(struct job *job) {
-  struct talker talker = {.gate = job_path(job, "gate")};
-  talker.step = job_script(
-      job, job_format(job,
-                      "echo up; until [ -e %s ]; do sleep 0.01; done; echo down; exec 2>&1; "
-                      "until [ -e %s.2 ]; do sleep 0.01; done",
-                      talker.gate, talker.gate));
-  job_push(job, talker.step);
-  events_wait(job, talker.step, "stdout", "up");
-  return talker;
-}
-
-static void touch(const char *path) {
-  FILE *file = fopen(path, "we");
-  assert_non_null(file);
-  fclose(file);
-}
-
-static int count_in(const char *text, const char *part) {
-  int count = 0;
-  for (; (text = strstr(text, part)) != NULL; text++)
-    count++;
-  return count;
+/* A step that prints when gate 1 opens, and ends when gate 2 does. */
+static const cJSON *start_talker(struct job *job) {
+  return events_push(job, marks_step(job, "echo up; gate 1; echo down; exec 2>&1; gate 2"), "up");
 }
 
 static long long connections(struct job *job) {
-  redisReply *info = job_ask(job, "INFO stats");
-  const char *field = strstr(info->str, "total_connections_received:");
-  assert_non_null(field);
-  long long count = strtoll(field + strlen("total_connections_received:"), NULL, 10);
-  freeReplyObject(info);
-  return count;
+  static const char field[] = "total_connections_received:";
+  return strtoll(strstr(job_ask_text(job, "INFO stats"), field) + strlen(field), NULL, 10);
 }
 
 struct attempts {
@@ -63,59 +34,49 @@ static bool has_tried_often(void *context) {
 
 /* The step has something to tell while Redis refuses it: it is told when Redis takes it again.
    Until then the agent has tried often, and has said so once. */
-static void expect_waited_out(struct job *job, const struct talker *talker, const char *error,
+static void expect_waited_out(struct job *job, const cJSON *talker, const char *error,
                               const char *lift) {
   struct attempts attempts = {.job = job, .before = connections(job)};
-  touch(talker->gate);
+  marks_open_gate(job, "1");
   if (!wait_until(has_tried_often, &attempts, WAIT_BOUND_MS))
     job_fail(job, "it does not try again");
-  const char *log = agent_process_log(job->agent);
   const char *line = job_format(job,
                                 "WARN  job=%s redis outbox: 127.0.0.1:%d refuses for now:"
                                 " %s",
                                 job->id, redis_server_port(job->server), error);
-  if (count_in(log, line) != 1)
-    job_fail(job, "%d warnings of %s", count_in(log, line), error);
+  int warnings = agent_process_count_log(job->agent, line);
+  if (warnings != 1)
+    job_fail(job, "%d warnings of %s", warnings, error);
   job_do(job, lift);
-  touch(job_format(job, "%s.2", talker->gate));
-  job_expect_answer(job, talker->step, 0, NULL, "up\ndown\n");
-  assert_string_equal(events_lines(job, talker->step, "stdout"), "up\ndown\n");
+  marks_open_gate(job, "2");
+  job_expect_answer(job, talker, 0, NULL, "up\ndown\n");
+  assert_string_equal(events_lines(job, talker, "stdout"), "up\ndown\n");
   agent_process_wait_log(job->agent, "outbox: connected to");
-  assert_int_equal(count_in(agent_process_log(job->agent), "outbox: connected to"), 1);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  assert_int_equal(agent_process_count_log(job->agent, "outbox: connected to"), 1);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
-TEST(out_of_memory_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
-  struct talker talker = start_talker(job);
+JOB_TEST(out_of_memory_is_waited_out) {
+  const cJSON *talker = start_talker(job);
   job_do(job, "CONFIG SET maxmemory 1");
-  expect_waited_out(job, &talker, "OOM", "CONFIG SET maxmemory 0");
+  expect_waited_out(job, talker, "OOM", "CONFIG SET maxmemory 0");
 }
 
 /* A replica of nobody keeps what it has. */
-TEST(a_replica_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
-  struct talker talker = start_talker(job);
+JOB_TEST(a_replica_is_waited_out) {
+  const cJSON *talker = start_talker(job);
   job_do(job, "REPLICAOF 127.0.0.1 1");
-  expect_waited_out(job, &talker, "READONLY", "REPLICAOF NO ONE");
+  expect_waited_out(job, talker, "READONLY", "REPLICAOF NO ONE");
 }
 
-static bool saving_has_failed(void *context) {
-  redisReply *info = job_ask(context, "INFO persistence");
-  bool failed = strstr(info->str, "rdb_last_bgsave_status:err") != NULL;
-  freeReplyObject(info);
-  return failed;
-}
-
-TEST(a_disk_that_is_full_is_waited_out, job_setup, job_teardown) {
-  struct job *job = *state;
-  struct talker talker = start_talker(job);
+JOB_TEST(a_disk_that_is_full_is_waited_out) {
+  const cJSON *talker = start_talker(job);
   assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
   job_do(job, "CONFIG SET save %s", "3600 1");
   job_do(job, "BGSAVE");
-  assert_true(wait_until(saving_has_failed, job, WAIT_BOUND_MS));
-  expect_waited_out(job, &talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
+  job_wait_text(job, "INFO persistence", "rdb_last_bgsave_status:err");
+  expect_waited_out(job, talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
 }
 
 /* It loads a millisecond for each key, and answers meanwhile. */
@@ -124,17 +85,16 @@ TEST(loading_is_waited_out, NULL, job_teardown) {
                                      "--loading-process-events-interval-bytes", "1024", NULL};
   struct job *job = *state = job_new(redis_server_start(slow));
   job_start_agent(job, NULL);
-  struct talker talker = start_talker(job);
+  const cJSON *talker = start_talker(job);
   job_do(job, "EVAL %s 0",
          "for i = 1, 1500 do redis.call('SET', 'filler:' .. i, string.rep('x', 500)) end");
   job_do(job, "SAVE");
   redis_server_kill(job->server);
-  touch(talker.gate);
+  marks_open_gate(job, "1");
   redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
-  touch(job_format(job, "%s.2", talker.gate));
-  job_expect_answer(job, talker.step, 0, NULL, "up\ndown\n");
+  job_reconnect(job);
+  marks_open_gate(job, "2");
+  job_expect_answer(job, talker, 0, NULL, "up\ndown\n");
   const char *log = agent_process_log(job->agent);
   assert_non_null(strstr(log, "outbox: connected to"));
   assert_null(strstr(log, "ERROR"));
@@ -142,8 +102,7 @@ TEST(loading_is_waited_out, NULL, job_teardown) {
 }
 
 /* Before its first success it does not wait for ever: a person may be looking. */
-TEST(at_boot_it_is_waited_out_for_a_while, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(at_boot_it_is_waited_out_for_a_while) {
   job_do(job, "CONFIG SET maxmemory 1");
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "attempt 2");
@@ -157,18 +116,16 @@ TEST(at_boot_it_is_waited_out_for_a_while, job_setup_server, job_teardown) {
 
 static void expect_end(struct job *job, const char *command, const char *key, const char *error) {
   job_expect_exit(job, 3);
-  const char *log = agent_process_log(job->agent);
   const char *refused =
       job_format(job, "refuses %s sandbox:%s:%s: %s", command, job->id, key, error);
-  if (strstr(log, refused) == NULL)
+  if (strstr(agent_process_log(job->agent), refused) == NULL)
     job_fail(job, "no word of `%s`", refused);
 }
 
-TEST(a_key_of_another_type_is_said_at_boot, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_key_of_another_type_is_said_at_boot) {
   static const char *const keys[][2] = {{"LLEN", "in"},      {"XLEN", "events"},
                                         {"LLEN", "results"}, {"LLEN", "inflight"},
                                         {"GET", "started"},  {"GET", "committed"}};
-  struct job *job = *state;
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     job_do(job, "SADD sandbox:%s:%s member", job->id, keys[i][1]);
     job_start_agent(job, NULL);
@@ -178,69 +135,65 @@ TEST(a_key_of_another_type_is_said_at_boot, job_setup_server, job_teardown) {
   }
 }
 
-/* The key becomes something else while a step runs; the command that meets it, and what is lost. */
-static void expect_end_of_runner(struct job *job, const char *key, const char *command) {
-  job_start_agent(job, NULL);
-  struct talker talker = start_talker(job);
-  job_do(job, "DEL sandbox:%s:%s", job->id, key);
-  job_do(job, "SADD sandbox:%s:%s member", job->id, key);
-  touch(talker.gate);
-  touch(job_format(job, "%s.2", talker.gate));
-  expect_end(job, command, key, "WRONGTYPE");
-  unlink(talker.gate);
-  unlink(job_format(job, "%s.2", talker.gate));
+/* The talker has something to tell that Redis refuses: the agent leaves. */
+static void expect_end_of_talker(struct job *job, const char *command, const char *key,
+                                 const char *error) {
+  marks_open_gate(job, "1");
+  marks_open_gate(job, "2");
+  expect_end(job, command, key, error);
+  unlink(job_path(job, "gate1"));
+  unlink(job_path(job, "gate2"));
   job_do(job, "FLUSHALL");
 }
 
-TEST(a_key_that_changes_its_type_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
+/* The key becomes something else while a step runs; the command that meets it. */
+static const cJSON *expect_end_of_runner(struct job *job, const char *key, const char *command) {
+  job_start_agent(job, NULL);
+  const cJSON *talker = start_talker(job);
+  job_do(job, "DEL sandbox:%s:%s", job->id, key);
+  job_do(job, "SADD sandbox:%s:%s member", job->id, key);
+  expect_end_of_talker(job, command, key, "WRONGTYPE");
+  return talker;
+}
+
+JOB_TEST_NO_AGENT(a_key_that_changes_its_type_is_said) {
   expect_end_of_runner(job, "events", "XADD");
-  expect_end_of_runner(job, "results", "LPUSH");
   expect_end_of_runner(job, "inflight", "LREM");
   expect_end_of_runner(job, "committed", "GET");
 }
 
 /* What waits for a list is not told that it became something else: the next one is. */
-TEST(an_intake_that_changes_its_type_is_said, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(an_intake_that_changes_its_type_is_said) {
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
   expect_end(job, "BLMOVE", "in", "WRONGTYPE");
 }
 
 /* An answer that Redis will not take is in the log. */
-TEST(what_is_not_taken_is_in_the_log, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
-  struct talker talker = start_talker(job);
-  job_do(job, "SADD sandbox:%s:results member", job->id);
-  touch(talker.gate);
-  touch(job_format(job, "%s.2", talker.gate));
-  expect_end(job, "LPUSH", "results", "WRONGTYPE");
+JOB_TEST_NO_AGENT(what_is_not_taken_is_in_the_log) {
+  const cJSON *talker = expect_end_of_runner(job, "results", "LPUSH");
   const char *lost = strstr(agent_process_log(job->agent), "undelivered result: {");
-  if (lost == NULL || strstr(lost, job_text(talker.step, "stepId")) == NULL)
+  if (lost == NULL || strstr(lost, job_text(talker, "stepId")) == NULL)
     job_fail(job, "the result is not in the log");
 }
 
+/* A command, and the key in the agent's words about it. */
+struct refused {
+  const char *command;
+  const char *key;
+};
+
 /* A user whose permissions are taken away one by one, at boot and later. */
 static void start_as_clerk(struct job *job) {
-  const char *url =
-      job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
+  job_start_agent(job, NULL);
 }
 
-TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardown) {
-  static const struct {
-    const char *command;
-    const char *key;
-  } rows[] = {{"XADD", "events"},    {"LPUSH", "results"}, {"LREM", "inflight"},
-              {"SET", "started"},    {"EXPIRE", "in"},     {"LINDEX", "inflight"},
-              {"GET", "started"},    {"DEL", "started"},   {"RPUSH", "inflight"},
-              {"LTRIM", "inflight"}, {"PERSIST", "in"}};
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_permission_that_is_missing_is_said_at_boot) {
+  static const struct refused rows[] = {
+      {"XADD", "events"},    {"LPUSH", "results"},   {"LREM", "inflight"}, {"SET", "started"},
+      {"EXPIRE", "in"},      {"LINDEX", "inflight"}, {"GET", "started"},   {"DEL", "started"},
+      {"RPUSH", "inflight"}, {"LTRIM", "inflight"},  {"PERSIST", "in"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);
     start_as_clerk(job);
@@ -249,29 +202,20 @@ TEST(a_permission_that_is_missing_is_said_at_boot, job_setup_server, job_teardow
   }
 }
 
-TEST(a_permission_that_is_taken_away_is_said, job_setup_server, job_teardown) {
-  static const struct {
-    const char *command;
-    const char *key;
-  } rows[] = {{"XADD", "events"}, {"LPUSH", "results"}, {"LREM", "inflight"}};
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_permission_that_is_taken_away_is_said) {
+  static const struct refused rows[] = {
+      {"XADD", "events"}, {"LPUSH", "results"}, {"LREM", "inflight"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
     start_as_clerk(job);
-    struct talker talker = start_talker(job);
+    (void)start_talker(job);
     job_do(job, "ACL SETUSER clerk -%s", rows[i].command);
-    touch(talker.gate);
-    touch(job_format(job, "%s.2", talker.gate));
-    expect_end(job, rows[i].command, rows[i].key, "NOPERM");
-    unlink(talker.gate);
-    unlink(job_format(job, "%s.2", talker.gate));
-    job_do(job, "FLUSHALL");
+    expect_end_of_talker(job, rows[i].command, rows[i].key, "NOPERM");
   }
 }
 
 /* Nor does it try to remove it, and tell of that too. */
-TEST(a_heartbeat_that_is_refused_ends_by_itself, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_heartbeat_that_is_refused_ends_by_itself) {
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
   start_as_clerk(job);
   job_run(job, job_step(job, "true", NULL));

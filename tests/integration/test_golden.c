@@ -96,8 +96,7 @@ static int is_json(const struct dirent *entry) {
   return strstr(entry->d_name, ".json") != NULL;
 }
 
-TEST(shapes_are_as_the_files_say, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(shapes_are_as_the_files_say) {
   struct dirent **entries;
   int count = scandir(GOLDEN, &entries, is_json, alphasort);
   assert_true(count >= FEWEST);

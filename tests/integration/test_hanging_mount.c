@@ -27,8 +27,8 @@ struct scene {
   char *inside; /* a name in it */
 };
 
-static void begin(struct scene *self, void **state) {
-  self->job = *state;
+static void begin(struct scene *self, struct job *job) {
+  self->job = job;
   const char *path = kind_rows_path(self->job, "mount");
   assert_int_equal(mkdir(path, 0777), 0);
   hanging_mount_init(&self->mount, path);
@@ -48,54 +48,50 @@ static int tear_down(void **state) {
   return job_teardown(state);
 }
 
-TEST(a_directory_that_hangs_is_over_at_the_deadline, job_setup_server, tear_down) {
+TEST_WITH(struct job *job, a_directory_that_hangs_is_over_at_the_deadline, job_setup_server,
+        tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
   hanging_mount_release(&scene.mount);
   job_expect_result(job, job_run(job, job_step(job, "echo", "still", NULL)), 0, NULL, "still\n");
   job_shut_down(job);
 }
 
-TEST(a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
+TEST_WITH(struct job *job, a_program_that_hangs_can_be_cancelled, job_setup_server, tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, "/", scene.inside);
   job_push(job, step);
   events_wait(job, step, "started", scene.inside);
   job_push_cancel(job, step);
   const cJSON *result = job_result_within(job, HANG_BOUND_MS);
   job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
-  job_expect_result(job, job_run(job, job_step(job, "echo", "on", NULL)), 0, NULL, "on\n");
+  job_expect_to_go_on(job);
   hanging_mount_release(&scene.mount);
   job_shut_down(job);
 }
 
-TEST(a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
+TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
   struct scene scene;
-  begin(&scene, state);
-  struct job *job = scene.job;
+  begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");
   job_push(job, step);
   events_wait(job, step, "started", "true");
   int64_t ordered_ms = wait_now_ms();
-  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  job_expect_exit(job, 128 + SIGTERM);
+  job_stop_agent(job, SIGTERM);
   assert_true(wait_now_ms() - ordered_ms < LEAVE_BOUND_MS);
   hanging_mount_release(&scene.mount);
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */
-TEST(the_usual_directory_may_hang, job_setup_server, tear_down) {
+TEST_WITH(struct job *job, the_usual_directory_may_hang, job_setup_server, tear_down) {
   static const char work[] = "/work";
-  struct job *job = *state;
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "before", NULL)), 0, NULL, "before\n");
   /* Where there is none it is made, for the whole machine: one suite after the other. */

@@ -14,25 +14,11 @@ enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
 
 /* Milliseconds that the key has to live; -2: it is not there. */
 static long long time_left(struct job *job) {
-  redisReply *reply = job_ask(job, "PTTL sandbox:%s:heartbeat", job->id);
-  long long left = reply->integer;
-  freeReplyObject(reply);
-  return left;
+  return job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id);
 }
 
-static const cJSON *value(struct job *job) {
-  redisReply *reply = job_ask(job, "GET sandbox:%s:heartbeat", job->id);
-  if (reply->type != REDIS_REPLY_STRING)
-    job_fail(job, "there is no heartbeat");
-  cJSON *json = job_own(job, cJSON_Parse(reply->str));
-  freeReplyObject(reply);
-  return json;
-}
-
-static double number(const cJSON *json, const char *field) {
-  const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field);
-  assert_true(cJSON_IsNumber(item));
-  return item->valuedouble;
+static const char *text(struct job *job) {
+  return job_ask_text(job, "GET sandbox:%s:heartbeat", job->id);
 }
 
 static bool is_there(void *context) {
@@ -43,54 +29,74 @@ static bool is_gone(void *context) {
   return time_left(context) == -2;
 }
 
-/* Watches for so long that it has never less than this to live; returns the least that it had. */
-static long long watch(struct job *job, int64_t watch_ms, long long floor) {
-  int64_t end = wait_now_ms() + watch_ms;
-  long long least = LIFE_MS;
-  while (wait_now_ms() < end) {
-    long long left = time_left(job);
-    least = left < least ? left : least;
-    if (left < floor)
-      job_fail(job, "the heartbeat has %lld ms to live", left);
-    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-  }
-  return least;
+/* How often the key was renewed: its time to live goes up. */
+struct watch {
+  struct job *job;
+  long long floor; /* it never has less than this to live */
+  long long left;
+  int beats, expected;
+};
+
+static bool has_beaten(void *context) {
+  struct watch *self = context;
+  long long left = time_left(self->job);
+  if (left < self->floor)
+    job_fail(self->job, "the heartbeat has %lld ms to live", left);
+  self->beats += self->left != 0 && left > self->left;
+  self->left = left;
+  return self->beats == self->expected;
 }
 
-/* No beat is late. */
-static void expect_steady(struct job *job, int64_t watch_ms) {
-  long long least = watch(job, watch_ms, LIFE_MS - PERIOD_MS - LATE_MS);
-  assert_true(least < LIFE_MS - PERIOD_MS / 2); /* it was watched for longer than a beat */
+static void expect_beats(struct job *job, int count, long long floor) {
+  struct watch watch = {.job = job, .floor = floor, .expected = count};
+  if (!wait_until(has_beaten, &watch, count * PERIOD_MS + WAIT_BOUND_MS))
+    job_fail(job, "%d beats, not %d", watch.beats, count);
 }
 
+/* So many beats, none of which is late. */
+static void expect_steady(struct job *job, int count) {
+  expect_beats(job, count, LIFE_MS - PERIOD_MS - LATE_MS);
+}
+
+static long long of_connection(struct job *job) {
+  const char *clients = job_ask_text(job, "CLIENT LIST");
+  const char *name = strstr(clients, job_format(job, "name=sandbox:%s:heartbeat", job->id));
+  long long id = 0;
+  for (const char *line = clients; name != NULL && line < name; line = strchr(line, '\n') + 1)
+    assert_int_equal(sscanf(line, "id=%lld", &id), 1);
+  return name != NULL ? id : 0;
+}
+
+static bool has_connection(void *job) {
+  return of_connection(job) != 0;
+}
+
+static bool has_none(void *job) {
+  return of_connection(job) == 0;
+}
+
+/* The agent has left: once its connection is gone nobody is there who could beat. */
 static void expect_gone_for_good(struct job *job) {
-  int64_t end = wait_now_ms() + PERIOD_MS + LATE_MS;
-  do {
-    if (time_left(job) != -2)
-      job_fail(job, "there is a heartbeat");
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-  } while (wait_now_ms() < end);
+  assert_true(wait_until(has_none, job, WAIT_BOUND_MS));
+  assert_true(is_gone(job));
 }
 
-TEST(it_is_the_contract_s, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_is_the_contract_s) {
   assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
-  redisReply *reply = job_ask(job, "GET sandbox:%s:heartbeat", job->id);
+  const char *beat = text(job);
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   long long ts = 0;
-  assert_int_equal(sscanf(reply->str, "{%*[^:]:%lld,", &ts), 1);
-  assert_string_equal(reply->str, job_json(job, "{'Ts':%lld,'Pid':%d,'StepInFlight':false}", ts,
-                                           (int)agent_process_pid(job->agent)));
-  freeReplyObject(reply);
+  assert_int_equal(sscanf(beat, "{%*[^:]:%lld,", &ts), 1);
+  assert_string_equal(beat, job_json(job, "{'Ts':%lld,'Pid':%d,'StepInFlight':false}", ts,
+                                     (int)agent_process_pid(job->agent)));
   long long age_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ts;
   assert_in_range(age_ms + 1000, 0, 1000 + PERIOD_MS + LATE_MS);
   assert_in_range(time_left(job), 1, LIFE_MS);
 }
 
 /* In the order in which the server executes them. */
-TEST(it_is_there_before_a_step_is_taken, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(it_is_there_before_a_step_is_taken) {
   job_push(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
   freeReplyObject(redisCommand(monitor, "MONITOR"));
@@ -110,146 +116,109 @@ TEST(it_is_there_before_a_step_is_taken, job_setup_server, job_teardown) {
   job_result(job);
 }
 
-static bool says_in_flight(void *context) {
-  return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(value(context), "StepInFlight"));
+static bool says_in_flight(void *job) {
+  return strstr(text(job), quoted("'StepInFlight':true")) != NULL;
 }
 
-static bool says_idle(void *context) {
-  return !says_in_flight(context);
+static bool says_idle(void *job) {
+  return strstr(text(job), quoted("'StepInFlight':false")) != NULL;
 }
 
-TEST(it_tells_of_a_step, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_tells_of_a_step) {
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
   events_wait(job, step, "started", "sleep");
   assert_true(wait_until(says_in_flight, job, PERIOD_MS + LATE_MS));
-  expect_steady(job, 3000);
+  expect_steady(job, 1);
   job_expect_answer(job, step, 0, NULL, NULL);
   assert_true(wait_until(says_idle, job, PERIOD_MS + LATE_MS));
 }
 
-TEST(a_flood_does_not_delay_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_flood_does_not_delay_it) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
-  expect_steady(job, 7000);
+  events_push(job, step, job->id);
+  expect_steady(job, 3);
   job_push_cancel(job, step);
   job_result(job);
 }
 
-TEST(commands_that_burn_do_not_delay_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(commands_that_burn_do_not_delay_it) {
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  expect_steady(job, 7000);
+  events_push(job, step, "up");
+  expect_steady(job, 3);
   job_push_cancel(job, step);
   job_result(job);
+}
+
+static bool has_its_connection(void *proxy) {
+  return proxy_connections(proxy, RELAY_HEARTBEAT) > 0;
 }
 
 static struct proxy *start_behind_proxy(struct job *job) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(proxy));
+  job_use_port(job, proxy_port(proxy));
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
+  assert_true(wait_until(has_its_connection, proxy, WAIT_BOUND_MS));
   return proxy;
 }
 
-struct awaited {
-  struct proxy *proxy;
-  long connections;
-};
-
-static bool has_connections(void *context) {
-  const struct awaited *awaited = context;
-  return proxy_connections(awaited->proxy, RELAY_HEARTBEAT) >= awaited->connections;
-}
-
 /* What the agent holds cannot leave, and its command waits. */
-TEST(output_that_nobody_takes_does_not_delay_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   struct proxy *proxy = start_behind_proxy(job);
-  assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
+  events_push(job, step, job->id);
   proxy_deafen(proxy, RELAY_OUTBOX);
-  expect_steady(job, 7000);
+  expect_steady(job, 3);
   proxy_stop(proxy);
 }
 
-TEST(a_dead_connection_does_not_end_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_dead_connection_does_not_end_it) {
   struct proxy *proxy = start_behind_proxy(job);
-  assert_true(wait_until(has_connections, &(struct awaited){proxy, 1}, WAIT_BOUND_MS));
   proxy_deafen(proxy, RELAY_HEARTBEAT);
-  (void)watch(job, LIFE_MS + PERIOD_MS, 0);
+  for (int beats = 0; beats < 10 && proxy_connections(proxy, RELAY_HEARTBEAT) == 1; beats++)
+    expect_beats(job, 1, 0); /* over the other connection */
   assert_true(proxy_connections(proxy, RELAY_HEARTBEAT) > 1);
-  expect_steady(job, 5000);
+  expect_steady(job, 2);
   job_shut_down(job);
   assert_true(is_gone(job));
   proxy_stop(proxy);
 }
 
-static long long of_connection(struct job *job) {
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  const char *name = strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat", job->id));
-  long long id = 0;
-  for (const char *line = clients->str; name != NULL && line < name; line = strchr(line, '\n') + 1)
-    assert_int_equal(sscanf(line, "id=%lld", &id), 1);
-  freeReplyObject(clients);
-  return name != NULL ? id : 0;
-}
-
-static bool has_connection(void *context) {
-  return of_connection(context) != 0;
-}
-
 /* Its other connections are there, and no new one is let in. */
-TEST(without_a_connection_it_goes_with_what_the_agent_says, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(without_a_connection_it_goes_with_what_the_agent_says) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
   long long id = of_connection(job);
   job_do(job, "CONFIG SET maxclients 1");
   job_do(job, "CLIENT KILL ID %lld", id);
-  (void)watch(job, LIFE_MS + PERIOD_MS, LIFE_MS - 3 * PERIOD_MS);
+  expect_beats(job, 3, LIFE_MS - 3 * PERIOD_MS);
   assert_false(has_connection(job));
   job_do(job, "CONFIG SET maxclients 1000");
   assert_true(wait_until(has_connection, job, WAIT_BOUND_MS));
-  expect_steady(job, 3000);
+  expect_steady(job, 1);
   assert_null(strstr(agent_process_log(job->agent), "not visible"));
   job_shut_down(job);
   expect_gone_for_good(job);
 }
 
-TEST(it_ends_with_a_shutdown, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_ends_with_a_shutdown) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(is_there(job));
   job_shut_down(job);
   expect_gone_for_good(job);
 }
 
-TEST(it_ends_with_a_signal, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(it_ends_with_a_signal) {
+  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
   assert_true(is_there(job));
-  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  job_expect_exit(job, 128 + SIGTERM);
+  job_stop_agent(job, SIGTERM);
   job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");
   expect_gone_for_good(job);
 }
 
-TEST(it_outlives_a_kill_by_its_time, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_outlives_a_kill_by_its_time) {
   job_run(job, job_step(job, "true", NULL));
   job_kill_agent(job);
   assert_true(is_there(job));
@@ -257,52 +226,43 @@ TEST(it_outlives_a_kill_by_its_time, job_setup, job_teardown) {
 }
 
 /* Which forgets everything. */
-TEST(it_comes_back_with_redis, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(it_comes_back_with_redis) {
   job_run(job, job_step(job, "true", NULL));
   for (int i = 0; i < 2; i++) {
-    redis_server_kill(job->server);
-    redis_server_restart(job->server);
-    redisFree(job->redis);
-    job->redis = redis_server_connect(job->server);
+    job_restart_server(job);
     assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
-    expect_steady(job, 3000);
+    expect_steady(job, 1);
   }
   job_shut_down(job);
   assert_true(is_gone(job));
 }
 
-TEST(who_takes_over_keeps_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_takes_over_keeps_it) {
   job_run(job, job_step(job, "true", NULL));
-  struct agent_process *first = job->agent;
-  job->agent = NULL;
-  job_start_agent(job, NULL);
+  struct agent_process *first = job_start_second_agent(job);
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(agent_process_wait(first, WAIT_BOUND_MS), 3);
   agent_process_free(first);
   assert_true(is_there(job));
-  expect_steady(job, 5000);
-  assert_int_equal((int)number(value(job), "Pid"), agent_process_pid(job->agent));
+  expect_steady(job, 2);
+  assert_non_null(
+      strstr(text(job), job_json(job, "'Pid':%d,", (int)agent_process_pid(job->agent))));
   job_shut_down(job);
   expect_gone_for_good(job);
 }
 
 /* It does not know yet that the job is another's. */
-TEST(who_was_superseded_does_not_end_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(who_was_superseded_does_not_end_it) {
   job_run(job, job_step(job, "true", NULL));
-  struct agent_process *first = job->agent;
-  assert_int_equal(kill(agent_process_pid(first), SIGSTOP), 0);
-  job->agent = NULL;
-  job_start_agent(job, NULL);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
+  struct agent_process *first = job_start_second_agent(job);
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(kill(agent_process_pid(first), SIGTERM), 0);
   assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
   (void)agent_process_wait(first, WAIT_BOUND_MS);
   agent_process_free(first);
   assert_true(is_there(job));
-  expect_steady(job, 5000);
+  expect_steady(job, 2);
   job_shut_down(job);
 }
 

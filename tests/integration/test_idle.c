@@ -2,7 +2,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
+#include "tests/support/marks.h"
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
@@ -39,7 +39,7 @@ struct agents {
 
 static struct job *begin(struct agents *agents, int which) {
   struct job *job = agents->jobs[which] = job_new(redis_server_start(NULL));
-  job->program = agent_process_short_idle();
+  job->setup.program = agent_process_short_idle();
   agents->idle_since[which] = wait_now_ms();
   return job;
 }
@@ -47,17 +47,10 @@ static struct job *begin(struct agents *agents, int which) {
 static struct job *start(struct agents *agents, int which, const char *cycles,
                          const char *variable) {
   struct job *job = begin(agents, which);
-  const char *arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL, NULL, NULL};
-  if (cycles != NULL) {
-    arguments[4] = "--idle-cycles";
-    arguments[5] = cycles;
-  }
   const char *const environment[] = {
       job_format(job, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=%s", variable), NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.program = job->program,
-                            .arguments = arguments,
-                            .environment = variable == NULL ? NULL : environment});
+  job->setup.environment = variable == NULL ? NULL : environment;
+  job_start_agent(job, cycles == NULL ? NULL : "--idle-cycles", cycles, NULL);
   return job;
 }
 
@@ -89,22 +82,17 @@ static void start_then_lose_redis(struct agents *agents, int which, const char *
                                   const char *rest) {
   struct job *job = begin(agents, which);
   job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", hold_bytes, NULL);
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; %s", gate, rest));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+  (void)events_push(job, marks_step(job, job_format(job, "echo up; gate; %s", rest)), "up");
   redis_server_kill(job->server);
   agents->idle_since[which] = wait_now_ms();
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
 }
 
 /* Redis has given two steps, and never says that it knows of the first one's start. */
 static void start_start_waits(struct agents *agents) {
   struct job *job = begin(agents, START_WAITS);
   agents->proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(agents->proxy));
+  job_use_port(job, proxy_port(agents->proxy));
   job_start_agent(job, "--idle-cycles", "1", NULL);
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   proxy_deafen(agents->proxy, RELAY_OUTBOX);
@@ -161,37 +149,28 @@ static void expect_left_in_time(struct agents *agents, int which, int expected) 
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-TEST(a_flag_sets_the_limit) {
-  expect_left_in_time(*state, BY_FLAG, 2);
+TEST(the_limit_holds) {
+  static const struct {
+    const char *promise;
+    int which, code;
+  } rows[] = {{"a flag sets the limit", BY_FLAG, 2},
+              {"a variable sets the limit", BY_VARIABLE, 2},
+              {"the flag wins over the variable", FLAG_WINS, 2},
+              {"a step starts the count again", AFTER_A_STEP, 2},
+              {"a running step is not idle", STEP_COUNTS, 2},
+              {"time without redis counts", WITHOUT_REDIS, 2},
+              {"output that waits for redis does not keep it", OUTPUT_WAITS, 3},
+              {"a step that cannot start does not keep it", START_WAITS, 3}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].promise);
+    expect_left_in_time(*state, rows[i].which, rows[i].code);
+  }
 }
 
 TEST(the_heartbeat_ends_with_it) {
-  struct agents *agents = *state;
-  struct job *job = agents->jobs[AFTER_A_STEP];
-  expect_left_in_time(agents, AFTER_A_STEP, 2);
+  struct job *job = ((struct agents *)*state)->jobs[AFTER_A_STEP];
   (void)job_result(job);
   job_expect_keys(job, "committed", "events", NULL);
-}
-
-TEST(a_variable_sets_the_limit) {
-  expect_left_in_time(*state, BY_VARIABLE, 2);
-}
-
-TEST(the_flag_wins_over_the_variable) {
-  expect_left_in_time(*state, FLAG_WINS, 2);
-}
-
-TEST(a_step_starts_the_count_again) {
-  expect_left_in_time(*state, AFTER_A_STEP, 2);
-}
-
-TEST(time_without_redis_counts) {
-  expect_left_in_time(*state, WITHOUT_REDIS, 2);
-}
-
-/* The command is over, its output is not: that is time without a step, too. */
-TEST(output_that_waits_for_redis_does_not_keep_it) {
-  expect_left_in_time(*state, OUTPUT_WAITS, 3);
 }
 
 /* It is in the log, since nobody will find it anywhere else. */
@@ -214,14 +193,6 @@ TEST(lines_that_wait_for_redis_do_not_keep_it) {
     job_fail(job, "no undelivered result in the log");
   assert_non_null(strstr(result, quoted("\\n2999\\n3000\\n','eventCount':3003}\n")));
   assert_non_null(strstr(result, quoted("'exitCode':7,")));
-}
-
-TEST(a_step_that_cannot_start_does_not_keep_it) {
-  expect_left_in_time(*state, START_WAITS, 3);
-}
-
-TEST(a_running_step_is_not_idle) {
-  expect_left_in_time(*state, STEP_COUNTS, 2);
 }
 
 TEST_GROUP(start_all, stop_all)

@@ -30,16 +30,13 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   agent_process_free(copy);
 }
 
-TEST(a_file_is_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  injection_succeeds(self, "runner");
-  injection_expect_copy(self, "runner");
+INJECTION_TEST(a_file_is_made) {
+  injection_makes(self, "runner", "runner");
   assert_int_equal(injection_count(self, ""), 1);
   expect_runs(self, "runner", 0);
 }
 
-TEST(one_line_says_what_was_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(one_line_says_what_was_made) {
   char expected[128];
   struct stat program;
   assert_int_equal(stat(agent_process_program(), &program), 0);
@@ -52,8 +49,7 @@ TEST(one_line_says_what_was_made, injection_set_up, injection_tear_down) {
   agent_process_free(injector);
 }
 
-TEST(a_closed_directory_is_said, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_closed_directory_is_said) {
   injection_make_directory(self, "private", 0700, 0);
   struct agent_process *injector = injection_start(self, injection_path(self, "private"));
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
@@ -61,33 +57,25 @@ TEST(a_closed_directory_is_said, injection_set_up, injection_tear_down) {
   agent_process_free(injector);
 }
 
-TEST(a_directory_gets_the_file_agent, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_directory_gets_the_file_agent) {
   injection_make_directory(self, "shared", 0755, 0);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   injection_succeeds(self, "shared/");
-  injection_succeeds(self, "shared///");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared///", "shared/agent");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-TEST(a_slash_at_the_end_makes_a_directory, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  injection_succeeds(self, "new/shared/");
-  injection_expect_copy(self, "new/shared/agent");
+INJECTION_TEST(a_slash_at_the_end_makes_a_directory) {
+  injection_makes(self, "new/shared/", "new/shared/agent");
   expect_mode(self, "new/shared", S_IFDIR | 0755);
 }
 
-TEST(missing_parents_are_made, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  injection_succeeds(self, "a/b//c/agent");
-  injection_expect_copy(self, "a/b/c/agent");
+INJECTION_TEST(missing_parents_are_made) {
+  injection_makes(self, "a/b//c/agent", "a/b/c/agent");
   assert_int_equal(injection_count(self, ""), 4);
 }
 
-TEST(nobody_is_kept_out_by_the_umask, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(nobody_is_kept_out_by_the_umask) {
   mode_t before = umask(0777);
   injection_succeeds(self, "a/b/agent");
   umask(077);
@@ -104,15 +92,13 @@ TEST(nobody_is_kept_out_by_the_umask, injection_set_up, injection_tear_down) {
   expect_runs(self, "a/b/agent", 1000);
 }
 
-TEST(parents_that_were_there_stay_as_they_are, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(parents_that_were_there_stay_as_they_are) {
   injection_make_directory(self, "private", 0700, 0);
   injection_succeeds(self, "private/agent");
   expect_mode(self, "private", S_IFDIR | 0700);
 }
 
-TEST(names_may_be_relative_or_have_spaces, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(names_may_be_relative_or_have_spaces) {
   self->setup.directory = self->path;
   char program[512]; /* a relative one would not be found from there */
   assert_non_null(realpath(agent_process_program(), program));
@@ -126,55 +112,45 @@ TEST(names_may_be_relative_or_have_spaces, injection_set_up, injection_tear_down
   expect_runs(self, "a b/ c\td /my agent", 0);
 }
 
-TEST(an_older_file_is_replaced, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(an_older_file_is_replaced) {
   injection_write(self, "agent", "half of a prog", 0600);
   int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
   assert_true(reader >= 0);
-  injection_succeeds(self, "agent");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "agent", "agent");
   char old[32];
   assert_int_equal(read(reader, old, sizeof old), 14); /* who has it open keeps it */
   close(reader);
 }
 
-TEST(the_injector_may_be_its_own_target, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(the_injector_may_be_its_own_target) {
   injection_succeeds(self, "agent");
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
   self->setup.program = copy;
-  injection_succeeds(self, "agent");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "agent", "agent");
 }
 
-TEST(links_are_replaced_and_not_written_through, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(links_are_replaced_and_not_written_through) {
   injection_write(self, "precious", "precious", 0644);
   assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
   assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
   injection_succeeds(self, "agent");
-  injection_succeeds(self, "dangling");
-  injection_expect_copy(self, "agent");
+  injection_makes(self, "dangling", "agent");
   injection_expect_copy(self, "dangling");
   struct stat precious;
   assert_int_equal(stat(injection_path(self, "precious"), &precious), 0);
   assert_int_equal(precious.st_size, 8);
 }
 
-TEST(links_to_directories_are_followed, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(links_to_directories_are_followed) {
   injection_make_directory(self, "real", 0755, 0);
   assert_int_equal(symlink("real", injection_path(self, "link")), 0);
-  injection_succeeds(self, "link");
-  injection_expect_copy(self, "real/agent");
-  injection_succeeds(self, "link/below/agent");
-  injection_expect_copy(self, "real/below/agent");
+  injection_makes(self, "link", "real/agent");
+  injection_makes(self, "link/below/agent", "real/below/agent");
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */
-TEST(a_running_program_is_replaced, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_running_program_is_replaced) {
   injection_succeeds(self, "agent");
   const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
   struct agent_process *running = agent_process_start(
@@ -194,26 +170,22 @@ TEST(a_running_program_is_replaced, injection_set_up, injection_tear_down) {
   injection_expect_copy(self, "agent");
 }
 
-TEST(another_user_may_inject, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(another_user_may_inject) {
   injection_make_directory(self, "shared", 0755, 1000);
   self->setup.uid = 1000;
-  injection_succeeds(self, "shared/a/agent");
-  injection_expect_copy(self, "shared/a/agent");
+  injection_makes(self, "shared/a/agent", "shared/a/agent");
   expect_runs(self, "shared/a/agent", 1000);
   expect_runs(self, "shared/a/agent", 2000);
 }
 
 /* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
-TEST(a_group_may_inject, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
   assert_int_equal(chmod(injection_path(self, "shared"), 02775), 0);
   self->setup.uid = 1000;
   injection_succeeds(self, "shared/");
-  injection_succeeds(self, "shared/sub/agent");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared/sub/agent", "shared/agent");
   expect_runs(self, "shared/sub/agent", 2000);
 }
 
@@ -222,30 +194,25 @@ static void close_standard_descriptors(const void *context) {
     close(*fd - '0');
 }
 
-TEST(standard_descriptors_may_be_closed, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(standard_descriptors_may_be_closed) {
   static const char *const closed[] = {"0", "1", "2", "01", "02", "12", "012"};
   self->setup.prepare = close_standard_descriptors;
   for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
     self->setup.prepare_context = closed[i];
-    injection_succeeds(self, closed[i]);
-    injection_expect_copy(self, closed[i]);
+    injection_makes(self, closed[i], closed[i]);
   }
 }
 
 /* Into another file system the kernel neither shares blocks nor copies by itself. */
-TEST(another_file_system_will_do, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(another_file_system_will_do) {
   injection_mount(self, "shared", "size=64m", 0);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "shared/agent"));
   self->setup.program = copy;
   injection_succeeds(self, "shared/again/agent"); /* within tmpfs */
   injection_expect_copy(self, "shared/again/agent");
-  injection_succeeds(self, "back");
-  injection_expect_copy(self, "back");
+  injection_makes(self, "back", "back");
 }
 
 static void leave_no_proc(const void *context) {
@@ -255,12 +222,9 @@ static void leave_no_proc(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted) {
   self->setup.prepare = leave_no_proc;
-  injection_succeeds(self, "a/agent");
-  injection_expect_copy(self, "a/agent");
+  injection_makes(self, "a/agent", "a/agent");
 }
 
 static void limit_memory(const void *context) {
@@ -270,18 +234,13 @@ static void limit_memory(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), little_memory_is_enough, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), little_memory_is_enough) {
   self->setup.prepare = limit_memory;
-  injection_succeeds(self, "a/agent");
-  injection_expect_copy(self, "a/agent");
+  injection_makes(self, "a/agent", "a/agent");
 }
 
 /* A carrier image: nothing but the program. */
-TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   injection_succeeds(self, "root/agent");

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
-#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -16,8 +15,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-TEST(a_volume_that_cannot_execute, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_volume_that_cannot_execute) {
   injection_mount(self, "shared", "size=64m", MS_NOEXEC);
   injection_is_refused(self, "shared", "shared/agent", "mounted noexec", "mount it with exec");
   injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "mounted noexec",
@@ -25,16 +23,14 @@ TEST(a_volume_that_cannot_execute, injection_set_up, injection_tear_down) {
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-TEST(a_full_disk, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_full_disk) {
   injection_mount(self, "shared", "size=64k", 0);
   injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
   injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "No space left", "more room");
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_full_disk_keeps_the_old_file) {
   injection_mount(self, "shared", "size=64k", 0);
   injection_write(self, "shared/agent", "old", 0755);
   injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
@@ -45,24 +41,21 @@ TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
 }
 
 /* The root of the volume is one of the two files that there may be, a parent the other. */
-TEST(no_more_files, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(no_more_files) {
   injection_mount(self, "shared", "nr_inodes=2", 0);
   injection_is_refused(self, "shared/a/agent", "shared/a/agent", "No space left", "more room");
   injection_is_refused(self, "shared/a/b/agent", "shared/a/b", "No space left", "more room");
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-TEST(a_read_only_volume, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_read_only_volume) {
   injection_mount(self, "shared", "size=64m", MS_RDONLY);
   injection_is_refused(self, "shared/agent", "shared/agent", "Read-only", "mount the volume writ");
   injection_is_refused(self, "shared/a/b/", "shared/a", "Read-only", "mount the volume writ");
   assert_int_equal(injection_count(self, "shared"), 0);
 }
 
-TEST(a_directory_of_somebody_else, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_directory_of_somebody_else) {
   injection_make_directory(self, "shared", 0755, 0);
   self->setup.uid = 1000;
   injection_is_refused(self, "shared", "shared/agent", "Permission denied", "fsGroup");
@@ -71,8 +64,7 @@ TEST(a_directory_of_somebody_else, injection_set_up, injection_tear_down) {
 }
 
 /* Made until it fails, in a directory of the user's own: what is made is removed. */
-TEST(a_closed_directory, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_closed_directory) {
   injection_make_directory(self, "shared", 0755, 1000);
   injection_make_directory(self, "shared/closed", 0700, 0);
   self->setup.uid = 1000;
@@ -84,8 +76,7 @@ TEST(a_closed_directory, injection_set_up, injection_tear_down) {
 }
 
 /* In a sticky directory nobody may replace what is not his. */
-TEST(a_file_of_somebody_else, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_file_of_somebody_else) {
   injection_make_directory(self, "shared", 01777, 0);
   injection_write(self, "shared/agent", "old", 0755);
   self->setup.uid = 1000;
@@ -93,8 +84,7 @@ TEST(a_file_of_somebody_else, injection_set_up, injection_tear_down) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-TEST(a_file_in_the_middle, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_file_in_the_middle) {
   injection_write(self, "file", "x", 0644);
   injection_is_refused(self, "file/agent", "file/agent", "Not a directory", "another target");
   injection_is_refused(self, "file/a/b/agent", "file/a", "Not a directory", "another target");
@@ -103,8 +93,7 @@ TEST(a_file_in_the_middle, injection_set_up, injection_tear_down) {
   assert_int_equal(injection_count(self, ""), 1);
 }
 
-TEST(a_link_to_nowhere_in_the_middle, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_link_to_nowhere_in_the_middle) {
   assert_int_equal(symlink("nowhere", injection_path(self, "link")), 0);
   assert_int_equal(symlink("round", injection_path(self, "round")), 0);
   injection_is_refused(self, "link/agent", "link/agent", "No such file", "leads nowhere");
@@ -113,16 +102,14 @@ TEST(a_link_to_nowhere_in_the_middle, injection_set_up, injection_tear_down) {
   assert_int_equal(injection_count(self, ""), 2);
 }
 
-TEST(a_directory_of_that_name, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_directory_of_that_name) {
   injection_make_directory(self, "shared", 0755, 0);
   injection_make_directory(self, "shared/agent", 0755, 0);
   injection_is_refused(self, "shared/", "shared/agent", "Is a directory", "another target");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-TEST(a_name_that_is_too_long, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_name_that_is_too_long) {
   char name[300];
   memset(name, 'n', sizeof name);
   name[sizeof name - 1] = '\0';
@@ -133,12 +120,10 @@ TEST(a_name_that_is_too_long, injection_set_up, injection_tear_down) {
   injection_is_refused(self, below, "new/nnn", "too long", "shorter");
   assert_int_equal(injection_count(self, ""), 0);
   name[255] = '\0'; /* the longest that there is */
-  injection_succeeds(self, name);
-  injection_expect_copy(self, name);
+  injection_makes(self, name, name);
 }
 
-TEST(nothing_for_a_target, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(nothing_for_a_target) {
   struct agent_process *injector = injection_start(self, "");
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 64);
   assert_non_null(strstr(agent_process_log(injector), "--inject"));
@@ -175,8 +160,7 @@ static void use_faults(struct injection *self, const struct fault *faults) {
 }
 
 /* An old kernel, a network file system, a sandbox around the container. */
-TEST(what_the_kernel_cannot_do_is_done_otherwise, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(what_the_kernel_cannot_do_is_done_otherwise) {
   static const struct fault faults[][4] = {
       {{SYS_copy_file_range, ENOSYS}},
       {{SYS_copy_file_range, EXDEV}, {SYS_ioctl, ENOTTY}},
@@ -187,49 +171,39 @@ TEST(what_the_kernel_cannot_do_is_done_otherwise, injection_set_up, injection_te
   };
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     use_faults(self, faults[i]);
-    injection_succeeds(self, "agent");
-    injection_expect_copy(self, "agent");
+    injection_makes(self, "agent", "agent");
     assert_int_equal(injection_count(self, ""), 1);
     assert_int_equal(unlink(injection_path(self, "agent")), 0);
   }
 }
 
-TEST(errors_of_the_disk_are_told, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  static const struct fault faults[][3] = {
-      {{SYS_copy_file_range, EIO}, {SYS_pwrite64, EIO}},
-      {{SYS_fsync, EIO}},
-      {{SYS_renameat, EIO}},
-      {{SYS_fchmod, EIO}},
+INJECTION_TEST(errors_of_the_disk_are_told) {
+  static const struct {
+    struct fault faults[3];
+    const char *reason, *advice;
+  } rows[] = {
+      {{{SYS_copy_file_range, EIO}, {SYS_pwrite64, EIO}}, " error; ", "healthy"},
+      {{{SYS_fsync, EIO}}, " error; ", "healthy"},
+      {{{SYS_renameat, EIO}}, " error; ", "healthy"},
+      {{{SYS_fchmod, EIO}}, " error; ", "healthy"},
+      {{{SYS_copy_file_range, EDQUOT}, {SYS_pwrite64, EDQUOT}}, "uota exceeded", "more room"},
   };
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-    use_faults(self, faults[i]);
-    injection_is_refused(self, "a/b/agent", "a/b/agent", " error; ", "healthy");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    use_faults(self, rows[i].faults);
+    injection_is_refused(self, "a/b/agent", "a/b/agent", rows[i].reason, rows[i].advice);
     assert_int_equal(injection_count(self, ""), 0);
   }
 }
 
 /* What is written is read back; only of a program without a loader is this the first pread. */
-TEST_IF(agent_process_is_shipped(), errors_of_reading_are_told, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST_IF(agent_process_is_shipped(), errors_of_reading_are_told) {
   static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
   use_faults(self, faults);
   injection_is_refused(self, "a/b/agent", "a/b/agent", "cannot read back", "healthy");
   assert_int_equal(injection_count(self, ""), 0);
 }
 
-TEST(quota_is_a_full_disk, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  static const struct fault faults[] = {
-      {SYS_copy_file_range, EDQUOT}, {SYS_pwrite64, EDQUOT}, {0, 0}};
-  use_faults(self, faults);
-  injection_is_refused(self, "a/agent", "a/agent", "uota exceeded", "more room");
-  assert_int_equal(injection_count(self, ""), 0);
-}
-
-TEST(a_program_that_cannot_be_read, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_program_that_cannot_be_read) {
   injection_succeeds(self, "closed");
   assert_int_equal(chmod(injection_path(self, "closed"), 0711), 0);
   injection_make_directory(self, "shared", 0777, 0);

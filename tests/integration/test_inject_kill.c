@@ -62,8 +62,7 @@ static void reader_stop(struct reader *self) {
   munmap(self->shared, sizeof *self->shared);
 }
 
-TEST(many_at_once, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(many_at_once) {
   struct agent_process *injectors[AT_ONCE];
   struct reader reader;
   injection_make_directory(self, "shared", 0755, 0);
@@ -115,8 +114,7 @@ static bool kill_one(struct injection *self, int64_t after_ns) {
   return code != 0;
 }
 
-TEST(killed_at_random_moments, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(killed_at_random_moments) {
   struct agent_process *others[AT_ONCE];
   struct reader reader;
   int started = 0;
@@ -136,8 +134,7 @@ TEST(killed_at_random_moments, injection_set_up, injection_tear_down) {
     injection_has_succeeded(others[i]);
   reader_stop(&reader);
   assert_in_range(killed, VICTIMS / 20, VICTIMS);
-  injection_succeeds(self, "shared");
-  injection_expect_copy(self, "shared/agent");
+  injection_makes(self, "shared", "shared/agent");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
@@ -183,8 +180,7 @@ static int between(void) {
 }
 
 /* Each moment that makes a difference, one after the other. */
-TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(killed_in_every_system_call) {
   self->setup.environment = without_leak_search;
   int left_behind = 0;
   int calls = 0;
@@ -197,8 +193,7 @@ TEST(killed_in_every_system_call, injection_set_up, injection_tear_down) {
                    access(injection_path(self, "new/shared"), F_OK) == 0 &&
                    injection_count(self, "new/shared") > 0;
     assert_int_not_equal(injection_look(injection_path(self, "new/shared/agent")), INJECTION_OTHER);
-    injection_succeeds(self, "new/shared/agent");
-    injection_expect_copy(self, "new/shared/agent");
+    injection_makes(self, "new/shared/agent", "new/shared/agent");
     assert_int_equal(injection_count(self, "new"), 2);
     assert_int_equal(unlink(injection_path(self, "new/shared/agent")), 0);
     assert_int_equal(rmdir(injection_path(self, "new/shared")), 0);
@@ -233,8 +228,7 @@ static bool waits_for_a_lock(void *context) {
 }
 
 /* Whether its maker lives tells the lock. What else is hidden is somebody's own. */
-TEST(hidden_files_of_the_living_stay, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(hidden_files_of_the_living_stay) {
   int alive = open_left_behind(self);
   struct stat file;
   assert_int_equal(flock(alive, LOCK_SH), 0);

@@ -18,8 +18,10 @@ static void make_old(struct injection *self, const char *name) {
   assert_int_equal(utimensat(0, injection_path(self, "%s", name), times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-/* A carrier: the program and some tools; the test's next injectors run in it. */
-static void make_carrier(struct injection *self) {
+/* A carrier: the program and some tools; the test's injectors run in it. */
+static int set_up_carrier(void **state) {
+  injection_set_up(state);
+  struct injection *self = *state;
   injection_make_directory(self, "root", 0755, 0);
   injection_succeeds(self, "root/agent");
   injection_make_directory(self, "root/python", 0755, 0);
@@ -36,7 +38,12 @@ static void make_carrier(struct injection *self) {
   static char root[64];
   snprintf(root, sizeof root, "%s", injection_path(self, "root"));
   self->setup.root = root;
+  return 0;
 }
+
+#define CARRIER_TEST(NAME)                                                                         \
+  TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,             \
+             injection_tear_down)
 
 static void inject(struct injection *self, const char *target) {
   injection_has_succeeded(injection_start(self, target));
@@ -57,10 +64,7 @@ static void expect_link(struct injection *self, const char *name, const char *ex
   assert_string_equal(target, expected);
 }
 
-TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(tools_are_copied_as_they_are) {
   mode_t before = umask(077);
   inject(self, "/a/shared/");
   umask(before);
@@ -82,10 +86,7 @@ TEST_IF(agent_process_is_shipped(), tools_are_copied_as_they_are, injection_set_
   assert_int_equal(injection_count(self, "root/a/shared"), 9); /* all but the fifo */
 }
 
-TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(the_next_injection_replaces_them) {
   inject(self, "/shared/");
   assert_int_equal(unlink(injection_path(self, "root/python/bin/other")), 0);
   injection_write(self, "root/python/bin/new", "", 0755);
@@ -97,10 +98,7 @@ TEST_IF(agent_process_is_shipped(), the_next_injection_replaces_them, injection_
 }
 
 /* What the carrier forbids to change, its owner replaces all the same. */
-TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(another_user_may_copy_them_twice) {
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   self->setup.uid = 1000;
@@ -110,9 +108,7 @@ TEST_IF(agent_process_is_shipped(), another_user_may_copy_them_twice, injection_
   assert_int_equal(injection_count(self, "root/shared"), 9);
 }
 
-TEST_IF(agent_process_is_shipped(), many_at_once_leave_one, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(many_at_once_leave_one) {
   struct agent_process *injectors[AT_ONCE];
   for (int i = 0; i < AT_ONCE; i++)
     injectors[i] = injection_start(self, "/shared/");
@@ -132,10 +128,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
 }
 
 /* Room for the program, and not for all of the tools. */
-TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(a_full_disk_leaves_neither) {
   struct stat program = look(self, "root/agent");
   char options[32];
   snprintf(options, sizeof options, "size=%lld", (long long)program.st_size + 64 * 1024);
@@ -148,19 +141,14 @@ TEST_IF(agent_process_is_shipped(), a_full_disk_leaves_neither, injection_set_up
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-TEST_IF(agent_process_is_shipped(), tools_that_cannot_be_read, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(tools_that_cannot_be_read) {
   injection_make_directory(self, "root/shared", 0755, 1000);
   self->setup.uid = 1000;
   is_refused(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
   assert_int_equal(injection_count(self, "root/shared"), 0);
 }
 
-TEST_IF(agent_process_is_shipped(), a_file_in_their_place, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(a_file_in_their_place) {
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_write(self, "root/shared/python", "mine", 0644);
   is_refused(self, "/shared", "/shared/python", "Not a directory");
@@ -168,10 +156,7 @@ TEST_IF(agent_process_is_shipped(), a_file_in_their_place, injection_set_up, inj
 }
 
 /* The program is refused before the tools take their place. */
-TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(a_directory_in_the_agents_place) {
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_make_directory(self, "root/shared/agent", 0755, 0);
   is_refused(self, "/shared", "/shared/agent", "Is a directory");
@@ -179,10 +164,7 @@ TEST_IF(agent_process_is_shipped(), a_directory_in_the_agents_place, injection_s
 }
 
 /* The program's rename fails behind that of the tools: nothing can take a mount's place. */
-TEST_IF(agent_process_is_shipped(), what_was_there_comes_back, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(what_was_there_comes_back) {
   inject(self, "/shared/");
   injection_write(self, "root/python/bin/new", "", 0755);
   const char *target = injection_path(self, "root/shared/agent");
@@ -194,10 +176,7 @@ TEST_IF(agent_process_is_shipped(), what_was_there_comes_back, injection_set_up,
   assert_int_equal(injection_count(self, "root"), 9 + 10 + 2);
 }
 
-TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(they_are_not_copied_into_themselves) {
   is_refused(self, "/python", "/python/agent", "tools");
   is_refused(self, "/python/lib/deep/", "/python/lib/deep/agent", "tools");
   is_refused(self, "/shared/python", "/shared/python", "tools");
@@ -205,10 +184,7 @@ TEST_IF(agent_process_is_shipped(), they_are_not_copied_into_themselves, injecti
   assert_int_equal(injection_count(self, "root"), 10);
 }
 
-TEST_IF(agent_process_is_shipped(), a_tight_umask_keeps_nobody_out, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(a_tight_umask_keeps_nobody_out) {
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0644), 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   self->setup.uid = 1000;
@@ -226,10 +202,7 @@ static void limit_file_size(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-TEST_IF(agent_process_is_shipped(), a_limit_on_files_is_an_error, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(a_limit_on_files_is_an_error) {
   self->setup.prepare = limit_file_size;
   is_refused(self, "/new/agent", "/new/agent", "File too large");
   assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
@@ -239,53 +212,39 @@ static struct job *start_job(struct injection *self, const char *const *environm
   void *state;
   job_setup_server(&state);
   struct job *job = state;
-  const char *const arguments[] = {"--redis-url", job->url, "--job-id", job->id, NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.program = injection_path(self, "root/shared/agent"),
-                            .arguments = arguments,
-                            .environment = environment});
+  job->setup = (struct agent_setup){.program = injection_path(self, "root/shared/agent"),
+                                    .environment = environment};
+  job_start_agent(job, NULL);
   return job;
 }
 
-static const char *output_of(struct job *job, const cJSON *step) {
-  const cJSON *result = job_run(job, step);
-  if (cJSON_GetObjectItem(result, "exitCode")->valueint != 0)
-    job_fail(job, "the step failed: %s", job_text(result, "errorMessage"));
-  return job_text(result, "outputContent");
-}
-
-TEST_IF(agent_process_is_shipped(), steps_find_them_first, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
-  inject(self, "/shared/");
-  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
-  assert_string_equal(output_of(job, job_step(job, "tool", NULL)), "the tool\n");
-  assert_string_equal(output_of(job, job_script(job, "echo \"$PATH\"")),
-                      job_format(job, "%s/root/shared/python/bin:/usr/bin:/bin\n", self->path));
+/* The last thing that the job is there for. */
+static void expect_last(struct job *job, const cJSON *step, const char *output) {
+  job_expect_result(job, job_run(job, step), 0, NULL, output);
   job_shut_down(job);
   job_free(job);
 }
 
-TEST_IF(agent_process_is_shipped(), a_step_that_sets_path_has_its_own, injection_set_up,
-        injection_tear_down) {
-  struct injection *self = *state;
-  make_carrier(self);
+CARRIER_TEST(steps_find_them_first) {
+  inject(self, "/shared/");
+  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
+  job_expect_result(job, job_run(job, job_step(job, "tool", NULL)), 0, NULL, "the tool\n");
+  expect_last(job, job_script(job, "echo \"$PATH\""),
+              job_format(job, "%s/root/shared/python/bin:/usr/bin:/bin\n", self->path));
+}
+
+CARRIER_TEST(a_step_that_sets_path_has_its_own) {
   inject(self, "/shared/");
   struct job *job = start_job(self, NULL);
   cJSON *step = job_script(job, "echo \"$PATH\"; tool || echo none");
   cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "PATH", "/usr/bin:/bin");
-  assert_string_equal(output_of(job, step), "/usr/bin:/bin\nnone\n");
-  job_shut_down(job);
-  job_free(job);
+  expect_last(job, step, "/usr/bin:/bin\nnone\n");
 }
 
-TEST(no_tools_leave_path_alone, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(no_tools_leave_path_alone) {
   injection_succeeds(self, "root/shared/agent");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
-  assert_string_equal(output_of(job, job_script(job, "echo \"$PATH\"")), "/usr/bin:/bin\n");
-  job_shut_down(job);
-  job_free(job);
+  expect_last(job, job_script(job, "echo \"$PATH\""), "/usr/bin:/bin\n");
 }
 
 TEST_GROUP(injection_begin_group, NULL)

@@ -15,26 +15,20 @@ enum { NAMES = sizeof names / sizeof *names };
 
 /* Milliseconds; -1 for a key that stays, -2 for one that is not there. */
 static long long time_left(struct job *job, const char *name) {
-  redisReply *reply = job_ask(job, "PTTL sandbox:%s:%s", job->id, name);
-  long long left = reply->integer;
-  freeReplyObject(reply);
-  return left;
+  return job_ask_number(job, "PTTL sandbox:%s:%s", job->id, name);
 }
 
 /* So many that some stay in the list, pushed by the server itself. */
 static void push_many(struct job *job) {
-  const char *step = cJSON_PrintUnformatted(job_step(job, "true", NULL));
+  char *step = cJSON_PrintUnformatted(job_step(job, "true", NULL));
   job_do(job, "EVAL %s 0 sandbox:%s:in %s %d",
          "for i = 1, ARGV[3] do redis.call('LPUSH', ARGV[1], ARGV[2]) end", job->id, step, WAITING);
-  free((char *)(uintptr_t)step);
+  free(step);
 }
 
 /* The agent has taken what it takes. */
-static bool some_wait_in_the_list(void *context) {
-  redisReply *inflight = job_ask(context, "LLEN sandbox:%s:inflight", ((struct job *)context)->id);
-  bool taken = inflight->integer >= 65536;
-  freeReplyObject(inflight);
-  return taken && job_length(context, "in") > 0;
+static bool some_wait_in_the_list(void *job) {
+  return job_length(job, "inflight") >= 65536 && job_length(job, "in") > 0;
 }
 
 /* A step that runs, others that wait with the agent and in the list, a result: all keys there. */
@@ -86,8 +80,7 @@ static bool there_are_none(void *context) {
   return none;
 }
 
-TEST(keys_live_as_long_as_the_agent_and_a_little, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
   job_start_agent(job, "--key-ttl", "2", NULL);
   fill_all_keys(job);
   assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
@@ -102,8 +95,7 @@ TEST(keys_live_as_long_as_the_agent_and_a_little, job_setup_server, job_teardown
   assert_true(wait_now_ms() - killed < 4000);
 }
 
-TEST(an_idle_agent_keeps_them_too, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
   job_start_agent(job, "--key-ttl", "1", NULL);
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "results", 1);
@@ -116,9 +108,7 @@ TEST(an_idle_agent_keeps_them_too, job_setup_server, job_teardown) {
   }
 }
 
-TEST(by_default_it_is_a_week, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(by_default_it_is_a_week) {
   fill_all_keys(job);
   /* What comes into being between two refreshes has its time with the next step or refresh. */
   static const char *const at_once[] = {"events", "results", "started", "committed"};
@@ -127,8 +117,7 @@ TEST(by_default_it_is_a_week, job_setup_server, job_teardown) {
                     DEFAULT_SECONDS * 1000LL);
 }
 
-TEST(with_0_they_stay, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(with_0_they_stay) {
   job_start_agent(job, "--key-ttl", "0", NULL);
   fill_all_keys(job);
   for (size_t i = 0; i < NAMES; i++)
@@ -136,8 +125,7 @@ TEST(with_0_they_stay, job_setup_server, job_teardown) {
 }
 
 /* What it inherits, too: steps in both lists, events, a result, the claim. */
-TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
   for (size_t i = 0; i < 2; i++) {
@@ -155,9 +143,7 @@ TEST(with_0_they_stay_after_an_agent_with_a_time, job_setup_server, job_teardown
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
-TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(a_shutdown_leaves_what_a_server_reads) {
   job_push(job, job_step(job, "true", NULL));
   job_push(job, job_step(job, "true", NULL));
   job_shut_down(job);
@@ -167,20 +153,13 @@ TEST(a_shutdown_leaves_what_a_server_reads, job_setup_server, job_teardown) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-TEST(a_signal_does_too, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  job_expect_exit(job, 128 + SIGTERM);
+JOB_TEST(a_signal_does_too) {
+  (void)events_push_endless(job, job_sleep(job, 600));
+  job_stop_agent(job, SIGTERM);
   job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-TEST(an_agent_that_did_nothing_leaves_its_claim, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(an_agent_that_did_nothing_leaves_its_claim) {
   job_shut_down(job);
   job_expect_keys(job, "committed", NULL);
 }

@@ -2,65 +2,57 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { PIECE_MAX = 256 * 1024, ROUNDS = 6 };
 
-TEST(each_ending_ends_a_line, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(each_ending_ends_a_line) {
   const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "a\nb\nc\nd\n\ne\n\nf\n");
   assert_string_equal(events_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
 }
 
 /* A progress bar: each state of it shows while the command still runs. */
-TEST(a_lone_carriage_return_does_not_wait, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job,
-      job_format(job, "printf '10%%%%\\r'; until [ -e %s ]; do sleep 0.05; done; printf '\\nend'",
-                 gate));
+JOB_TEST(a_lone_carriage_return_does_not_wait) {
+  const cJSON *step = marks_step(job, "printf '10%%\\r'; gate; printf '\\nend'");
   job_push(job, step);
   events_wait(job, step, "stdout", "10%");
-  fclose(fopen(gate, "w"));
+  marks_open_gate(job, "");
   /* The "\n" that comes so much later belongs to that "\r". */
   job_expect_result(job, job_result(job), 0, NULL, "10%\nend\n");
 }
 
-TEST(a_line_without_end_comes_with_the_end_of_file, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_line_without_end_comes_with_the_end_of_file) {
   const cJSON *step = job_script(job, "printf one; printf two >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, "one\n");
   assert_string_equal(events_lines(job, step, "stdout"), "one\n");
   assert_string_equal(events_lines(job, step, "stderr"), "two\n");
 }
 
-TEST(bytes_that_are_no_text_are_replaced, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(bytes_that_are_no_text_are_replaced) {
   job_run(job, job_step(job, "printf", "a\\377b\\000c\\nd\\342\\202\\ne\\355\\240\\200f\\n", NULL));
   const char *raw = events_raw(job);
-  static const char *const lines[] = {"\"line\":\"a\xEF\xBF\xBD"
-                                      "b\\u0000c\"",
-                                      "\"line\":\"d\xEF\xBF\xBD\"",
-                                      "\"line\":\"e\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
-                                      "f\""};
+  static const char *const lines[] = {"'line':'a\xEF\xBF\xBD"
+                                      "b\\u0000c'",
+                                      "'line':'d\xEF\xBF\xBD'",
+                                      "'line':'e\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
+                                      "f'"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-    if (strstr(raw, lines[i]) == NULL)
+    if (strstr(raw, quoted(lines[i])) == NULL)
       job_fail(job, "no %s in\n%s", lines[i], raw);
   }
 }
 
 /* A character that two writes tear apart is one character all the same. */
-TEST(a_torn_character_is_whole, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_torn_character_is_whole) {
   const cJSON *step = job_script(job, "printf '\\346\\274'; sleep 0.3; printf '\\242\\n'");
   job_expect_result(job, job_run(job, step), 0, NULL, "漢\n");
   assert_string_equal(events_lines(job, step, "stdout"), "漢\n");
 }
 
-TEST(a_long_line_comes_in_pieces, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_long_line_comes_in_pieces) {
   /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
   const cJSON *step = job_script(
       job, "head -c 103000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; echo short");
@@ -107,8 +99,7 @@ static double least_delay_ms(struct job *job, const cJSON *step, const char *mar
   return least;
 }
 
-TEST(the_first_line_after_silence_does_not_wait, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_first_line_after_silence_does_not_wait) {
   const cJSON *step =
       job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.3; date '+first=%s%3N'; done");
   job_run(job, step);
@@ -117,8 +108,7 @@ TEST(the_first_line_after_silence_does_not_wait, job_setup, job_teardown) {
     job_fail(job, "the first line waits for %g ms", delay);
 }
 
-TEST(a_line_waits_100_ms_at_most, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_line_waits_100_ms_at_most) {
   /* The second line comes 20 ms behind the first, and nothing after it for a while. */
   const cJSON *step = job_script(
       job,
@@ -129,8 +119,7 @@ TEST(a_line_waits_100_ms_at_most, job_setup, job_teardown) {
     job_fail(job, "the second line waits for %g ms", delay);
 }
 
-TEST(fifty_lines_do_not_wait, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(fifty_lines_do_not_wait) {
   /* One line leaves at once; the 50 behind it fill a batch. */
   const cJSON *step =
       job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.4; echo first; sleep 0.02; seq 1000 1048;"
@@ -142,8 +131,7 @@ TEST(fifty_lines_do_not_wait, job_setup, job_teardown) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), ROUNDS * 51 + 2);
 }
 
-TEST(the_stream_is_trimmed, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_stream_is_trimmed) {
   job_start_agent(job, "--events-maxlen", "500", NULL);
   const cJSON *step = job_step(job, "seq", "20000", NULL);
   job_run(job, step);
@@ -155,8 +143,7 @@ TEST(the_stream_is_trimmed, job_setup_server, job_teardown) {
   assert_string_equal(lines + strlen(lines) - 12, "19999\n20000\n");
 }
 
-TEST(the_stream_holds_10000_by_default, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_stream_holds_10000_by_default) {
   const cJSON *step = job_step(job, "seq", "30000", NULL);
   job_run(job, step);
   int events = cJSON_GetArraySize(events_of(job, step));

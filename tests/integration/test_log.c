@@ -2,7 +2,6 @@
 
 #include <regex.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/test.h"
 
@@ -11,13 +10,6 @@ static bool matches(const char *text, const char *pattern) {
   assert_int_equal(regcomp(&form, pattern, REG_EXTENDED | REG_NOSUB | REG_NEWLINE), 0);
   bool found = regexec(&form, text, 0, NULL, 0) == 0;
   regfree(&form);
-  return found;
-}
-
-static int count(const char *text, const char *part) {
-  int found = 0;
-  for (const char *at = text; (at = strstr(at, part)) != NULL; at += strlen(part))
-    found++;
   return found;
 }
 
@@ -31,8 +23,7 @@ static void use_plain_job_id(struct job *job) {
   snprintf(job->id, sizeof job->id, "pipe-42");
 }
 
-TEST(every_line_has_the_same_form, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(every_line_has_the_same_form) {
   use_plain_job_id(job);
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_step(job, "echo", "hello", NULL));
@@ -53,8 +44,7 @@ TEST(every_line_has_the_same_form, job_setup_server, job_teardown) {
   assert_true(lines > 5);
 }
 
-TEST(one_line_says_how_a_step_went, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(one_line_says_how_a_step_went) {
   use_plain_job_id(job);
   job_start_agent(job, NULL);
   cJSON *step = job_step(job, "echo", "hello", "world", NULL);
@@ -63,11 +53,10 @@ TEST(one_line_says_how_a_step_went, job_setup_server, job_teardown) {
   job_run(job, step);
   job_shut_down(job);
   expect_line(job, " INFO  job=pipe-42 step=1234abcd exit=0 in [0-9]+ms `echo hello world`$");
-  assert_int_equal(count(agent_process_log(job->agent), "step=1234abcd"), 1);
+  assert_int_equal(agent_process_count_log(job->agent, "step=1234abcd"), 1);
 }
 
-TEST(a_failure_is_a_warning, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
   use_plain_job_id(job);
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "false", NULL));
@@ -81,9 +70,7 @@ TEST(a_failure_is_a_warning, job_setup_server, job_teardown) {
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
 }
 
-TEST(a_shells_payload_stands_for_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(a_shells_payload_stands_for_it) {
   job_run(job, job_script(job, "true && git --version || true"));
   job_run(job, job_step(job, "bash", "-c", "true || echo bashed", NULL));
   job_run(job, job_step(job, "/bin/sh", "-c", "true  # slashed", NULL));
@@ -99,8 +86,7 @@ TEST(a_shells_payload_stands_for_it, job_setup_server, job_teardown) {
   assert_null(strstr(log, "`bash -c"));
 }
 
-TEST(output_is_there_only_when_asked_for, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(output_is_there_only_when_asked_for) {
   const char *script = "printf 'se%s\\n' cret-output; printf 'se%s\\n' cret-error >&2";
   job_start_agent(job, NULL);
   job_run(job, job_script(job, script));
@@ -114,8 +100,7 @@ TEST(output_is_there_only_when_asked_for, job_setup_server, job_teardown) {
   assert_non_null(strstr(agent_process_log(job->agent), "secret-error"));
 }
 
-TEST(values_of_env_are_never_there, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(values_of_env_are_never_there) {
   job_start_agent(job, "--verbose", NULL);
   cJSON *step = job_script(job, "test -n \"$TOKEN\"");
   cJSON *env = cJSON_AddObjectToObject(step, "env");
@@ -135,8 +120,7 @@ TEST(values_of_env_are_never_there, job_setup_server, job_teardown) {
 }
 
 /* What a step says about itself stays on its line, and does nothing to a terminal. */
-TEST(control_characters_are_made_visible, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(control_characters_are_made_visible) {
   job_start_agent(job, "--verbose", NULL);
   job_run(job, job_script(job, "true\n# 00:00:00.000 INFO  forged \x1b[31m\x07"));
   job_run(job, job_step(job, "printf", "\\033[31mred\\007\\n", NULL));
@@ -147,9 +131,7 @@ TEST(control_characters_are_made_visible, job_setup_server, job_teardown) {
   assert_null(strstr(log, "\n# 00:00"));
 }
 
-TEST(a_long_command_is_shortened, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  job_start_agent(job, NULL);
+JOB_TEST(a_long_command_is_shortened) {
   job_run(job, job_step(job, "true", job_format(job, "%0100000d", 0), NULL));
   job_shut_down(job);
   assert_true(strlen(agent_process_log(job->agent)) < 4096);

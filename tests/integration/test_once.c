@@ -200,16 +200,15 @@ static void run(struct once *self, const char *step) {
   close_fd(&self->in);
 }
 
-TEST(events_come_as_they_happen, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, events_come_as_they_happen, set_up, tear_down) {
   struct directory directory;
   directory_init(&directory);
   char script[256];
   snprintf(script, sizeof script, "echo one; until [ -e %s/gate ]; do sleep 0.01; done; exit 3",
            directory.path);
   run(self, script_step(script, ""));
-  read_until(self, "\"started\"");
-  read_until(self, "\"line\":\"one\"");
+  read_until(self, quoted("'started'"));
+  read_until(self, quoted("'line':'one'"));
   assert_null(strstr(self->text, "exitCode"));
   snprintf(script, sizeof script, "%s/gate", directory.path);
   fclose(fopen(script, "we"));
@@ -220,8 +219,7 @@ TEST(events_come_as_they_happen, set_up, tear_down) {
 }
 
 /* The writer keeps the pipe open, as who types does. */
-TEST(the_end_of_the_value_will_do, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, the_end_of_the_value_will_do, set_up, tear_down) {
   start(self, NULL, false, false);
   const char *step = script_step("echo on", "");
   char byte[2] = "";
@@ -296,8 +294,7 @@ TEST(file_kinds_work, set_up, tear_down) {
 }
 
 /* Whichever it does with the second, only one is run and answered. */
-TEST(a_second_value_is_not_run, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, a_second_value_is_not_run, set_up, tear_down) {
   run(self, quoted("{'stepId':'s','command':'echo','args':['first']}"
                    "{'stepId':'t','command':'echo','args':['second']}"));
   while (read_more(self, WAIT_BOUND_MS))
@@ -309,9 +306,8 @@ TEST(a_second_value_is_not_run, set_up, tear_down) {
 }
 
 /* 64 MiB and no end: refused, and no more of it is kept. */
-TEST(a_step_that_is_too_large_is_refused, set_up, tear_down) {
+TEST_WITH(struct once *self, a_step_that_is_too_large_is_refused, set_up, tear_down) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
-  struct once *self = *state;
   start(self, NULL, false, false);
   char *piece = malloc(PIECE + 1);
   assert_non_null(piece);
@@ -335,7 +331,7 @@ TEST(a_step_that_is_too_large_is_refused, set_up, tear_down) {
 
 static void end_by(struct once *self, int signal_number) {
   run(self, script_step("setsid sleep 600.071 & echo up; sleep 600.072", ""));
-  read_until(self, "\"line\":\"up\"");
+  read_until(self, quoted("'line':'up'"));
   assert_true(proc_wait_for("sleep 600.071", WAIT_BOUND_MS) > 0);
   assert_int_equal(kill(self->pid, signal_number), 0);
   expect_exit(self, 128 + signal_number);
@@ -362,36 +358,31 @@ static bool waits_for_events(void *context) {
   return proc_sleeps_in(*pid, SYS_epoll_pwait);
 }
 
-TEST(a_signal_ends_it_before_the_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, a_signal_ends_it_before_the_step, set_up, tear_down) {
   start(self, NULL, false, false);
   send_text(self, "{");
   assert_true(wait_until(waits_for_events, &self->pid, WAIT_BOUND_MS));
   assert_int_equal(kill(self->pid, SIGTERM), 0);
-  while (read_more(self, WAIT_BOUND_MS))
-    continue;
-  assert_int_equal(exit_of(self), 128 + SIGTERM);
+  expect_exit(self, 128 + SIGTERM);
 }
 
 /* `| head -1` */
-TEST(a_reader_that_goes_ends_the_step, set_up, tear_down) {
-  struct once *self = *state;
-  run(self, script_step("setsid sleep 600.073 & yes", ""));
-  read_until(self, "\"line\":\"y\"");
+static void reader_goes(struct once *self, const char *script, const char *sleep) {
+  run(self, script_step(script, ""));
+  read_until(self, quoted("'line':'up'"));
   close_fd(&self->out);
   (void)exit_of(self);
+  assert_int_equal(proc_find(sleep), 0);
+}
+
+TEST_WITH(struct once *self, a_reader_that_goes_ends_the_step, set_up, tear_down) {
+  reader_goes(self, "setsid sleep 600.073 & echo up; yes", "sleep 600.073");
   assert_int_equal(proc_find("yes"), 0);
-  assert_int_equal(proc_find("sleep 600.073"), 0);
 }
 
 /* Also when the command says nothing more: the end of a pipe is an event. */
-TEST(a_reader_that_goes_ends_a_silent_step, set_up, tear_down) {
-  struct once *self = *state;
-  run(self, script_step("echo up; sleep 600.074", ""));
-  read_until(self, "\"line\":\"up\"");
-  close_fd(&self->out);
-  (void)exit_of(self);
-  assert_int_equal(proc_find("sleep 600.074"), 0);
+TEST_WITH(struct once *self, a_reader_that_goes_ends_a_silent_step, set_up, tear_down) {
+  reader_goes(self, "echo up; sleep 600.074", "sleep 600.074");
 }
 
 static unsigned long ticks_of(pid_t pid) {
@@ -420,9 +411,8 @@ static bool rests(void *context) {
   return wait_now_ms() - self->since_ms >= 1000;
 }
 
-TEST(a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
+TEST_WITH(struct once *self, a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
   enum { HWM_MAX_KIB = 16 * 1024 };
-  struct once *self = *state;
   run(self, quoted("{'stepId':'s','command':'seq','args':['400000000']}"));
   struct writer writer = {.pid = proc_wait_for("seq 400000000", WAIT_BOUND_MS),
                           .since_ms = wait_now_ms()};
@@ -436,8 +426,8 @@ TEST(a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
   long long expected = 1;
   char line[64];
   for (; expected <= 2000; expected++) {
-    snprintf(line, sizeof line, "\"line\":\"%lld\"", expected);
-    read_until(self, line);
+    snprintf(line, sizeof line, "'line':'%lld'", expected);
+    read_until(self, quoted(line));
   }
   assert_int_equal(kill(self->pid, SIGTERM), 0);
   close_fd(&self->out);
@@ -445,15 +435,13 @@ TEST(a_reader_that_sleeps_makes_the_command_wait, set_up, tear_down) {
   assert_int_equal(proc_find("seq 400000000"), 0);
 }
 
-TEST(a_closed_standard_input_is_no_step, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, a_closed_standard_input_is_no_step, set_up, tear_down) {
   start(self, NULL, true, false);
   expect_exit(self, NOT_RUN);
 }
 
 /* And nothing is written to what has got its number. */
-TEST(a_closed_standard_output_is_an_error, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, a_closed_standard_output_is_an_error, set_up, tear_down) {
   start(self, NULL, false, true);
   send_text(self, script_step("true", ""));
   close_fd(&self->in);
@@ -462,8 +450,7 @@ TEST(a_closed_standard_output_is_an_error, set_up, tear_down) {
   assert_true(code > 0);
 }
 
-TEST(it_takes_no_redis, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, it_takes_no_redis, set_up, tear_down) {
   start(self, (const char *const[]){"--redis-url", "redis://127.0.0.1:1", NULL}, false, false);
   close_fd(&self->in);
   expect_exit(self, USAGE);
@@ -472,8 +459,7 @@ TEST(it_takes_no_redis, set_up, tear_down) {
 }
 
 /* start() sets one that nobody answers at; its password is nobody's business. */
-TEST(the_url_in_the_environment_is_ignored, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, the_url_in_the_environment_is_ignored, set_up, tear_down) {
   run(self, quoted("{'stepId':'s','command':'env'}"));
   expect_exit(self, 0);
   assert_null(strstr(self->text, "REDIS_URL"));
@@ -482,8 +468,7 @@ TEST(the_url_in_the_environment_is_ignored, set_up, tear_down) {
 }
 
 /* Its own log is standard error's: what is on standard output can be piped to a program. */
-TEST(a_verbose_log_is_not_in_the_output, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, a_verbose_log_is_not_in_the_output, set_up, tear_down) {
   start(self, (const char *const[]){"--verbose", NULL}, false, false);
   send_text(self, script_step("echo out; echo err >&2", ""));
   close_fd(&self->in);
@@ -493,8 +478,7 @@ TEST(a_verbose_log_is_not_in_the_output, set_up, tear_down) {
 }
 
 /* The command's standard input is not the agent's. */
-TEST(the_command_reads_nothing_of_the_input, set_up, tear_down) {
-  struct once *self = *state;
+TEST_WITH(struct once *self, the_command_reads_nothing_of_the_input, set_up, tear_down) {
   start(self, NULL, false, false);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);

@@ -1,114 +1,61 @@
 /* What overtakes never waits: a `cancel` reaches its step whatever waits in front of it, in Redis
    or in the agent, and what waits costs no memory that grows with it. */
 
-#include <unistd.h>
-
+#include "tests/support/crowd.h"
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* From the push of the order to the answer; a program with sanitizers is slower. */
-enum { SOON_MS = 1000, SOON_SANITIZED_MS = 5000 };
+/* From the push of the order to the answer; a program with sanitizers is slower. Padding comes in
+   front of the order on one connection: the agent has to receive and read all of it first. */
+enum { SOON_MS = 1000, SOON_SANITIZED_MS = 5000, PADDED_SOON_MS = 5000 };
 
 static int soon_ms(void) {
   return agent_process_is_shipped() ? SOON_MS : SOON_SANITIZED_MS;
 }
 
-static const cJSON *start_endless(struct job *job, const char *sleep) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  return step;
-}
-
-/* Steps that say their number, each with so much padding; pushed in pipelined batches. */
-enum { CROWD_MAX = 1000 };
-
-struct crowd {
-  const cJSON *steps[CROWD_MAX];
-  size_t count;
-};
-
-static struct crowd push_crowd(struct job *job, size_t count, size_t padding_length) {
-  struct crowd self = {.count = count};
-  char *padding = malloc(padding_length + 1);
-  assert_true(count <= CROWD_MAX);
-  assert_non_null(padding);
-  memset(padding, 'x', padding_length);
-  padding[padding_length] = '\0';
-  for (size_t i = 0; i < count; i++) {
-    cJSON *step = job_step(job, "echo", job_format(job, "%zu", i), NULL);
-    if (padding_length > 0)
-      cJSON_AddStringToObject(step, "padding", padding);
-    char *text = cJSON_PrintUnformatted(step);
-    redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, text);
-    free(text);
-    self.steps[i] = step;
-  }
-  for (size_t i = 0; i < count; i++) {
-    redisReply *reply = NULL;
-    assert_int_equal(redisGetReply(job->redis, (void **)&reply), REDIS_OK);
-    freeReplyObject(reply);
-  }
-  free(padding);
-  return self;
-}
-
-/* All of them are answered in their order, but one, which is `left_out`. */
-static void expect_crowd(struct job *job, const struct crowd *self, size_t left_out) {
-  for (size_t i = 0; i < self->count; i++)
-    if (i != left_out)
-      job_expect_answer(job, self->steps[i], 0, NULL, job_format(job, "%zu\n", i));
-}
-
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "in"), 0);
-  assert_int_equal(job_length(job, "results"), 0);
-}
-
-static void cancel_running_behind(struct job *job, size_t count, size_t padding_length) {
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, count, padding_length);
+static void cancel_running_behind(struct job *job, size_t count, size_t padding_length,
+                                  int bound_ms) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, count, padding_length);
   int64_t began_ms = wait_now_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   int64_t took_ms = wait_now_ms() - began_ms;
-  if (took_ms > soon_ms())
+  if (took_ms > bound_ms)
     job_fail(job, "the order took %lld ms behind %zu steps", (long long)took_ms, count);
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
 }
 
-TEST(a_cancel_overtakes_100_steps, job_setup, job_teardown) {
-  cancel_running_behind(*state, 100, 0);
+JOB_TEST(a_cancel_overtakes_100_steps) {
+  cancel_running_behind(job, 100, 0, soon_ms());
 }
 
-TEST(a_cancel_overtakes_1000_steps, job_setup, job_teardown) {
-  cancel_running_behind(*state, 1000, 0);
+JOB_TEST(a_cancel_overtakes_1000_steps) {
+  cancel_running_behind(job, 1000, 0, soon_ms());
 }
 
-TEST(a_cancel_overtakes_48_mebibytes, job_setup, job_teardown) {
-  cancel_running_behind(*state, 48, (size_t)1 << 20);
+JOB_TEST(a_cancel_overtakes_48_mebibytes) {
+  cancel_running_behind(job, 48, (size_t)1 << 20, PADDED_SOON_MS);
 }
 
 /* Three orders, one behind the other: the same each time, not only once. */
-TEST(each_cancel_overtakes, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(each_cancel_overtakes) {
   const cJSON *endless[3];
   for (size_t i = 0; i < 3; i++)
     endless[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, endless[0]);
-  events_wait(job, endless[0], "stdout", "up");
+  events_push(job, endless[0], "up");
   job_push(job, endless[1]);
   job_push(job, endless[2]);
-  struct crowd crowd = push_crowd(job, 500, 0);
+  struct crowd crowd = crowd_push(job, 500, 0);
   for (size_t i = 0; i < 3; i++) {
     events_wait(job, endless[i], "stdout", "up");
     int64_t began_ms = wait_now_ms();
@@ -116,90 +63,88 @@ TEST(each_cancel_overtakes, job_setup, job_teardown) {
     job_expect_answer(job, endless[i], -1, CANCELLED, "up\n");
     assert_true(wait_now_ms() - began_ms <= soon_ms());
   }
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
 }
 
 /* Answered while another one runs, once, and without a run; all others keep their order. */
-static void cancel_waiting(struct job *job, size_t number, size_t count, size_t padding_length) {
-  const cJSON *running = start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, count, padding_length);
+static void cancel_waiting(struct job *job, size_t number, size_t count, size_t padding_length,
+                           int bound_ms) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, count, padding_length);
   const cJSON *waiting = crowd.steps[number];
   int64_t began_ms = wait_now_ms();
   job_push_cancel(job, waiting);
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   int64_t took_ms = wait_now_ms() - began_ms;
-  if (took_ms > 2 * soon_ms())
+  if (took_ms > bound_ms)
     job_fail(job, "the order took %lld ms", (long long)took_ms);
   assert_int_equal(job_event_count(result), 0);
   assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 0);
   assert_string_equal(events_lines(job, running, "completed"), "");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  expect_crowd(job, &crowd, number);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, number);
+  job_expect_nothing_left(job);
 }
 
-TEST(a_step_that_waits_as_number_900_can_be_cancelled, job_setup, job_teardown) {
-  cancel_waiting(*state, 900, 1000, 0);
+JOB_TEST(a_step_that_waits_as_number_900_can_be_cancelled) {
+  cancel_waiting(job, 900, 1000, 0, 2 * soon_ms());
 }
 
-TEST(a_step_behind_32_mebibytes_can_be_cancelled, job_setup, job_teardown) {
-  cancel_waiting(*state, 44, 48, (size_t)1 << 20);
+JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
+  cancel_waiting(job, 44, 48, (size_t)1 << 20, PADDED_SOON_MS);
 }
 
 /* The agent that took the steps is gone before the order comes. */
-TEST(a_cancel_overtakes_after_a_restart, job_setup, job_teardown) {
-  struct job *job = *state;
-  (void)start_endless(job, job_sleep(job, 600));
-  struct crowd crowd = push_crowd(job, 300, 0);
+JOB_TEST(a_cancel_overtakes_after_a_restart) {
+  (void)events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, 300, 0);
   job_push_cancel(job, crowd.steps[250]);
   job_expect_answer(job, crowd.steps[250], -1, CANCELLED, NULL);
   job_kill_agent(job);
   job_start_agent(job, NULL);
   const cJSON *lost = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(lost, "exitCode")->valueint, -1);
-  expect_crowd(job, &crowd, 250);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, 250);
+  job_expect_nothing_left(job);
 }
 
 /* Nothing of the output leaves, the send queue is full, and the command waits for it. */
 static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
-  snprintf(job->url, sizeof job->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           proxy_port(proxy));
+  job_use_port(job, proxy_port(proxy));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const char *words = job_format(job, "%s", job->id);
   const cJSON *running = job_step(job, "yes", words, NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", words);
+  events_push(job, running, words);
   const char *command = job_format(job, "yes %s", words);
   pid_t pid = proc_wait_for(command, WAIT_BOUND_MS);
   assert_true(pid > 0);
   proxy_freeze(proxy, RELAY_OUTBOX);
-  struct crowd crowd = push_crowd(job, waiting, 0);
+  struct crowd crowd = crowd_push(job, waiting, 0);
   job_push_cancel(job, running);
   if (!proc_wait_pid_gone(pid, soon_ms()))
     job_fail(job, "`%s` still runs", command);
   proxy_thaw(proxy, RELAY_OUTBOX);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(running, "stepId"));
+  const cJSON *result = job_result_of(job, running);
   assert_string_equal(job_text(result, "errorMessage"), CANCELLED);
-  expect_crowd(job, &crowd, SIZE_MAX);
-  expect_nothing_left(job);
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
   proxy_stop(proxy);
 }
 
-TEST(a_cancel_passes_a_full_send_queue, job_setup_server, job_teardown) {
-  cancel_while_output_is_stuck(*state, 0);
+JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue) {
+  cancel_while_output_is_stuck(job, 0);
 }
 
-TEST(a_cancel_passes_a_full_send_queue_and_300_steps, job_setup_server, job_teardown) {
-  cancel_while_output_is_stuck(*state, 300);
+JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue_and_300_steps) {
+  cancel_while_output_is_stuck(job, 300);
 }
 
-enum { MILLION = 1000000, BATCH = 1000, HWM_MAX_KIB = 64 * 1024 };
+/* What the agent takes at the most: wire/PROTOCOL.md says how many it holds, and one runs. */
+enum { MILLION = 1000000, BATCH = 1000, TAKEN_MAX = 65536 + 64 + 1, HWM_MAX_KIB = 64 * 1024 };
 
 /* LPUSH with many values, pipelined: a million of them in some seconds. */
 static void push_million(struct job *job) {
@@ -208,9 +153,9 @@ static void push_million(struct job *job) {
   for (int i = 0; i < MILLION; i += BATCH) {
     for (int k = 0; k < BATCH; k++) {
       snprintf(texts[k], sizeof texts[k],
-               "{\"schemaVersion\":1,\"stepId\":\"00000000-0000-4000-8000-%012d\","
-               "\"command\":\"true\"}",
+               "{'schemaVersion':1,'stepId':'00000000-0000-4000-8000-%012d','command':'true'}",
                i + k);
+      quoted_in_place(texts[k]);
       words[k + 2] = texts[k];
     }
     redisAppendCommandArgv(job->redis, BATCH + 2, words, NULL);
@@ -221,24 +166,12 @@ static void push_million(struct job *job) {
   }
 }
 
-/* Returns once nothing more is taken for a while. */
-static void wait_until_it_rests(struct job *job) {
-  long long last = -1;
-  int64_t since_ms = wait_now_ms(), end_ms = since_ms + 3 * WAIT_BOUND_MS;
-  while (wait_now_ms() < since_ms + 1000 && wait_now_ms() < end_ms) {
-    long long taken = job_length(job, "inflight");
-    if (taken != last)
-      since_ms = wait_now_ms();
-    last = taken;
-    usleep(20000);
-  }
+static bool has_taken_all_it_may(void *job) {
+  return job_length(job, "inflight") >= TAKEN_MAX;
 }
 
-TEST(a_million_steps_wait_in_bounded_memory, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *running =
-      job_script(job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done", gate));
+JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
+  const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);
   push_million(job);
   int64_t began_ms = wait_now_ms();
@@ -246,14 +179,16 @@ TEST(a_million_steps_wait_in_bounded_memory, job_setup_server, job_teardown) {
   events_wait(job, running, "stdout", "up");
   if (wait_now_ms() - began_ms > 2 * soon_ms())
     job_fail(job, "the first step ran after %lld ms", (long long)(wait_now_ms() - began_ms));
-  wait_until_it_rests(job);
-  fclose(fopen(gate, "we"));
+  if (!wait_until(has_taken_all_it_may, job, 3 * WAIT_BOUND_MS))
+    job_fail(job, "it has taken %lld steps", job_length(job, "inflight"));
+  marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\n");
   for (int i = 0; i < 100; i++) {
     const cJSON *result = job_result(job);
     assert_string_equal(job_text(result, "stepId"),
                         job_format(job, "00000000-0000-4000-8000-%012d", i));
   }
+  assert_true(job_length(job, "inflight") <= TAKEN_MAX);
   long kib = proc_status_kib(agent_process_pid(job->agent), "VmHWM");
   print_message("resident: %ld KiB at most\n", kib);
   if (agent_process_is_shipped() && kib > HWM_MAX_KIB)

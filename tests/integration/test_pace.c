@@ -35,18 +35,15 @@ static size_t run_for_ages(struct job *job, const char *script, long long *ages,
 }
 
 static long long executed(struct job *job, const char *command) {
-  redisReply *reply = job_ask(job, "INFO commandstats");
-  const char *line = strstr(reply->str, job_format(job, "cmdstat_%s:calls=", command));
-  long long calls = line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
-  freeReplyObject(reply);
-  return calls;
+  const char *line =
+      strstr(job_ask_text(job, "INFO commandstats"), job_format(job, "cmdstat_%s:calls=", command));
+  return line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
 }
 
 /* A busy machine may delay some of them. */
-TEST(lines_30_ms_apart_arrive_at_once, job_setup, job_teardown) {
+JOB_TEST(lines_30_ms_apart_arrive_at_once) {
   enum { LINES = 100, MEDIAN_MS = 3, P90_MS = 25 };
   long long ages[LINES];
-  struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(run_for_ages(job, PACED("100", "0.03"), ages, LINES), LINES);
   print_message("age in ms: median %lld, p95 %lld\n", ages[LINES / 2], ages[LINES * 95 / 100]);
@@ -54,10 +51,9 @@ TEST(lines_30_ms_apart_arrive_at_once, job_setup, job_teardown) {
   assert_true(ages[LINES * 9 / 10] <= P90_MS);
 }
 
-TEST(ten_lines_a_second_leave_alone, job_setup, job_teardown) {
+JOB_TEST(ten_lines_a_second_leave_alone) {
   enum { LINES = 20, MEDIAN_MS = 3 };
   long long ages[LINES];
-  struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   long long before = executed(job, "exec");
   assert_int_equal(run_for_ages(job, PACED("20", "0.1"), ages, LINES), LINES);
@@ -67,10 +63,9 @@ TEST(ten_lines_a_second_leave_alone, job_setup, job_teardown) {
 }
 
 /* Each batch but the first waits for those before it. */
-TEST(two_thousand_lines_a_second_leave_together, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   enum { LINES = 6000, WRITES_A_SECOND = 150 };
   static long long ages[LINES];
-  struct job *job = *state;
   job_start_agent(job, "--events-maxlen", "0", NULL);
   job_run(job, job_step(job, "true", NULL));
   long long before = executed(job, "exec");
@@ -84,9 +79,8 @@ TEST(two_thousand_lines_a_second_leave_together, job_setup_server, job_teardown)
   assert_true(ages[LINES / 2] <= 40);
 }
 
-TEST(a_flood_leaves_by_the_thousand, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_flood_leaves_by_the_thousand) {
   enum { LINES = 300000, LINES_A_WRITE = 500 };
-  struct job *job = *state;
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
   long long writes = executed(job, "exec"), lines = executed(job, "xadd");
@@ -101,10 +95,9 @@ TEST(a_flood_leaves_by_the_thousand, job_setup_server, job_teardown) {
 }
 
 /* A line that is alone is not kept for the next one either. */
-TEST(a_line_after_silence_arrives_at_once, job_setup, job_teardown) {
+JOB_TEST(a_line_after_silence_arrives_at_once) {
   enum { LINES = 3 };
   long long ages[LINES];
-  struct job *job = *state;
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(run_for_ages(job, PACED("3", "0.7"), ages, LINES), LINES);
   assert_true(ages[LINES / 2] <= 10);

@@ -12,21 +12,17 @@ enum { DATABASE = 3 };
 enum { NAMES_MS = 2000 };
 
 static void start_as(struct job *job, const char *name) {
-  const char *url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
-                               redis_server_port(job->server), DATABASE);
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  job->url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
+                        redis_server_port(job->server), DATABASE);
+  job_start_agent(job, NULL);
 }
 
 static bool are_named(void *context) {
   struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool named = strstr(clients->str, job_format(job, "name=sandbox:%s:in ", job->id)) != NULL &&
-               strstr(clients->str, job_format(job, "name=sandbox:%s:out ", job->id)) != NULL &&
-               strstr(clients->str, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
-  freeReplyObject(clients);
-  return named;
+  const char *clients = job_ask_text(job, "CLIENT LIST");
+  return strstr(clients, job_format(job, "name=sandbox:%s:in ", job->id)) != NULL &&
+         strstr(clients, job_format(job, "name=sandbox:%s:out ", job->id)) != NULL &&
+         strstr(clients, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
 }
 
 static bool has_left_or_answered(void *context) {
@@ -48,8 +44,7 @@ static bool works(struct job *job) {
   return true;
 }
 
-TEST(the_line_is_enough, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_line_is_enough) {
   redis_user_make(job->redis, "somebody", NULL);
   if (!works(job))
     job_fail(job, "the user of README.md cannot work");
@@ -72,8 +67,7 @@ static void expect_rule(struct job *job, const char *rule) {
 }
 
 /* Of a user whose keys are listed one by one Redis itself does not say which one is missing. */
-TEST(a_missing_key_is_named, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_missing_key_is_named) {
   static const char *const keys[] = {"in",      "events",    "results",  "inflight",
                                      "started", "committed", "heartbeat"};
   enum { KEYS = sizeof keys / sizeof *keys };
@@ -91,8 +85,7 @@ TEST(a_missing_key_is_named, job_setup_server, job_teardown) {
   assert_true(works(job));
 }
 
-TEST(no_rule_is_too_much, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_rule_is_too_much) {
   size_t count;
   char **rules = redis_user_rules(&count);
   assert_true(count > 4);
@@ -116,8 +109,7 @@ TEST(no_rule_is_too_much, job_setup_server, job_teardown) {
 }
 
 /* Its keys are its own: those of another program are out of its reach. */
-TEST(other_keys_are_out_of_reach, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(other_keys_are_out_of_reach) {
   redis_user_make(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");
   redisContext *redis = redis_server_connect(job->server);

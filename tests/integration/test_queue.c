@@ -1,7 +1,9 @@
-/* A thousand steps that are there before the agent is: in order, and it is after the last one what
-   it was after the first. */
+/* Many steps wait: none is lost, none overtakes, and what they cost is bounded. */
 
+#include "tests/support/crowd.h"
+#include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -37,8 +39,7 @@ static cJSON *step_number(struct job *job, int number, const char *sleep) {
   return job_step(job, "echo", job_format(job, "%d", number), NULL);
 }
 
-TEST(a_thousand_steps, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_thousand_steps) {
   const char *sleep = job_sleep(job, 600);
   const char **ids = calloc(STEPS + 1, sizeof *ids);
   assert_non_null(ids);
@@ -84,8 +85,7 @@ TEST(a_thousand_steps, job_setup_server, job_teardown) {
 }
 
 /* Orphans that come to the agent as their next parent are reaped too. */
-TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(strangers_leave_no_zombies) {
   const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
       job, "for i in 1 2 3 4 5 6 7 8 9; do setsid sh -c '%s & true' >/dev/null 2>&1; done", sleep);
@@ -98,18 +98,103 @@ TEST(strangers_leave_no_zombies, job_setup, job_teardown) {
 }
 
 /* One round trip for each, and not two: the number that is committed is that of the windows. */
-TEST(a_result_leaves_with_the_start_of_the_next_step, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(a_result_leaves_with_the_start_of_the_next_step) {
   enum { QUEUED = 40 };
-  struct job *job = *state;
   for (int number = 1; number <= QUEUED; number++)
     job_push(job, job_step(job, "true", NULL));
   job_start_agent(job, NULL);
   job_wait_length(job, "results", QUEUED);
-  redisReply *reply = job_ask(job, "GET sandbox:%s:committed", job->id);
-  assert_int_equal(reply->type, REDIS_REPLY_STRING);
   int windows;
-  assert_int_equal(sscanf(reply->str, "%*[^:]:%*[^:]:%d", &windows), 1);
-  freeReplyObject(reply);
+  const char *committed = job_ask_text(job, "GET sandbox:%s:committed", job->id);
+  assert_int_equal(sscanf(committed, "%*[^:]:%*[^:]:%d", &windows), 1);
   /* The claim, the first start, and what the keys' time takes. */
   assert_in_range(windows, QUEUED, QUEUED + 5);
 }
+
+static const cJSON *start_gated(struct job *job) {
+  return events_push(job, marks_step(job, "echo up; gate"), "up");
+}
+
+JOB_TEST(more_wait_than_fit_in_memory) {
+  enum { WAITING = 300 };
+  const cJSON *running = start_gated(job);
+  struct crowd crowd = crowd_push(job, WAITING, 0);
+  job_wait_length(job, "inflight", 1 + WAITING);
+  assert_int_equal(job_length(job, "results"), 0);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_expect_nothing_left(job);
+}
+
+JOB_TEST(payloads_in_memory_are_bounded) {
+  enum { WAITING = 80, SIZE = 1 << 20, MOST_KIB = (32 + 16) * 1024 };
+  const cJSON *running = start_gated(job);
+  struct crowd crowd = crowd_push(job, WAITING, SIZE);
+  job_wait_length(job, "inflight", 1 + WAITING);
+  long resident = proc_status_kib(agent_process_pid(job->agent), "VmRSS");
+  if (agent_process_is_shipped() && resident > MOST_KIB)
+    job_fail(job, "%ld KiB are resident", resident);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  crowd_expect(job, &crowd, SIZE_MAX);
+  job_shut_down(job);
+}
+
+JOB_TEST(the_same_payload_again_is_another_step) {
+  enum { TIMES = 5 };
+  const cJSON *running = start_gated(job);
+  const cJSON *same = job_step(job, "echo", "same", NULL);
+  for (int i = 0; i < TIMES; i++)
+    job_push(job, same);
+  job_push(job, running);
+  job_wait_length(job, "inflight", TIMES + 2);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  for (int i = 0; i < TIMES; i++)
+    job_expect_answer(job, same, 0, NULL, "same\n");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  assert_int_equal(cJSON_GetArraySize(events_of(job, same)), TIMES * 3);
+  job_expect_nothing_left(job);
+}
+
+JOB_TEST(what_is_refused_keeps_its_place) {
+  const cJSON *running = start_gated(job);
+  const cJSON *after = job_step(job, "echo", "after", NULL);
+  job_push_json(job, "{'stepId':'odd'");
+  job_push(job, after);
+  job_wait_length(job, "inflight", 3);
+  assert_int_equal(job_length(job, "results"), 0);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  assert_string_equal(job_text(job_result(job), "stepId"), "odd");
+  job_expect_answer(job, after, 0, NULL, "after\n");
+  job_expect_nothing_left(job);
+}
+
+/* The command does not run before Redis knows that it will. */
+JOB_TEST(nothing_runs_before_redis_knows) {
+  const char *sleep = job_sleep(job, 600);
+  const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
+  job_run(job, job_step(job, "true", NULL));
+  char *payload = cJSON_PrintUnformatted(step);
+  /* What arrives together is handled before anybody is written to. */
+  redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
+  redisAppendCommand(job->redis, "CLIENT PAUSE 600000 WRITE");
+  cJSON_free(payload);
+  for (int i = 0; i < 2; i++) {
+    redisReply *reply;
+    assert_int_equal(redisGetReply(job->redis, (void **)&reply), REDIS_OK);
+    freeReplyObject(reply);
+  }
+  assert_int_equal(job_length(job, "inflight"), 1);
+  int64_t end = wait_now_ms() + 500;
+  while (wait_now_ms() < end)
+    assert_int_equal(proc_find(sleep), 0);
+  job_do(job, "CLIENT UNPAUSE");
+  assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
+  assert_string_equal(job_ask_text(job, "GET sandbox:%s:started", job->id),
+                      job_text(step, "stepId"));
+}
+
+TEST_OVERLAP(3)

@@ -1,7 +1,6 @@
 /* Kinds that change nothing do not wait for the acknowledgement of `started`: events and result are
    one transaction, and each step is answered once, whatever is killed. */
 
-#include <signal.h>
 #include <unistd.h>
 
 #include "tests/support/events.h"
@@ -48,8 +47,7 @@ static const char *const fields[] = {
     "'kind':'directoryTree','path':'.'",
 };
 
-TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_answer_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -66,8 +64,7 @@ TEST(the_answer_is_one_transaction, job_setup, job_teardown) {
 }
 
 /* Also what fails, and what is truncated, which is an event more. */
-TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_failure_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -82,8 +79,7 @@ TEST(a_failure_is_one_transaction, job_setup, job_teardown) {
 }
 
 /* A writeFile changes something: its start is known before it begins. */
-TEST(writing_waits_for_its_start, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(writing_waits_for_its_start) {
   (void)kind_rows_directory(job);
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
@@ -97,9 +93,8 @@ TEST(writing_waits_for_its_start, job_setup, job_teardown) {
 }
 
 /* The agent is killed at any moment, again and again, and the next one goes on. */
-TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
   enum { KILLS = 12, STEPS = 200 };
-  struct job *job = *state;
   kind_rows_file(job, "file", "content\n");
   const cJSON *steps[STEPS];
   for (int i = 0; i < STEPS; i++)
@@ -119,8 +114,7 @@ TEST(each_is_answered_once_when_the_agent_is_killed, job_setup_server, job_teard
   /* On a busy machine one may take so long that it was made known, and then was interrupted. */
   int interrupted = 0;
   for (int i = 0; i < STEPS; i++) {
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
+    const cJSON *result = job_result_of(job, steps[i]);
     if (strncmp(job_text(result, "errorMessage"), "interrupted", 11) == 0) {
       interrupted++;
       continue;

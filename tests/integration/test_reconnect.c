@@ -2,6 +2,7 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -18,8 +19,7 @@ static const cJSON *result_of(struct job *job, const cJSON *step) {
 }
 
 static void expect_step_to_run(struct job *job) {
-  const cJSON *step = job_step(job, "echo", "on", NULL);
-  job_push(job, step);
+  const cJSON *step = job_push_echo(job, "on");
   job_expect_result(job, result_of(job, step), 0, NULL, "on\n");
 }
 
@@ -28,88 +28,50 @@ static void expect_to_go_on(struct job *job) {
   job_shut_down(job);
 }
 
-static void restart_server(struct job *job) {
-  redis_server_kill(job->server);
-  redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
-}
-
-/* A step that runs until the gate is there. */
 static cJSON *gated_step(struct job *job, const char *gate) {
-  return job_script(
-      job, job_format(job, "echo one; until [ -e %s ]; do sleep 0.05; done; echo two", gate));
+  return marks_step(job, job_format(job, "echo one; gate %s; echo two", gate));
 }
 
-static void open_gate(const char *gate) {
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
-}
-
-TEST(a_server_comes_back_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_server_comes_back_while_idle) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
-    restart_server(job);
+    job_restart_server(job);
     expect_step_to_run(job);
   }
   job_shut_down(job);
 }
 
-TEST(a_server_comes_back_while_a_step_runs, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, gate);
-  job_push(job, step);
-  events_wait(job, step, "stdout", "one");
-  restart_server(job);
-  open_gate(gate);
+JOB_TEST(a_server_comes_back_while_a_step_runs) {
+  const cJSON *step = events_push(job, gated_step(job, ""), "one");
+  job_restart_server(job);
+  marks_open_gate(job, "");
   job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
   /* The old stream went with the old server; what comes after it is whole. */
   assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
   expect_to_go_on(job);
 }
 
-TEST(a_step_ends_while_there_is_no_server, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const char *pid_file = job_path(job, "pid");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo $$ >%s; echo one; until [ -e %s ]; do sleep 0.05; done; echo two",
-                      pid_file, gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "one");
-  int child = 0;
-  FILE *file = fopen(pid_file, "re");
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%d", &child), 1);
-  fclose(file);
+JOB_TEST(a_step_ends_while_there_is_no_server) {
+  const cJSON *step = events_push(job, gated_step(job, ""), "one");
   redis_server_kill(job->server);
-  open_gate(gate);
-  assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
+  marks_open_gate(job, "");
+  agent_process_wait_log(job->agent, "exit=0");
   redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
+  job_reconnect(job);
   job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
   expect_to_go_on(job);
 }
 
 static void drop_connections(struct job *job) {
-  redisReply *reply = redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes");
-  assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-  freeReplyObject(reply);
+  (void)job_ask_number(job, "CLIENT KILL TYPE normal SKIPME yes");
 }
 
-TEST(dropped_connections_come_back, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(dropped_connections_come_back) {
   for (int round = 0; round < 3; round++) {
-    const char *gate = job_path(job, job_format(job, "gate-%d", round));
-    const cJSON *step = gated_step(job, gate);
-    job_push(job, step);
-    events_wait(job, step, "stdout", "one");
+    const char *gate = job_format(job, "%d", round);
+    const cJSON *step = events_push(job, gated_step(job, gate), "one");
     drop_connections(job);
-    open_gate(gate);
+    marks_open_gate(job, gate);
     job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
     assert_string_equal(events_lines(job, step, "stdout"), "one\ntwo\n");
     drop_connections(job);
@@ -135,21 +97,15 @@ static bool has_stalled(void *context) {
 }
 
 /* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
-TEST(a_frozen_server_holds_the_command_back, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_frozen_server_holds_the_command_back) {
   job_start_agent(job, "--events-maxlen", "0", NULL);
-  const char *gate = job_path(job, "gate");
   /* By a name that no other run of this test has. */
   const char *seq = job_path(job, "seq");
-  const cJSON *step = job_script(job, job_format(job,
-                                                 "ln -s \"$(command -v seq)\" %s; echo one; "
-                                                 "until [ -e %s ]; do sleep 0.05; done; "
-                                                 "exec %s 60000",
-                                                 seq, gate, seq));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "one");
+  const char *script =
+      job_format(job, "ln -s \"$(command -v seq)\" %s; echo one; gate; exec %s 60000", seq, seq);
+  const cJSON *step = events_push(job, marks_step(job, script), "one");
   redis_server_freeze(job->server);
-  open_gate(gate);
+  marks_open_gate(job, "");
   struct writer writer = {.pid = proc_wait_for(job_format(job, "%s 60000", seq), WAIT_BOUND_MS)};
   assert_int_not_equal(writer.pid, 0);
   if (!wait_until(has_stalled, &writer, WAIT_BOUND_MS))

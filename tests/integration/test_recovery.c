@@ -6,40 +6,30 @@
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
+static cJSON *counted_step(struct job *job, const char *then) {
+  return marks_step(job, job_format(job, "ran; echo one; echo two; %s", then));
 }
 
-/* A step that leaves one line in a file each time that it runs. */
-static cJSON *counted_step(struct job *job, const char *ran, const char *then) {
-  return job_script(job, job_format(job, "echo >>%s; echo one; echo two; %s", ran, then));
+/* As an agent that is gone has taken it: the oldest in `in`. */
+static void take(struct job *job) {
+  job_do(job, "LMOVE sandbox:%s:in sandbox:%s:inflight RIGHT LEFT", job->id, job->id);
 }
 
-static void push_inflight(struct job *job, const char *payload, size_t length) {
-  job_do(job, "LPUSH sandbox:%s:inflight %b", job->id, payload, length);
-}
-
-/* As an agent that is gone has taken it. */
 static void put_inflight(struct job *job, const cJSON *step) {
-  char *payload = cJSON_PrintUnformatted(step);
-  push_inflight(job, payload, strlen(payload));
-  free(payload);
+  job_push(job, step);
+  take(job);
 }
 
-TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
-  const cJSON *first = counted_step(job, ran, "echo first");
-  const cJSON *second = counted_step(job, ran, "echo second");
+JOB_TEST(the_running_step_is_answered_and_the_others_run) {
+  const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
+  const cJSON *first = counted_step(job, "echo first");
+  const cJSON *second = counted_step(job, "echo second");
   job_push(job, running);
   job_push(job, first);
   job_push(job, second);
@@ -52,33 +42,30 @@ TEST(the_running_step_is_answered_and_the_others_run, job_setup, job_teardown) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 3);
   job_expect_answer(job, first, 0, NULL, "one\ntwo\nfirst\n");
   job_expect_answer(job, second, 0, NULL, "one\ntwo\nsecond\n");
-  assert_int_equal(marks_count(ran), 3);
+  assert_int_equal(marks_count(job), 3);
   agent_process_wait_log(job->agent, INTERRUPTED);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(one_agent_of_many_answers, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const cJSON *running = counted_step(job, ran, job_format(job, "exec %s", job_sleep(job, 600)));
-  job_push(job, running);
-  events_wait(job, running, "stdout", "two");
+JOB_TEST(one_agent_of_many_answers) {
+  const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
+  events_push(job, running, "two");
   job_kill_agent(job);
   job_start_agent(job, NULL);
   job_expect_answer(job, running, -1, INTERRUPTED, NULL);
   job_kill_agent(job);
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
-/* Redis handles what arrives together before it writes to anybody: the step is taken, and from then
-   on nothing can be written. */
-static void push_and_pause(struct job *job, const cJSON *step) {
+/* Redis handles what arrives together before it writes to anybody: the step is taken before the
+   command is obeyed. */
+static void push_together(struct job *job, const cJSON *step, const char *command) {
   char *payload = cJSON_PrintUnformatted(step);
   redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
-  redisAppendCommand(job->redis, "CLIENT PAUSE 600000 WRITE");
+  redisAppendCommand(job->redis, command);
   free(payload);
   for (int i = 0; i < 2; i++) {
     redisReply *reply;
@@ -88,77 +75,70 @@ static void push_and_pause(struct job *job, const cJSON *step) {
   }
 }
 
-TEST(what_was_taken_and_not_started_runs, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const cJSON *step = counted_step(job, ran, "true");
+#define PAUSE "CLIENT PAUSE 600000 WRITE"
+/* The connections are gone before the step was sent. */
+#define LOSE "CLIENT KILL TYPE normal SKIPME yes"
+
+JOB_TEST(what_was_taken_and_not_started_runs) {
+  const cJSON *step = counted_step(job, "true");
   job_run(job, job_step(job, "true", NULL));
-  push_and_pause(job, step);
+  push_together(job, step, PAUSE);
   assert_int_equal(job_length(job, "inflight"), 1);
   assert_int_equal(job_length(job, "in"), 0);
   job_kill_agent(job);
-  assert_int_equal(marks_count(ran), 0);
+  assert_int_equal(marks_count(job), 0);
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, 0, NULL, "one\ntwo\n")), 4);
-  assert_int_equal(marks_count(ran), 1);
+  assert_int_equal(marks_count(job), 1);
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 4);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* It is over, and Redis does not know: then nobody does. */
-TEST(what_ended_and_was_not_told_is_interrupted, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step =
-      counted_step(job, ran, job_format(job, "until [ -e %s ]; do sleep 0.01; done", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "two");
-  job_do(job, "CLIENT PAUSE 600000 WRITE");
-  fclose(fopen(gate, "we"));
+JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
+  const cJSON *step = counted_step(job, "gate");
+  events_push(job, step, "two");
+  job_do(job, PAUSE);
+  marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=0");
   job_kill_agent(job);
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, -1, INTERRUPTED, NULL)), 3);
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
-TEST(what_waited_when_the_agent_was_stopped_runs_later, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
-  const cJSON *first = job_step(job, "echo", "first", NULL);
-  const cJSON *second = job_step(job, "echo", "second", NULL);
   job_push(job, running);
   events_wait(job, running, "started", "sh");
-  job_push(job, first);
-  job_push(job, second);
+  const cJSON *first = job_push_echo(job, "first");
+  const cJSON *second = job_push_echo(job, "second");
   job_wait_length(job, "inflight", 3);
-  kill(agent_process_pid(job->agent), SIGTERM);
-  job_expect_exit(job, 128 + SIGTERM);
+  job_stop_agent(job, SIGTERM);
   job_expect_answer(job, running, -1, "cancelled: the agent was stopped by SIGTERM", NULL);
   job_expect_keys(job, "committed", "events", "inflight", NULL);
   job_start_agent(job, NULL);
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(every_kind_is_found, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(every_kind_is_found) {
   const char *mark = job_path(job, "mark");
   const cJSON *run = job_step(job, "echo", "run", NULL);
   const cJSON *cancelled = job_step(job, "touch", mark, NULL);
   const cJSON *behind = job_step(job, "echo", "behind", NULL);
-  push_inflight(job, "{\"stepId\":\"odd\",", 16);
+  job_push_json(job, "{'stepId':'odd',");
+  take(job);
   put_inflight(job, run);
   put_inflight(job, cancelled);
   job_push_cancel(job, cancelled);
-  job_do(job, "LMOVE sandbox:%s:in sandbox:%s:inflight RIGHT LEFT", job->id, job->id);
+  take(job);
   job_push_shutdown(job);
-  job_do(job, "LMOVE sandbox:%s:in sandbox:%s:inflight RIGHT LEFT", job->id, job->id);
+  take(job);
   put_inflight(job, behind);
   assert_int_equal(job_length(job, "inflight"), 6);
   job_start_agent(job, NULL);
@@ -172,34 +152,27 @@ TEST(every_kind_is_found, job_setup_server, job_teardown) {
   assert_int_equal(job_length(job, "inflight"), 1);
   job_start_agent(job, NULL);
   job_expect_answer(job, behind, 0, NULL, "behind\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(one_that_is_too_large_is_refused_in_its_place, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  size_t size = (size_t)64 * 1024 * 1024 + 1;
-  char *payload = malloc(size);
-  assert_non_null(payload);
-  memset(payload, ' ', size);
-  memcpy(payload, "{\"stepId\":\"large\",", 18);
+JOB_TEST_NO_AGENT(one_that_is_too_large_is_refused_in_its_place) {
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   put_inflight(job, before);
-  push_inflight(job, payload, size);
+  job_push_too_large(job, "large");
+  take(job);
   put_inflight(job, after);
-  free(payload);
   job_start_agent(job, NULL);
   job_expect_answer(job, before, 0, NULL, "before\n");
   const cJSON *refused = job_result(job);
   assert_string_equal(job_text(refused, "stepId"), "large");
   job_expect_part(job, refused, "errorMessage", "67108864");
   job_expect_answer(job, after, 0, NULL, "after\n");
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
-TEST(more_than_fit_into_the_agent_are_found, job_setup_server, job_teardown) {
+JOB_TEST_NO_AGENT(more_than_fit_into_the_agent_are_found) {
   enum { TAKEN = 150, PUSHED = 20 };
-  struct job *job = *state;
   const cJSON *steps[TAKEN + PUSHED];
   for (int i = 0; i < TAKEN + PUSHED; i++) {
     steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL);
@@ -208,69 +181,153 @@ TEST(more_than_fit_into_the_agent_are_found, job_setup_server, job_teardown) {
   job_start_agent(job, NULL);
   for (int i = 0; i < TAKEN + PUSHED; i++)
     job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* Without its payload, without its events, with somebody else's. */
-TEST(a_started_step_is_answered_whatever_is_left_of_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_started_step_is_answered_whatever_is_left_of_it) {
   const cJSON *other = job_step(job, "echo", "other", NULL);
   put_inflight(job, other);
   job_do(job, "SET sandbox:%s:started lone", job->id);
-  job_do(job, "XADD sandbox:%s:events * data %s", job->id, "{\"stepId\":\"another\",\"seq\":7}");
+  job_do(job, "XADD sandbox:%s:events * data %s", job->id, quoted("{'stepId':'another','seq':7}"));
   job_start_agent(job, NULL);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), "lone");
-  job_expect_result(job, result, -1, INTERRUPTED, NULL);
+  const cJSON *lone = job_own(job, cJSON_Parse(quoted("{'stepId':'lone'}")));
+  const cJSON *result = job_expect_answer(job, lone, -1, INTERRUPTED, NULL);
   assert_int_equal(job_event_count(result), -1);
-  result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(other, "stepId"));
-  expect_nothing_left(job);
+  (void)job_result_of(job, other);
+  job_expect_nothing_left(job);
 }
 
-/* Redis handles what arrives together before it writes to anybody: the step is taken, and the
-   connection is gone before it was sent. */
-static void push_and_lose(struct job *job, const cJSON *step) {
-  char *payload = cJSON_PrintUnformatted(step);
-  redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
-  redisAppendCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes");
-  free(payload);
-  for (int i = 0; i < 2; i++) {
-    redisReply *reply;
-    assert_int_equal(redisGetReply(job->redis, (void **)&reply), REDIS_OK);
-    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-    freeReplyObject(reply);
-  }
-}
-
-TEST(a_step_that_was_lost_on_its_way_is_found, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_that_was_lost_on_its_way_is_found) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 5; round++) {
     const cJSON *step = job_step(job, "echo", "found", NULL);
-    push_and_lose(job, step);
+    push_together(job, step, LOSE);
     job_expect_answer(job, step, 0, NULL, "found\n");
   }
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* What runs, what waits and what was lost have the same bytes: only their number tells. */
-TEST(a_lost_one_is_told_from_its_equals, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step =
-      counted_step(job, ran, job_format(job, "until [ -e %s ]; do sleep 0.01; done", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "two");
+JOB_TEST(a_lost_one_is_told_from_its_equals) {
+  const cJSON *step = counted_step(job, "gate");
+  events_push(job, step, "two");
   job_push(job, step);
   job_wait_length(job, "inflight", 2);
-  push_and_lose(job, step);
-  push_and_lose(job, step);
+  push_together(job, step, LOSE);
+  push_together(job, step, LOSE);
   job_wait_length(job, "inflight", 4);
-  fclose(fopen(gate, "we"));
+  marks_open_gate(job, "");
   for (int i = 0; i < 4; i++)
     job_expect_answer(job, step, 0, NULL, "one\ntwo\n");
-  assert_int_equal(marks_count(ran), 4);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 4);
+  job_expect_nothing_left(job);
 }
+
+/* --- a question that nobody waits for any more ---
+
+   It is answered nevertheless: the server moves a step that no agent was told of. It is found, in
+   its place, and runs once. */
+
+static void wait_blocked(struct job *job, int clients) {
+  job_wait_text(job, "INFO clients", job_format(job, "blocked_clients:%d\r\n", clients));
+}
+
+/* The job has had an agent, and there is a question that is older than those of the next one. */
+static redisContext *leave_question(struct job *job) {
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  job_shut_down(job);
+  redisContext *stray = redis_server_connect(job->server);
+  redisAppendCommand(stray, "BLMOVE sandbox:%s:in sandbox:%s:inflight RIGHT LEFT 0", job->id,
+                     job->id);
+  int done = 0;
+  while (done == 0)
+    assert_int_equal(redisBufferWrite(stray, &done), REDIS_OK);
+  wait_blocked(job, 1);
+  job_start_agent(job, NULL);
+  wait_blocked(job, 2);
+  return stray;
+}
+
+/* Leaves its name each time it runs. */
+static cJSON *named_step(struct job *job, const char *name) {
+  return marks_step(job, job_format(job, "ran %s; echo %s", name, name));
+}
+
+static cJSON *endless_step(struct job *job, const char *name) {
+  return marks_step(job,
+                    job_format(job, "ran %s; echo %s; exec %s", name, name, job_sleep(job, 600)));
+}
+
+JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
+  redisContext *stray = leave_question(job);
+  const cJSON *first = named_step(job, "first");
+  const cJSON *second = named_step(job, "second");
+  job_push(job, first);
+  job_push(job, second);
+  job_expect_answer(job, first, 0, NULL, "first\n");
+  job_expect_answer(job, second, 0, NULL, "second\n");
+  redisFree(stray);
+  assert_string_equal(marks_read(job), "first\nsecond\n");
+  job_expect_nothing_left(job);
+}
+
+/* The agent after that one knows which of the two was running. */
+JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
+  redisContext *stray = leave_question(job);
+  const cJSON *first = named_step(job, "first");
+  const cJSON *second = endless_step(job, "second");
+  const cJSON *third = named_step(job, "third");
+  job_push(job, first);
+  events_push(job, second, "second");
+  job_push(job, third);
+  job_wait_length(job, "in", 0);
+  job_kill_agent(job);
+  redisFree(stray);
+  job_start_agent(job, NULL);
+  job_expect_answer(job, first, 0, NULL, "first\n");
+  job_expect_answer(job, second, -1, INTERRUPTED, NULL);
+  job_expect_answer(job, third, 0, NULL, "third\n");
+  assert_string_equal(marks_read(job), "first\nsecond\nthird\n");
+  job_expect_nothing_left(job);
+}
+
+/* Who is in the way of the one that is to be removed is not removed in its place. */
+JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
+  redisContext *stray = leave_question(job);
+  const cJSON *first = named_step(job, "first");
+  const cJSON *last = named_step(job, "last");
+  job_push(job, first);
+  job_push_too_large(job, "large");
+  job_push(job, last);
+  job_expect_answer(job, first, 0, NULL, "first\n");
+  assert_string_equal(job_text(job_result(job), "stepId"), "large");
+  job_expect_answer(job, last, 0, NULL, "last\n");
+  redisFree(stray);
+  assert_string_equal(marks_read(job), "first\nlast\n");
+  job_expect_nothing_left(job);
+}
+
+/* It is the older agent's question that gets the first step. */
+JOB_TEST(it_may_be_that_of_an_agent_before_this_one) {
+  job_run(job, job_step(job, "true", NULL));
+  wait_blocked(job, 1);
+  struct agent_process *older = job_start_second_agent(job);
+  wait_blocked(job, 2);
+  const cJSON *first = named_step(job, "first");
+  const cJSON *second = endless_step(job, "second");
+  job_push(job, first);
+  job_push(job, second);
+  job_expect_answer(job, first, 0, NULL, "first\n");
+  events_wait(job, second, "stdout", "second");
+  assert_int_equal(agent_process_wait(older, WAIT_BOUND_MS), 3);
+  agent_process_free(older);
+  job_kill_agent(job);
+  job_start_agent(job, NULL);
+  job_expect_answer(job, second, -1, INTERRUPTED, NULL);
+  assert_string_equal(marks_read(job), "first\nsecond\n");
+  job_expect_nothing_left(job);
+}
+
+TEST_OVERLAP(3)

@@ -1,5 +1,6 @@
-/* A Redis that comes back without what it had acknowledged: empty, or as it was some time before.
- */
+/* A Redis that comes back without what it had acknowledged, empty or as it was some time before; or
+   that is emptied, or becomes the copy of a stale one and a primary again, while the agent's
+   connections stay or come back at once. */
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
@@ -8,13 +9,10 @@
 #include "tests/test.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
-#define ROLLED_BACK "redis has lost what it had acknowledged"
+#define INTERRUPTED "interrupted: the agent ended while this step was running"
 
-/* Leaves a line in `ran` each time it runs, and ends when the gate is there. */
-static cJSON *gated_step(struct job *job, const char *ran, const char *gate) {
-  return job_script(
-      job, job_format(job, "echo >>%s; echo up; until [ -e %s ]; do sleep 0.01; done; echo down",
-                      ran, gate));
+static cJSON *gated_step(struct job *job) {
+  return marks_step(job, "ran; echo up; gate; echo down");
 }
 
 /* What the next start will find. */
@@ -22,135 +20,95 @@ static void take_snapshot(struct job *job) {
   job_do(job, "SAVE");
 }
 
-static void restart(struct job *job) {
-  redis_server_kill(job->server);
-  redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
+/* Redis comes back, and the agent has found out what it does not know any more. */
+static void restart_seen(struct job *job) {
+  job_restart_server(job);
+  agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
 }
 
-static void expect_nothing_left(struct job *job) {
-  job_wait_length(job, "inflight", 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  assert_int_equal(job_length(job, "in"), 0);
-}
-
-TEST(an_empty_one_gets_every_answer, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *running = gated_step(job, ran, gate);
-  const cJSON *first = job_step(job, "echo", "first", NULL);
-  const cJSON *second = job_step(job, "echo", "second", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
-  job_push(job, first);
-  job_push(job, second);
-  job_wait_length(job, "inflight", 3);
-  restart(job);
-  agent_process_wait_log(job->agent, ROLLED_BACK);
-  job_wait_length(job, "inflight", 3); /* for the agent after this one */
-  marks_open_gate(gate);
+/* The gate opens for the step that runs, which has run once. */
+static void expect_gated(struct job *job, const cJSON *running) {
+  marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\ndown\n");
+  assert_int_equal(marks_count(job), 1);
+}
+
+JOB_TEST(an_empty_one_gets_every_answer) {
+  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *first = job_push_echo(job, "first");
+  const cJSON *second = job_push_echo(job, "second");
+  job_wait_length(job, "inflight", 3);
+  restart_seen(job);
+  job_wait_length(job, "inflight", 3); /* for the agent after this one */
+  expect_gated(job, running);
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* Then the next agent knows as much as if nothing had been lost. */
-TEST(an_empty_one_tells_the_next_agent, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const cJSON *running = gated_step(job, ran, job_path(job, "gate"));
-  const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
-  job_push(job, waiting);
+JOB_TEST(an_empty_one_tells_the_next_agent) {
+  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
-  restart(job);
+  job_restart_server(job);
   job_wait_length(job, "inflight", 2);
   job_kill_agent(job);
   job_start_agent(job, NULL);
-  job_expect_answer(job, running, -1, "interrupted: the agent ended while this step was running",
-                    NULL);
+  job_expect_answer(job, running, -1, INTERRUPTED, NULL);
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
 /* The step lies in `in` again, while it runs. */
-TEST(a_step_that_runs_is_not_run_again, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
+JOB_TEST_NO_AGENT(a_step_that_runs_is_not_run_again) {
+  const cJSON *step = gated_step(job);
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
   events_wait(job, step, "stdout", "up");
-  restart(job);
-  agent_process_wait_log(job->agent, ROLLED_BACK);
+  restart_seen(job);
   job_wait_length(job, "in", 0); /* was handed out once more */
-  marks_open_gate(gate);
-  job_expect_answer(job, step, 0, NULL, "up\ndown\n");
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  expect_gated(job, step);
+  job_expect_nothing_left(job);
 }
 
 /* The step lies in `in` again, and is over: its result is held, and is the only one. */
-TEST(a_step_that_ended_meanwhile_is_answered_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
+JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
+  const cJSON *step = gated_step(job);
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
   events_wait(job, step, "stdout", "up");
   redis_server_kill(job->server);
-  marks_open_gate(gate);
+  marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=0");
-  restart(job);
-  job_expect_answer(job, step, 0, NULL, "up\ndown\n");
+  job_restart_server(job);
+  expect_gated(job, step);
   job_wait_length(job, "in", 0);
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
 }
 
 /* The step is known to have been taken, not to have been started. */
-TEST(what_was_taken_in_the_snapshot_is_answered_once, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *running = gated_step(job, ran, gate);
-  const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
+JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
+  const cJSON *running = events_push(job, gated_step(job), "up");
   take_snapshot(job);
-  job_push(job, waiting);
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
-  restart(job);
-  marks_open_gate(gate);
-  job_expect_answer(job, running, 0, NULL, "up\ndown\n");
+  job_restart_server(job);
+  expect_gated(job, running);
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
-  assert_int_equal(marks_count(ran), 1);
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
 
 /* The snapshot is of a moment between two takings, after which nothing was delivered: Redis has
    nothing to tell that it went back, and hands the second one out once more. */
-TEST(what_was_taken_after_the_snapshot_is_answered_once, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *running = gated_step(job, ran, gate);
-  const cJSON *first = job_step(job, "echo", "first", NULL);
-  const cJSON *second = job_step(job, "echo", "second", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
-  const cJSON *both[] = {first, second};
+JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
+  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *both[] = {job_step(job, "echo", "first", NULL),
+                         job_step(job, "echo", "second", NULL)};
   for (size_t i = 0; i < 2; i++) {
     char *payload = cJSON_PrintUnformatted(both[i]);
     redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
@@ -167,70 +125,56 @@ TEST(what_was_taken_after_the_snapshot_is_answered_once, job_setup, job_teardown
     freeReplyObject(reply);
   }
   job_wait_length(job, "inflight", 3);
-  restart(job);
+  job_restart_server(job);
   job_wait_length(job, "in", 0);
-  marks_open_gate(gate);
-  job_expect_answer(job, running, 0, NULL, "up\ndown\n");
-  job_expect_answer(job, first, 0, NULL, "first\n");
-  job_expect_answer(job, second, 0, NULL, "second\n");
-  assert_int_equal(marks_count(ran), 1);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, second)), 3);
-  expect_nothing_left(job);
+  expect_gated(job, running);
+  job_expect_answer(job, both[0], 0, NULL, "first\n");
+  job_expect_answer(job, both[1], 0, NULL, "second\n");
+  assert_int_equal(cJSON_GetArraySize(events_of(job, both[1])), 3);
+  job_expect_nothing_left(job);
 }
 
 /* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
  */
-TEST(a_shutdown_is_obeyed_once, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = gated_step(job, ran, gate);
+JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
+  const cJSON *step = gated_step(job);
   job_push(job, step);
   job_push_shutdown(job);
   take_snapshot(job);
   job_start_agent(job, NULL);
   events_wait(job, step, "stdout", "up");
   job_wait_length(job, "inflight", 2);
-  restart(job);
-  agent_process_wait_log(job->agent, ROLLED_BACK);
+  restart_seen(job);
   job_wait_length(job, "in", 0);
-  marks_open_gate(gate);
-  job_expect_answer(job, step, 0, NULL, "up\ndown\n");
+  expect_gated(job, step);
   job_expect_exit(job, 0);
-  assert_int_equal(marks_count(ran), 1);
-  assert_int_equal(job_length(job, "inflight"), 0);
-  assert_int_equal(job_length(job, "in"), 0);
+  job_expect_keys(job, "committed", "events", NULL);
 }
 
 /* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
-TEST(an_answer_that_was_lost_is_said_to_be, job_setup_server, job_teardown) {
-  struct job *job = *state;
-  const char *ran = job_path(job, "ran");
-  const cJSON *step = job_script(job, job_format(job, "echo >>%s", ran));
-  const cJSON *after = job_step(job, "echo", "after", NULL);
+JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
+  const cJSON *step = marks_step(job, "ran");
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
   job_expect_answer(job, step, 0, NULL, NULL);
   job_wait_length(job, "inflight", 0);
-  restart(job);
+  job_restart_server(job);
   job_expect_answer(job, step, -1, LOST, NULL);
-  assert_int_equal(marks_count(ran), 1);
-  job_expect_answer(job, (job_push(job, after), after), 0, NULL, "after\n");
+  assert_int_equal(marks_count(job), 1);
+  job_expect_to_go_on(job);
   /* The id is no longer taken for the one that was lost. */
-  job_expect_answer(job, (job_push(job, step), step), 0, NULL, NULL);
-  assert_int_equal(marks_count(ran), 2);
-  expect_nothing_left(job);
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  assert_int_equal(marks_count(job), 2);
+  job_expect_nothing_left(job);
 }
 
 /* A result whose acknowledgement was lost with the connection comes once more. */
-TEST(what_was_pushed_after_it_runs, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(what_was_pushed_after_it_runs) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
-    restart(job);
-    const cJSON *step = job_step(job, "echo", "on", NULL);
-    job_push(job, step);
+    job_restart_server(job);
+    const cJSON *step = job_push_echo(job, "on");
     const cJSON *result = job_result(job);
     if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
       result = job_result(job);
@@ -238,5 +182,154 @@ TEST(what_was_pushed_after_it_runs, job_setup, job_teardown) {
     job_expect_result(job, result, 0, NULL, "on\n");
     assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
   }
-  expect_nothing_left(job);
+  job_expect_nothing_left(job);
 }
+
+/* --- the connections stay --- */
+
+/* The server that pushes has seen it too, and pushes once more what it has no answer to. */
+JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
+  const cJSON *step = marks_step(job, "ran; echo up; gate");
+  events_push(job, step, "up");
+  job_do(job, "FLUSHALL");
+  job_push(job, step);
+  job_wait_length(job, "in", 0);
+  marks_open_gate(job, "");
+  job_expect_answer(job, step, 0, NULL, "up\n");
+  job_run(job, job_step(job, "true", NULL));
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
+}
+
+struct intake_watch {
+  struct job *job;
+  int idle_seconds;
+  int asked; /* questions that came after one which nobody answered */
+};
+
+/* In CLIENT LIST the seconds since a client's last question or answer. */
+static bool has_asked_again(void *context) {
+  struct intake_watch *watch = context;
+  const char *intake = strstr(job_ask_text(watch->job, "CLIENT LIST"), ":in ");
+  const char *idle = intake == NULL ? NULL : strstr(intake, " idle=");
+  int seconds = idle == NULL ? 0 : atoi(idle + strlen(" idle="));
+  watch->asked += seconds < watch->idle_seconds;
+  watch->idle_seconds = seconds;
+  return watch->asked > 0;
+}
+
+/* Once `in` was empty for the time of a question, nothing comes from a Redis of earlier days. */
+JOB_TEST(an_id_can_be_used_again_later) {
+  enum { QUESTION_MS = 10000 };
+  const cJSON *step = marks_step(job, "ran; echo up; gate");
+  events_push(job, step, "up");
+  job_do(job, "FLUSHALL");
+  marks_open_gate(job, "");
+  job_expect_answer(job, step, 0, NULL, "up\n");
+  struct intake_watch watch = {.job = job};
+  assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
+  watch.asked = 0; /* the first one may be older than the loss */
+  assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
+  job_expect_answer(job, (job_push(job, step), step), 0, NULL, "up\n");
+  assert_int_equal(marks_count(job), 2);
+  job_expect_nothing_left(job);
+}
+
+/* It is not put back, and so nothing else is removed in its place. */
+JOB_TEST(what_is_too_large_takes_nothing_with_it) {
+  const cJSON *first = marks_step(job, "ran; echo up; gate");
+  const cJSON *second = marks_step(job, "ran; echo up; gate 2");
+  events_push(job, first, "up");
+  job_push_too_large(job, "large");
+  job_push(job, second);
+  const cJSON *last = job_push_echo(job, "last");
+  job_wait_length(job, "inflight", 4);
+  job_do(job, "FLUSHALL");
+  agent_process_wait_log(job->agent, "redis has lost");
+  marks_open_gate(job, "");
+  job_expect_answer(job, first, 0, NULL, "up\n");
+  assert_string_equal(job_text(job_result(job), "stepId"), "large");
+  events_wait(job, second, "stdout", "up");
+  assert_int_equal(job_length(job, "inflight"), 2);
+  marks_open_gate(job, "2");
+  job_expect_answer(job, second, 0, NULL, "up\n");
+  job_expect_answer(job, last, 0, NULL, "last\n");
+  assert_int_equal(marks_count(job), 2);
+  job_expect_nothing_left(job);
+}
+
+static const char *const quick_copy[] = {"--repl-diskless-sync-delay", "0", NULL};
+
+static int set_up_quick_copy(void **state) {
+  *state = job_new(redis_server_start(quick_copy));
+  return 0;
+}
+
+struct awaited_copy {
+  redisContext *redis;
+  const char *key;
+};
+
+static bool has_one(void *context) {
+  const struct awaited_copy *awaited = context;
+  redisReply *reply = redisCommand(awaited->redis, "LLEN %s", awaited->key);
+  bool one = reply != NULL && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+  freeReplyObject(reply);
+  return one;
+}
+
+/* Makes one server what the other one is, as soon as it has one step in this list. */
+static void copy(struct job *job, struct redis_server *to, struct redis_server *from,
+                 const char *list) {
+  redisContext *redis = redis_server_connect(to);
+  const char *key = job_format(job, "sandbox:%s:%s", job->id, list);
+  freeReplyObject(redisCommand(redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(from)));
+  if (!wait_until(has_one, &(struct awaited_copy){redis, key}, WAIT_BOUND_MS))
+    job_fail(job, "`%s` was not copied", list);
+  freeReplyObject(redisCommand(redis, "REPLICAOF NO ONE"));
+  redisFree(redis);
+}
+
+/* The agent has just heard from the server, and hears from it again before it would ask who it is.
+ */
+static void go_back_to(struct job *job, struct redis_server *stale, const char *list) {
+  job_run(job, job_step(job, "true", NULL));
+  job_wait_length(job, "inflight", 0);
+  copy(job, job->server, stale, list);
+}
+
+static void expect_lost(struct job *job, const cJSON *step) {
+  job_expect_answer(job, step, -1, LOST, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  assert_int_equal(marks_count(job), 1);
+  job_expect_nothing_left(job);
+}
+
+TEST_WITH(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
+        job_teardown) {
+  struct redis_server *stale = redis_server_start(quick_copy);
+  const cJSON *step = marks_step(job, "ran; echo out");
+  job_push(job, step);
+  copy(job, stale, job->server, "in");
+  job_start_agent(job, NULL);
+  job_expect_answer(job, step, 0, NULL, "out\n");
+  go_back_to(job, stale, "in");
+  expect_lost(job, step);
+  redis_server_stop(stale);
+}
+
+TEST_WITH(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_quick_copy,
+        job_teardown) {
+  struct redis_server *stale = redis_server_start(quick_copy);
+  const cJSON *step = marks_step(job, "ran; echo up; gate");
+  job_start_agent(job, NULL);
+  events_push(job, step, "up");
+  copy(job, stale, job->server, "inflight");
+  marks_open_gate(job, "");
+  job_expect_answer(job, step, 0, NULL, "up\n");
+  go_back_to(job, stale, "inflight");
+  expect_lost(job, step);
+  redis_server_stop(stale);
+}
+
+TEST_OVERLAP(4)

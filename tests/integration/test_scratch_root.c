@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/events.h"
@@ -32,8 +31,7 @@ static void build_command(struct job *job, const char *to) {
   const char *compiler = getenv("CC");
   const char *command = job_format(job, "%s -static -O1 -o %s tests/integration/scratch_command.c",
                                    compiler == NULL || *compiler == '\0' ? "cc" : compiler, to);
-  int status = system(command);
-  if (status != 0)
+  if (system(command) != 0)
     fail_msg("`%s` failed", command);
 }
 
@@ -48,13 +46,15 @@ static int setup(void **state) {
 }
 
 static void start_in_root(struct job *job, const char *url) {
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, NULL};
-  job->agent = agent_process_start(
-      &(struct agent_setup){.arguments = arguments, .root = job_path(job, "root")});
+  job->url = url;
+  job->setup.root = job_path(job, "root");
+  job_start_agent(job, NULL);
 }
 
-TEST_IF(agent_process_is_shipped(), a_command_runs_in_an_empty_root, setup, job_teardown) {
-  struct job *job = *state;
+#define ROOT_TEST(NAME)                                                                            \
+  TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, setup, job_teardown)
+
+ROOT_TEST(a_command_runs_in_an_empty_root) {
   start_in_root(job, job->url);
   const cJSON *step = job_step(job, "/command", "hello", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "in /\nhello\n");
@@ -71,24 +71,21 @@ TEST_IF(agent_process_is_shipped(), a_command_runs_in_an_empty_root, setup, job_
 }
 
 /* A name needs no resolver's files for what every machine calls itself. */
-TEST_IF(agent_process_is_shipped(), localhost_is_known_without_a_hosts_file, setup, job_teardown) {
-  struct job *job = *state;
+ROOT_TEST(localhost_is_known_without_a_hosts_file) {
   start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
                                 redis_server_port(job->server)));
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-TEST_IF(agent_process_is_shipped(), a_unix_socket_inside_of_it_will_do, setup, job_teardown) {
-  struct job *job = *state;
+ROOT_TEST(a_unix_socket_inside_of_it_will_do) {
   assert_int_equal(link(redis_server_socket(job->server), job_path(job, "root/redis.sock")), 0);
   start_in_root(job, "unix:///redis.sock");
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-TEST_IF(agent_process_is_shipped(), work_is_where_commands_run, setup, job_teardown) {
-  struct job *job = *state;
+ROOT_TEST(work_is_where_commands_run) {
   assert_int_equal(mkdir(job_path(job, "root/work"), 0755), 0);
   start_in_root(job, job->url);
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /work\n");
@@ -101,8 +98,7 @@ TEST_IF(agent_process_is_shipped(), work_is_where_commands_run, setup, job_teard
 }
 
 /* Without /proc the step's tag can not be read; its group can still be ended. */
-TEST_IF(agent_process_is_shipped(), a_deadline_holds_in_an_empty_root, setup, job_teardown) {
-  struct job *job = *state;
+ROOT_TEST(a_deadline_holds_in_an_empty_root) {
   start_in_root(job, job->url);
   cJSON *step =
       job_step(job, "/agent", "--redis-url", "redis://127.0.0.1:1", "--job-id", "x", NULL);
@@ -113,8 +109,8 @@ TEST_IF(agent_process_is_shipped(), a_deadline_holds_in_an_empty_root, setup, jo
 }
 
 /* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
-TEST_IF(!agent_process_is_shipped(), a_dynamic_program_does_not_run_there, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH_IF(!agent_process_is_shipped(), struct job *job, a_dynamic_program_does_not_run_there,
+           setup, job_teardown) {
   start_in_root(job, job->url);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), AGENT_PROCESS_NO_START);
 }

@@ -2,8 +2,8 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/redis_sentinel.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"
@@ -51,54 +51,44 @@ static int tear_down(void **state) {
 /* `before` are more sentinels and a login, `master` is its name and what follows. */
 static void start(struct scene *scene, const char *before, const char *master) {
   struct job *job = scene->job;
-  const char *url = job_format(job, "redis+sentinel://%s127.0.0.1:%d/%s", before,
-                               redis_server_port(scene->sentinel), master);
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job->id, "--verbose", NULL};
-  agent_process_free(job->agent);
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
+  job->url = job_format(job, "redis+sentinel://%s127.0.0.1:%d/%s", before,
+                        redis_server_port(scene->sentinel), master);
+  job_start_agent(job, "--verbose", NULL);
 }
 
-static void expect_hello(struct job *job) {
-  job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
-}
-
-TEST(the_master_is_found, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, the_master_is_found, set_up, tear_down) {
   static const char *const masters[] = {REDIS_SENTINEL_MASTER, REDIS_SENTINEL_MASTER "/",
                                         REDIS_SENTINEL_MASTER "/3"};
   for (int i = 0; i < 3; i++) {
     start(scene, "", masters[i]);
     freeReplyObject(redisCommand(scene->job->redis, "SELECT %d", i < 2 ? 0 : 3));
-    expect_hello(scene->job);
+    job_expect_to_go_on(scene->job);
     job_shut_down(scene->job);
   }
 }
 
 /* The first one is not there, the second is no sentinel. */
-TEST(the_next_sentinel_is_asked, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, the_next_sentinel_is_asked, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene,
         job_format(job, "127.0.0.1:%d,127.0.0.1:%d,", redis_server_free_port(),
                    redis_server_port(scene->master)),
         REDIS_SENTINEL_MASTER);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }
 
-TEST(a_frozen_sentinel_is_passed_over, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_frozen_sentinel_is_passed_over, set_up, tear_down) {
   struct job *job = scene->job;
   struct redis_server *frozen = redis_sentinel_start(scene->master, 0, NULL);
   redis_server_freeze(frozen);
   start(scene, job_format(job, "127.0.0.1:%d,", redis_server_port(frozen)), REDIS_SENTINEL_MASTER);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
   redis_server_stop(frozen);
 }
 
-TEST(a_master_that_nobody_knows_is_said, set_up, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_master_that_nobody_knows_is_said, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene, job_format(job, "127.0.0.1:%d,", redis_server_free_port()), "pipelines");
   int code = agent_process_wait(job->agent, 60000);
@@ -108,20 +98,18 @@ TEST(a_master_that_nobody_knows_is_said, set_up, tear_down) {
     job_fail(job, "exit code %d, or no word of the master", code);
 }
 
-TEST(a_sentinel_may_want_the_password, set_up_master, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_sentinel_may_want_the_password, set_up_master, tear_down) {
   struct job *job = scene->job;
   freeReplyObject(redisCommand(job->redis, "CONFIG SET requirepass %s", PASSWORD));
   scene->sentinel = redis_sentinel_start(scene->master, 0, PASSWORD);
   start(scene, ":" PASSWORD "@", REDIS_SENTINEL_MASTER);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
 /* The sentinel names it, but it is not yet promoted: a write would be refused. */
-TEST(a_replica_is_waited_for, set_up_master, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down) {
   struct job *job = scene->job;
   struct redis_server *other = redis_server_start(NULL);
   freeReplyObject(redisCommand(job->redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(other)));
@@ -130,39 +118,31 @@ TEST(a_replica_is_waited_for, set_up_master, tear_down) {
   start(scene, "", REDIS_SENTINEL_MASTER);
   agent_process_wait_log(job->agent, "it is a replica, not yet the master");
   freeReplyObject(redisCommand(job->redis, "REPLICAOF NO ONE"));
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
   redis_server_stop(other);
 }
 
-TEST(after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
-  struct scene *scene = *state;
+TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
   struct job *job = scene->job;
-  const char *gate = job_path(job, "gate");
   start(scene, "", REDIS_SENTINEL_MASTER);
-  expect_hello(job);
-  const cJSON *step = job_script(
-      job, job_format(job, "seq 100; until [ -e %s ]; do sleep 0.05; done; seq 101 200", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "100");
+  job_expect_to_go_on(job);
+  const cJSON *step = events_push(job, marks_step(job, "seq 100; gate; seq 101 200"), "100");
   redis_sentinel_catch_up(scene->master, 1);
 
   redis_server_kill(scene->master);
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
+  marks_open_gate(job, "");
   redis_sentinel_fail_over(scene->sentinel, scene->replica);
   redisFree(job->redis);
   job->redis = redis_server_connect(scene->replica);
 
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  const cJSON *result = job_result_of(job, step);
   char *expected = job_format(job, "%*s", 1000, "");
   char *end = expected;
   for (int i = 1; i <= 200; i++)
     end += sprintf(end, "%d\n", i);
   assert_string_equal(events_lines(job, step, "stdout"), expected);
   job_expect_result(job, result, 0, NULL, expected);
-  expect_hello(job);
+  job_expect_to_go_on(job);
   job_shut_down(job);
 }

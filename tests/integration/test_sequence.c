@@ -1,9 +1,9 @@
 /* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
 
-#include <unistd.h>
-
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -35,8 +35,7 @@ static void expect_all(struct job *job, const cJSON *step, const cJSON *result, 
   assert_int_equal(number(result, "eventCount"), count);
 }
 
-TEST(both_streams_share_the_numbers, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(both_streams_share_the_numbers) {
   const cJSON *step =
       job_script(job, "for i in $(seq 1 500); do echo \"$i\"; echo \"$i\" >&2; done; printf end");
   expect_all(job, step, job_run(job, step), 1 + 1000 + 1 + 1);
@@ -44,8 +43,7 @@ TEST(both_streams_share_the_numbers, job_setup, job_teardown) {
   assert_non_null(strstr(events_lines(job, step, "stderr"), "499\n500\n"));
 }
 
-TEST(each_step_counts_from_one, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(each_step_counts_from_one) {
   const cJSON *first = job_step(job, "seq", "10", NULL);
   const cJSON *silent = job_step(job, "true", NULL);
   const cJSON *failed = job_script(job, "echo out; echo err >&2; exit 3");
@@ -60,50 +58,41 @@ TEST(each_step_counts_from_one, job_setup, job_teardown) {
   expect_all(job, unknown, job_result(job), 2);
 }
 
-TEST(a_step_that_is_ended_is_counted_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_that_is_ended_is_counted_too) {
   cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_sleep(job, 600)));
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   expect_all(job, step, job_run(job, step), 3);
 }
 
-TEST(every_piece_of_a_line_has_a_number, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(every_piece_of_a_line_has_a_number) {
   const cJSON *step = job_script(job, "head -c 600000 /dev/zero | tr '\\0' x");
   const cJSON *result = job_run(job, step);
   expect_from(job, step, result, 1);
   assert_true(number(result, "eventCount") >= 5);
-  assert_non_null(strstr(events_raw(job), "\"seq\":2,\"partial\":true}\n"));
+  assert_non_null(strstr(events_raw(job), quoted("'seq':2,'partial':true}\n")));
 }
 
-static bool is_there(void *path) {
-  return access(path, F_OK) == 0;
+static bool has_printed(void *job) {
+  return marks_count(job) == 1;
 }
 
 /* Redis does not answer, the agent holds little, and so it stops reading while the command prints
    on both streams. */
-TEST(a_pause_loses_no_number, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
-  const char *gate = job_path(job, "gate");
-  char *printed = job_path(job, "printed");
-  const cJSON *step = job_script(
-      job, job_format(job,
-                      "until [ -e %s ]; do sleep 0.01; done; seq 1 2000; seq 1 2000 >&2; touch %s;"
-                      " echo end; echo end >&2",
-                      gate, printed));
+  const cJSON *step =
+      marks_step(job, "gate; seq 1 2000; seq 1 2000 >&2; ran; echo end; echo end >&2");
   job_push(job, step);
   events_wait(job, step, "started", "sh");
   redis_server_freeze(job->server);
-  fclose(fopen(gate, "w"));
-  bool is_printed = wait_until(is_there, printed, WAIT_BOUND_MS);
+  marks_open_gate(job, "");
+  bool is_printed = wait_until(has_printed, job, WAIT_BOUND_MS);
   redis_server_thaw(job->server);
   assert_true(is_printed);
   expect_all(job, step, job_result(job), 1 + 2 * 2001 + 1);
 }
 
-TEST(what_was_trimmed_shows_as_a_gap, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(what_was_trimmed_shows_as_a_gap) {
   job_start_agent(job, "--events-maxlen", "500", NULL);
   const cJSON *step = job_step(job, "seq", "5000", NULL);
   const cJSON *result = job_run(job, step);
@@ -115,8 +104,7 @@ TEST(what_was_trimmed_shows_as_a_gap, job_setup_server, job_teardown) {
   expect_from(job, step, result, first);
 }
 
-TEST(a_refused_step_has_no_events, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_refused_step_has_no_events) {
   cJSON *step = job_step(job, "true", NULL);
   cJSON_AddNumberToObject(step, "timeoutSeconds", 0);
   assert_int_equal(number(job_run(job, step), "eventCount"), 0);

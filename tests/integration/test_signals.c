@@ -14,17 +14,23 @@ static void send_signal(struct job *job, int signal_number) {
   assert_int_equal(kill(agent_process_pid(job->agent), signal_number), 0);
 }
 
-static void expect_exit(struct job *job, int code, int bound_ms) {
+/* It has been sent this signal, and leaves within the time. */
+static void expect_exit(struct job *job, int signal_number, int bound_ms) {
   int actual = agent_process_wait(job->agent, bound_ms);
-  if (actual != code)
-    job_fail(job, "exit code %d, not %d", actual, code);
+  if (actual != 128 + signal_number)
+    job_fail(job, "exit code %d, not %d", actual, 128 + signal_number);
 }
 
-static void expect_cancelled(struct job *job, const cJSON *result, const char *signal_name) {
-  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
-  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
-  job_expect_part(job, result, "errorMessage", "cancelled");
-  job_expect_part(job, result, "errorMessage", signal_name);
+static void stop(struct job *job, int signal_number, int bound_ms) {
+  send_signal(job, signal_number);
+  expect_exit(job, signal_number, bound_ms);
+}
+
+static void expect_cancelled(struct job *job, const cJSON *step, const char *signal_name,
+                             const char *output) {
+  const char *message = job_format(job, "cancelled: the agent was stopped by %s", signal_name);
+  job_expect_answer(job, step, -1, message, output);
+  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
 /* Once a step was answered, nothing of the agent's start is left to be done. */
@@ -34,111 +40,72 @@ static void make_idle(struct job *job) {
 
 /* A step that runs until it is killed, and has said so. */
 static const cJSON *start_stubborn(struct job *job, const char *sleep) {
-  const cJSON *step =
-      job_script(job, job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  return step;
+  const char *script = job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep);
+  return events_push(job, job_script(job, script), "up");
 }
 
-static const cJSON *start_willing(struct job *job, const char *sleep) {
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  return step;
-}
-
-TEST(sigterm_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(sigterm_while_idle) {
   make_idle(job);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
+  stop(job, SIGTERM, AT_ONCE_MS);
 }
 
-TEST(sigint_while_idle, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(sigint_while_idle) {
   make_idle(job);
-  send_signal(job, SIGINT);
-  expect_exit(job, 130, AT_ONCE_MS);
+  stop(job, SIGINT, AT_ONCE_MS);
 }
 
-TEST(a_willing_step_is_cancelled_soon, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_willing_step_is_cancelled_soon) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = start_willing(job, sleep);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, 3000);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
-  expect_cancelled(job, result, "SIGTERM");
-  assert_string_equal(job_text(result, "outputContent"), "up\n");
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  const cJSON *step = events_push_endless(job, sleep);
+  stop(job, SIGTERM, 3000);
+  expect_cancelled(job, step, "SIGTERM", "up\n");
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_stubborn_step_is_cancelled_in_time, job_setup, job_teardown) {
-  struct job *job = *state;
+static void end_stubborn(struct job *job, int signal_number, const char *signal_name) {
   const char *sleep = job_sleep(job, 60);
-  start_stubborn(job, sleep);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, IN_TIME_MS);
-  expect_cancelled(job, job_result(job), "SIGTERM");
+  const cJSON *step = start_stubborn(job, sleep);
+  stop(job, signal_number, IN_TIME_MS);
+  expect_cancelled(job, step, signal_name, "up\n");
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_stubborn_step_at_sigint, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *sleep = job_sleep(job, 60);
-  start_stubborn(job, sleep);
-  send_signal(job, SIGINT);
-  expect_exit(job, 130, IN_TIME_MS);
-  expect_cancelled(job, job_result(job), "SIGINT");
-  assert_int_equal(proc_find(sleep), 0);
+JOB_TEST(a_stubborn_step_is_cancelled_in_time) {
+  end_stubborn(job, SIGTERM, "SIGTERM");
 }
 
-TEST(last_words_are_sent, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_stubborn_step_at_sigint) {
+  end_stubborn(job, SIGINT, "SIGINT");
+}
+
+JOB_TEST(last_words_are_sent) {
   const cJSON *step =
       job_script(job, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done");
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, IN_TIME_MS);
+  events_push(job, step, "up");
+  stop(job, SIGTERM, IN_TIME_MS);
   assert_string_equal(events_lines(job, step, "stdout"), "up\nbye\n");
-  expect_cancelled(job, job_result(job), "SIGTERM");
+  expect_cancelled(job, step, "SIGTERM", "up\nbye\n");
 }
 
-static long long length_of(struct job *job, const char *list) {
-  redisReply *reply = redisCommand(job->redis, "LLEN sandbox:%s:%s", job->id, list);
-  long long length = reply->integer;
-  freeReplyObject(reply);
-  return length;
-}
-
-TEST(no_more_steps_are_taken, job_setup, job_teardown) {
-  struct job *job = *state;
-  start_willing(job, job_sleep(job, 60));
+JOB_TEST(no_more_steps_are_taken) {
+  const cJSON *step = events_push_endless(job, job_sleep(job, 60));
   job_push(job, job_step(job, "echo", "never", NULL));
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, IN_TIME_MS);
-  expect_cancelled(job, job_result(job), "SIGTERM");
+  stop(job, SIGTERM, IN_TIME_MS);
+  expect_cancelled(job, step, "SIGTERM", "up\n");
   /* Taken or not, it is for the next agent. */
-  assert_int_equal(length_of(job, "in") + length_of(job, "inflight"), 1);
-  assert_int_equal(length_of(job, "results"), 0);
+  assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1);
+  assert_int_equal(job_length(job, "results"), 0);
 }
 
-TEST(the_background_ends_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(the_background_ends_too) {
   const char *sleep = job_sleep(job, 60);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, IN_TIME_MS);
+  stop(job, SIGTERM, IN_TIME_MS);
   assert_true(proc_wait_gone(sleep, 1000));
 }
 
-TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_second_signal_ends_it_at_once) {
   start_stubborn(job, job_sleep(job, 60));
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "SIGTERM");
@@ -149,35 +116,27 @@ TEST(a_second_signal_ends_it_at_once, job_setup, job_teardown) {
     job_fail(job, "exit code %d", code);
 }
 
-TEST(without_redis_an_idle_agent_leaves_at_once, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_redis_an_idle_agent_leaves_at_once) {
   make_idle(job);
   redis_server_kill(job->server);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
+  stop(job, SIGTERM, AT_ONCE_MS);
 }
 
-TEST(without_redis_nobody_waits_for_it, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(without_redis_nobody_waits_for_it) {
   const char *sleep = job_sleep(job, 60);
-  start_willing(job, sleep);
+  (void)events_push_endless(job, sleep);
   redis_server_kill(job->server);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
+  stop(job, SIGTERM, AT_ONCE_MS);
   assert_int_equal(proc_find(sleep), 0);
 }
 
 /* A connection that was cut a moment ago is no reason to lose the answer. */
-TEST(a_cut_connection_is_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_cut_connection_is_waited_for) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = start_willing(job, sleep);
+  const cJSON *step = events_push_endless(job, sleep);
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
-  expect_cancelled(job, result, "SIGTERM");
+  stop(job, SIGTERM, AT_ONCE_MS);
+  expect_cancelled(job, step, "SIGTERM", "up\n");
 }
 
 static bool holds_all_it_may(void *context) {
@@ -186,53 +145,43 @@ static bool holds_all_it_may(void *context) {
 }
 
 /* Its output has nowhere to go, so that it could not end by itself. */
-TEST(without_redis_a_waiting_command_is_ended, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *words = job_format(job, "%s", job_sleep(job, 1));
+JOB_TEST(without_redis_a_waiting_command_is_ended) {
+  const char *words = job_sleep(job, 1);
   const cJSON *step = job_step(job, "yes", words, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", words);
+  events_push(job, step, words);
   redis_server_kill(job->server);
   assert_true(wait_until(holds_all_it_may, job, WAIT_BOUND_MS));
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
+  stop(job, SIGTERM, AT_ONCE_MS);
   assert_int_equal(proc_find(job_format(job, "yes %s", words)), 0);
 }
 
-TEST(a_redis_that_does_not_answer_is_not_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_does_not_answer_is_not_waited_for) {
   const char *sleep = job_sleep(job, 60);
   start_stubborn(job, sleep);
   redis_server_freeze(job->server);
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, IN_TIME_MS);
+  stop(job, SIGTERM, IN_TIME_MS);
   assert_int_equal(proc_find(sleep), 0);
 }
 
-TEST(a_redis_that_answers_late_hears_the_end, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_redis_that_answers_late_hears_the_end) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = start_willing(job, sleep);
+  const cJSON *step = events_push_endless(job, sleep);
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "exit=-1"); /* the step is over, and nobody knows */
   assert_true(agent_process_is_running(job->agent));
   redis_server_thaw(job->server);
-  expect_exit(job, 143, AT_ONCE_MS);
-  const cJSON *result = job_result(job);
-  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
-  expect_cancelled(job, result, "SIGTERM");
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  expect_exit(job, SIGTERM, AT_ONCE_MS);
+  expect_cancelled(job, step, "SIGTERM", "up\n");
 }
 
-TEST(a_redis_that_dies_on_the_way_is_not_waited_for, job_setup, job_teardown) {
-  struct job *job = *state;
-  start_willing(job, job_sleep(job, 60));
+JOB_TEST(a_redis_that_dies_on_the_way_is_not_waited_for) {
+  (void)events_push_endless(job, job_sleep(job, 60));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "exit=-1");
   redis_server_kill(job->server);
-  expect_exit(job, 143, AT_ONCE_MS);
+  expect_exit(job, SIGTERM, AT_ONCE_MS);
 }
 
 /* Caught, or blocked to be read from a descriptor. */
@@ -248,13 +197,11 @@ static bool takes_sigterm(void *context) {
   return (taken >> (SIGTERM - 1) & 1) != 0;
 }
 
-TEST(sigterm_during_the_first_connection, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(sigterm_during_the_first_connection) {
   redis_server_freeze(job->server);
   job_start_agent(job, NULL);
   assert_true(wait_until(takes_sigterm, job, WAIT_BOUND_MS));
-  send_signal(job, SIGTERM);
-  expect_exit(job, 143, AT_ONCE_MS);
+  stop(job, SIGTERM, AT_ONCE_MS);
 }
 
 TEST_OVERLAP(3)

@@ -1,13 +1,12 @@
 /* One step's way through: its events, their order, its result, and how it may be written. */
 
+#include "tests/support/crowd.h"
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
-TEST(echo_says_hello, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(echo_says_hello) {
   const cJSON *step = job_step(job, "echo", "hello", NULL);
   const cJSON *result = job_run(job, step);
   job_expect_result(job, result, 0, NULL, "hello\n");
@@ -25,8 +24,7 @@ TEST(echo_says_hello, job_setup, job_teardown) {
   }
 }
 
-TEST(every_event_is_there_before_the_result, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(every_event_is_there_before_the_result) {
   for (int round = 1; round <= 20; round++) {
     const cJSON *step = job_step(job, "seq", "173", NULL);
     job_run(job, step);
@@ -36,8 +34,7 @@ TEST(every_event_is_there_before_the_result, job_setup, job_teardown) {
   }
 }
 
-TEST(timestamps_do_not_go_back, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(timestamps_do_not_go_back) {
   const cJSON *step = job_script(job, "seq 100; sleep 0.2; seq 100 >&2");
   job_run(job, step);
   const char *last = "";
@@ -50,37 +47,27 @@ TEST(timestamps_do_not_go_back, job_setup, job_teardown) {
   }
 }
 
-TEST(a_failed_step_is_completed_too, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_failed_step_is_completed_too) {
   const cJSON *step = job_script(job, "echo why >&2; exit 7");
   job_expect_result(job, job_run(job, step), 7, "why", NULL);
   assert_string_equal(events_lines(job, step, "completed"), "exit=7 timedOut=False\n");
   assert_string_equal(events_lines(job, step, "stderr"), "why\n");
 }
 
-TEST(duration_is_in_seconds, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(duration_is_in_seconds) {
   const cJSON *result = job_run(job, job_step(job, "sleep", "0.5", NULL));
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
   if (seconds < 0.5 || seconds > 3)
     job_fail(job, "half a second took %g", seconds);
 }
 
-TEST(steps_run_in_the_order_of_their_push, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *steps[20];
-  for (int i = 0; i < 20; i++)
-    job_push(job, steps[i] = job_step(job, "echo", job_format(job, "%d", i), NULL));
-  for (int i = 0; i < 20; i++) {
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), job_text(steps[i], "stepId"));
-    job_expect_result(job, result, 0, NULL, job_format(job, "%d\n", i));
-  }
+JOB_TEST(steps_run_in_the_order_of_their_push) {
+  struct crowd crowd = crowd_push(job, 20, 0);
+  crowd_expect(job, &crowd, SIZE_MAX);
 }
 
 /* What a sparing or a newer server may send. */
-TEST(a_step_needs_little, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_needs_little) {
   static const char *const payloads[] = {
       "{'stepId':'s','command':'true'}", "{'stepId':'s','kind':'RUN','command':'true'}",
       ("{'schemaVersion':1,'stepId':'s','kind':'Run','command':'true','args':null,"
@@ -95,8 +82,7 @@ TEST(a_step_needs_little, job_setup, job_teardown) {
   }
 }
 
-TEST(a_step_id_comes_back_byte_for_byte, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_step_id_comes_back_byte_for_byte) {
   static const char id[] = "a \"b\" \\c/ \x01\x1f\x7f\t\n é 漢 😀";
   cJSON *step = job_step(job, "echo", "hi", NULL);
   cJSON_ReplaceItemInObject(step, "stepId", cJSON_CreateString(id));
@@ -105,15 +91,13 @@ TEST(a_step_id_comes_back_byte_for_byte, job_setup, job_teardown) {
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
 }
 
-TEST(the_job_id_is_taken_verbatim, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(the_job_id_is_taken_verbatim) {
   snprintf(job->id, sizeof job->id, "a b:*?[x]%%s{y}");
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
-TEST(shutdown_leaves_nothing_undone, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(shutdown_leaves_nothing_undone) {
   job_push(job, job_step(job, "echo", "first", NULL));
   job_push(job, job_step(job, "echo", "second", NULL));
   job_shut_down(job);

@@ -4,20 +4,13 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 #define TAKEN_OVER "another agent has taken over this job"
-
-/* The job's agent from here on is a second one; returns the first. */
-static struct agent_process *start_second(struct job *job) {
-  struct agent_process *first = job->agent;
-  job->agent = NULL;
-  job_start_agent(job, NULL);
-  return first;
-}
 
 static void expect_superseded(struct agent_process *first) {
   int code = agent_process_wait(first, WAIT_BOUND_MS);
@@ -28,26 +21,21 @@ static void expect_superseded(struct agent_process *first) {
   agent_process_free(first);
 }
 
-TEST(an_idle_one_leaves, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(an_idle_one_leaves) {
   job_run(job, job_step(job, "true", NULL));
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   expect_superseded(first);
   job_run(job, job_step(job, "true", NULL));
-  job_shut_down(job);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }
 
-TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  const cJSON *waiting = job_step(job, "echo", "waiting", NULL);
-  job_push(job, running);
-  events_wait(job, running, "stdout", "up");
-  job_push(job, waiting);
+  events_push(job, running, "up");
+  const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
-  struct agent_process *first = start_second(job);
+  struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, running, -1, INTERRUPTED, NULL);
   assert_int_equal(job_event_count(result), 2);
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
@@ -55,67 +43,44 @@ TEST(a_running_step_is_killed_and_answered_by_the_other, job_setup, job_teardown
   assert_int_equal(proc_find(sleep), 0);
   assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 2);
   assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 3);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }
 
 /* It prints without end, so that it always has something on its way. */
-TEST(no_line_comes_after_the_takeover, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(no_line_comes_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  job_push(job, step);
-  events_wait(job, step, "stdout", job->id);
-  struct agent_process *first = start_second(job);
+  events_push(job, step, job->id);
+  struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   expect_superseded(first);
   /* Trimmed, so that the last one tells. */
   redisReply *last = job_ask(job, "XREVRANGE sandbox:%s:events + - COUNT 1", job->id);
-  const char *seq = job_format(job, "\"seq\":%d}", job_event_count(result));
+  const char *seq = job_json(job, "'seq':%d}", job_event_count(result));
   if (strstr(last->element[0]->element[1]->element[1]->str, seq) == NULL)
     job_fail(job, "the last event is not %s", seq);
   freeReplyObject(last);
   assert_int_equal(proc_find(job_format(job, "yes %s", job->id)), 0);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
+  job_expect_nothing_left(job);
 }
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
-TEST(one_that_slept_answers_nothing, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done; echo down", gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(one_that_slept_answers_nothing) {
+  const cJSON *step = events_push(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
-  fclose(fopen(gate, "we"));
-  struct agent_process *first = start_second(job);
+  marks_open_gate(job, "");
+  struct agent_process *first = job_start_second_agent(job);
   job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   const cJSON *events = events_of(job, step);
   assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
   expect_superseded(first);
   assert_int_equal(cJSON_GetArraySize(events_of(job, step)), cJSON_GetArraySize(events));
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-}
-
-static bool waits_for_a_step(void *context) {
-  struct job *job = context;
-  redisReply *clients = job_ask(job, "CLIENT LIST");
-  bool waits = false;
-  for (char *line = strtok(clients->str, "\n"); line != NULL; line = strtok(NULL, "\n"))
-    waits |= strstr(line, job->id) != NULL && strstr(line, " cmd=blmove ") != NULL &&
-             strstr(line, " flags=b ") != NULL;
-  freeReplyObject(clients);
-  return waits;
+  job_expect_nothing_left(job);
 }
 
 /* It has been given the shutdown, and hears of the other one only when it has taken it. */
-TEST(one_that_is_shut_down_does_not_wait, job_setup, job_teardown) {
-  struct job *job = *state;
+JOB_TEST(one_that_is_shut_down_does_not_wait) {
   job_run(job, job_step(job, "true", NULL));
-  assert_true(wait_until(waits_for_a_step, job, WAIT_BOUND_MS));
+  assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   job_push_shutdown(job);
   job_wait_length(job, "inflight", 1);
@@ -127,21 +92,15 @@ TEST(one_that_is_shut_down_does_not_wait, job_setup, job_teardown) {
 }
 
 /* Whichever of the two has asked for it: it is answered, once. */
-TEST(steps_go_on_while_there_are_two, job_setup, job_teardown) {
+JOB_TEST(steps_go_on_while_there_are_two) {
   enum { STEPS = 30, AT = 10 };
-  struct job *job = *state;
   struct agent_process *first = NULL;
   for (int i = 0; i < STEPS; i++) {
     if (i == AT)
-      first = start_second(job);
-    const cJSON *step = job_step(job, "echo", "on", NULL);
-    job_push(job, step);
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+      first = job_start_second_agent(job);
+    (void)job_result_of(job, job_push_echo(job, "on"));
     assert_int_equal(job_length(job, "results"), 0);
   }
   expect_superseded(first);
-  job_shut_down(job);
-  assert_int_equal(job_length(job, "results"), 0);
-  job_expect_keys(job, "committed", "events", NULL);
+  job_expect_nothing_left(job);
 }

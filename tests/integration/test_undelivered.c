@@ -1,5 +1,5 @@
-/* Redis does not come back: what nobody will ever read there is in the log, whole. And it does come
-   back: then it gets what it is due, however late that is. */
+/* Redis does not come back: what nobody will ever read there is in the log, whole, one result on
+   each line. And it does come back: then it gets what it is due, however late that is. */
 
 #include <fcntl.h>
 #include <poll.h>
@@ -9,30 +9,18 @@
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define UNDELIVERED "undelivered result: "
+#define STOPPED "cancelled: the agent was stopped by SIGTERM"
 
 enum { OUTPUT = 1000000 };
 
-/* Prints as much as a result holds, and ends, behind the gate. */
-static cJSON *large_step(struct job *job, const char *gate) {
-  return job_script(job, job_format(job,
-                                    "until [ -e %s ]; do sleep 0.01; done; "
-                                    "yes 123456789 | head -n 100000; echo last >&2; exit 7",
-                                    gate));
-}
-
-static void open_gate(const char *gate) {
-  FILE *file = fopen(gate, "we");
-  assert_non_null(file);
-  fclose(file);
-}
-
-/* The log has one undelivered result, which is this step's and whole. */
-static void expect_whole(struct job *job, const char *log, const cJSON *step) {
+/* The one undelivered result in the log, which must be this step's. */
+static const cJSON *undelivered(struct job *job, const char *log, const cJSON *step) {
   const char *found = strstr(log, UNDELIVERED);
   if (found == NULL)
     job_fail(job, "no undelivered result in the log");
@@ -40,8 +28,35 @@ static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   assert_null(strstr(found, UNDELIVERED));
   const char *end = strchr(found, '\n');
   assert_non_null(end);
-  cJSON *result = job_own(job, cJSON_ParseWithLength(found, (size_t)(end - found)));
+  cJSON *result = cJSON_ParseWithLength(found, (size_t)(end - found));
+  if (result == NULL)
+    job_fail(job, "not JSON: %.*s", (int)(end - found), found);
+  job_own(job, result);
   assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  return result;
+}
+
+/* Runs `then` when Redis is gone, and nothing else; returns when its processes are over. */
+static const cJSON *run_without_redis(struct job *job, const char *then) {
+  cJSON *step = marks_step(job, job_format(job, "echo up; gate; %s", then));
+  const cJSON *script = cJSON_GetArrayItem(cJSON_GetObjectItem(step, "args"), 1);
+  events_push(job, step, "up");
+  pid_t pid = proc_find(job_format(job, "sh -c %s", script->valuestring));
+  assert_true(pid > 0);
+  redis_server_kill(job->server);
+  marks_open_gate(job, "");
+  assert_true(proc_wait_reaped(pid, WAIT_BOUND_MS));
+  return step;
+}
+
+/* Prints as much as a result holds, and ends, behind the gate. */
+static cJSON *large_step(struct job *job) {
+  return marks_step(job, "gate; yes 123456789 | head -n 100000; echo last >&2; exit 7");
+}
+
+/* The log has one undelivered result, which is this step's and whole. */
+static void expect_whole(struct job *job, const char *log, const cJSON *step) {
+  const cJSON *result = undelivered(job, log, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 7);
   const char *output = job_text(result, "outputContent");
   assert_int_equal(strlen(output), OUTPUT);
@@ -50,23 +65,43 @@ static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   assert_int_equal(job_event_count(result), 1 + OUTPUT / 10 + 1 + 1);
 }
 
-TEST(at_a_signal_it_is_in_the_log, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(at_a_signal_it_is_in_the_log) {
   job_start_agent(job, "--hold-bytes", "100000000", NULL);
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = large_step(job, gate);
+  const cJSON *step = large_step(job);
   job_push(job, step);
   events_wait(job, step, "started", "sh");
   redis_server_kill(job->server);
-  open_gate(gate);
+  marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=7");
-  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
-  job_expect_exit(job, 128 + SIGTERM);
+  job_stop_agent(job, SIGTERM);
   expect_whole(job, agent_process_log(job->agent), step);
 }
 
 static void write_to_pipe(const void *context) {
   dup2(*(const int *)context, STDERR_FILENO);
+}
+
+/* The agent's log goes to a pipe. */
+static void start_with_log(struct job *job, int ends[2], const char *hold_bytes) {
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+  job->setup = (struct agent_setup){
+      .prepare = write_to_pipe, .prepare_context = &ends[1], .inherited_fd = ends[1]};
+  job_start_agent(job, "--hold-bytes", hold_bytes, NULL);
+}
+
+/* Reads the log until a line holds this. */
+static void read_until(int fd, const char *text) {
+  char log[32768];
+  size_t length = 0;
+  int64_t end = wait_now_ms() + WAIT_BOUND_MS;
+  do {
+    assert_true(wait_now_ms() < end && length < sizeof log - 1);
+    poll(&(struct pollfd){fd, POLLIN, 0}, 1, 100);
+    ssize_t n = read(fd, log + length, sizeof log - 1 - length);
+    length += n > 0 ? (size_t)n : 0;
+    log[length] = '\0';
+  } while (strstr(log, text) == NULL);
 }
 
 /* One page of the pipe at a time, and a pause after each. */
@@ -91,36 +126,17 @@ static char *read_slowly(int fd, struct agent_process *agent) {
   return text;
 }
 
-TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
   int ends[2];
-  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-  const char *const arguments[] = {"--redis-url",  job->url,    "--job-id", job->id,
-                                   "--hold-bytes", "100000000", NULL};
-  job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments,
-                                                         .prepare = write_to_pipe,
-                                                         .prepare_context = &ends[1],
-                                                         .inherited_fd = ends[1]});
+  start_with_log(job, ends, "100000000");
   close(ends[1]);
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = large_step(job, gate);
+  const cJSON *step = large_step(job);
   job_push(job, step);
   events_wait(job, step, "started", "sh");
   redis_server_kill(job->server);
-  open_gate(gate);
+  marks_open_gate(job, "");
   assert_true(proc_wait_gone(job_format(job, "yes 123456789"), WAIT_BOUND_MS));
-  char exit_line[4096];
-  ssize_t n = 0;
-  size_t length = 0;
-  int64_t end = wait_now_ms() + WAIT_BOUND_MS;
-  do { /* the lines before the last ones */
-    assert_true(wait_now_ms() < end && length < sizeof exit_line - 1);
-    poll(&(struct pollfd){ends[0], POLLIN, 0}, 1, 100);
-    n = read(ends[0], exit_line + length, sizeof exit_line - 1 - length);
-    length += n > 0 ? (size_t)n : 0;
-    exit_line[length] = '\0';
-  } while (strstr(exit_line, "exit=7") == NULL);
+  read_until(ends[0], "exit=7"); /* the lines before the last ones */
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   char *log = job_own_text(job, read_slowly(ends[0], job->agent));
   close(ends[0]);
@@ -129,11 +145,8 @@ TEST(a_slow_reader_of_the_log_gets_it_whole, job_setup_server, job_teardown) {
 }
 
 /* The one that runs is answered there, in Redis' place. */
-TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
-  struct job *job = *state;
-  const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(what_is_cancelled_is_in_the_log_too) {
+  (void)events_push_endless(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
@@ -142,32 +155,87 @@ TEST(what_is_cancelled_is_in_the_log_too, job_setup, job_teardown) {
   const char *found = strstr(agent_process_log(job->agent), UNDELIVERED);
   if (found == NULL)
     job_fail(job, "no undelivered result in the log");
-  assert_non_null(strstr(found, "cancelled: the agent was stopped by SIGTERM"));
+  assert_non_null(strstr(found, STOPPED));
 }
 
 /* The tree ends after Redis is there again: nothing is missing. */
-TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it, job_setup, job_teardown) {
-  struct job *job = *state;
-  const char *gate = job_path(job, "gate");
-  const cJSON *step = job_script(
-      job, job_format(job,
-                      "trap 'until [ -e %s ]; do sleep 0.01; done; echo bye; exit' TERM; "
-                      "echo up; while :; do sleep 0.01; done",
-                      gate));
-  job_push(job, step);
-  events_wait(job, step, "stdout", "up");
+JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
+  const cJSON *step =
+      marks_step(job, "trap 'gate; echo bye; exit' TERM; echo up; while :; do sleep 0.01; done");
+  events_push(job, step, "up");
   redis_server_kill(job->server);
   agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   agent_process_wait_log(job->agent, "stopping: SIGTERM");
   redis_server_restart(job->server);
-  redisFree(job->redis);
-  job->redis = redis_server_connect(job->server);
+  job_reconnect(job);
   agent_process_wait_log(job->agent, "outbox: connected to");
-  open_gate(gate);
+  marks_open_gate(job, "");
   job_expect_exit(job, 128 + SIGTERM);
-  job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\nbye\n");
+  job_expect_answer(job, step, -1, STOPPED, "up\nbye\n");
   assert_null(strstr(agent_process_log(job->agent), UNDELIVERED));
   assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   job_expect_keys(job, "committed", "events", NULL);
 }
+
+/* The hold is full before the last line. */
+JOB_TEST_NO_AGENT(the_result_of_a_command_whose_lines_wait_is_whole) {
+  enum { LINES = 3000, LINE = 11 };
+  job_start_agent(job, "--hold-bytes", "65536", NULL);
+  const cJSON *step =
+      run_without_redis(job, job_format(job, "yes 0123456789 | head -n %d; exit 7", LINES));
+  job_stop_agent(job, SIGTERM);
+  const cJSON *result = undelivered(job, agent_process_log(job->agent), step);
+  const char *output = job_text(result, "outputContent");
+  assert_int_equal(strlen(output), strlen("up\n") + (size_t)LINES * LINE);
+  assert_string_equal(output + strlen(output) - LINE, "0123456789\n");
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 7);
+  assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
+}
+
+JOB_TEST(odd_bytes_are_made_visible) {
+  const cJSON *step = run_without_redis(job, "printf 'a\\177\\302\\205\\033\\000z\\n'");
+  agent_process_wait_log(job->agent, "exit=0");
+  job_stop_agent(job, SIGTERM);
+  const cJSON *result = undelivered(job, agent_process_log(job->agent), step);
+  const char *log = agent_process_log(job->agent);
+  assert_null(strchr(log, '\x7f'));
+  assert_null(strstr(log, "\xc2\x85"));
+  /* cJSON ends the string at its NUL. */
+  assert_string_equal(job_text(result, "outputContent"), "up\na\x7f\xc2\x85\x1b");
+}
+
+/* By a description of its own, so that the agent's end stays as it was. */
+static void fill(struct job *job, int fd) {
+  char bytes[4096] = {0};
+  int again = open(job_format(job, "/proc/self/fd/%d", fd), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  assert_true(again >= 0);
+  for (size_t size = sizeof bytes; size > 0; size /= 2)
+    while (write(again, bytes, size) > 0)
+      continue;
+  close(again);
+}
+
+/* The time that they may take is for all of them together. */
+JOB_TEST_NO_AGENT(many_results_to_nobody_take_no_longer) {
+  enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 2000 };
+  int ends[2];
+  start_with_log(job, ends, "4194304");
+  (void)events_push(job, marks_step(job, "echo up; gate"), "up");
+  for (int i = 1; i <= STEPS; i++)
+    job_push_json(job, job_format(job, "{'stepId':'odd-%d'}", i));
+  job_wait_length(job, "inflight", 1 + STEPS);
+  redis_server_kill(job->server);
+  marks_open_gate(job, "");
+  read_until(ends[0], job_format(job, "step=odd-%d ", STEPS));
+  fill(job, ends[1]);
+  close(ends[1]);
+  int64_t began = wait_now_ms();
+  job_stop_agent(job, SIGTERM);
+  int64_t took = wait_now_ms() - began;
+  close(ends[0]);
+  if (took > STOP_MS + SLACK_MS)
+    job_fail(job, "it left after %lld ms", (long long)took);
+}
+
+TEST_OVERLAP(3)

@@ -63,25 +63,19 @@ TEST(help_needs_nothing_else) {
   agent_process_free(run((const char *const[]){"--job-id", "j", "--help", NULL}, NULL, 0));
 }
 
-TEST(what_is_missing_is_named) {
-  expect_usage_error((const char *const[]){NULL}, NULL, "--redis-url");
-  expect_usage_error((const char *const[]){"--job-id", "j", NULL}, NULL, "--redis-url");
-  expect_usage_error((const char *const[]){"--redis-url", "redis://h", NULL}, NULL, "--job-id");
-  expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", NULL}, NULL,
-                     "--job-id");
-  expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", "", NULL}, NULL,
-                     "--job-id");
-  expect_usage_error((const char *const[]){"--job-id", "j", NULL},
-                     (const char *const[]){"REDIS_URL=", NULL}, "--redis-url");
-}
+#define URL "--redis-url", "redis://h"
+#define JOB "--job-id", "j"
 
-TEST(what_is_unknown_is_named) {
-  expect_usage_error(
-      (const char *const[]){"--redis-url", "redis://h", "--job-id", "j", "--jump", NULL}, NULL,
-      "--jump");
-  expect_usage_error(
-      (const char *const[]){"--redis-url", "redis://h", "--job-id", "j", "stray", NULL}, NULL,
-      "stray");
+TEST(what_is_missing_or_unknown_is_named) {
+  static const struct {
+    const char *about;
+    const char *arguments[6], *environment[2];
+  } rows[] = {{"--redis-url", {NULL}, {NULL}},          {"--redis-url", {JOB}, {NULL}},
+              {"--redis-url", {JOB}, {"REDIS_URL="}},   {"--job-id", {URL}, {NULL}},
+              {"--job-id", {URL, "--job-id"}, {NULL}},  {"--job-id", {URL, "--job-id", ""}, {NULL}},
+              {"--jump", {URL, JOB, "--jump"}, {NULL}}, {"stray", {URL, JOB, "stray"}, {NULL}}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_usage_error(rows[i].arguments, rows[i].environment, rows[i].about);
 }
 
 TEST(a_number_has_to_be_one) {
@@ -90,9 +84,8 @@ TEST(a_number_has_to_be_one) {
   static const char *const values[] = {"", "x", "-1", "1.5", "5x", " 5", "99999999999999999999"};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     for (size_t k = 0; k < sizeof values / sizeof *values; k++)
-      expect_usage_error((const char *const[]){"--redis-url", "redis://h", "--job-id", "j",
-                                               flags[i], values[k], NULL},
-                         NULL, flags[i]);
+      expect_usage_error((const char *const[]){URL, JOB, flags[i], values[k], NULL}, NULL,
+                         flags[i]);
   }
 }
 

@@ -57,15 +57,16 @@ struct reader {
   long long pieces;
 };
 
+static void take_line(struct reader *self, const struct follower_event *event) {
+  self->lines++;
+  if (!numbers_continue(&self->numbers, event->line, event->line_length) ||
+      !numbers_continue(&self->numbers, "\n", 1))
+    job_fail(self->job, "line %lld is `%.*s`", self->lines, (int)event->line_length, event->line);
+}
+
 static void read_line(const struct follower_event *event, void *context) {
-  struct reader *reader = context;
-  if (!follower_event_is(event, "stdout"))
-    return;
-  reader->lines++;
-  if (!numbers_continue(&reader->numbers, event->line, event->line_length) ||
-      !numbers_continue(&reader->numbers, "\n", 1))
-    job_fail(reader->job, "line %lld is `%.*s`", reader->lines, (int)event->line_length,
-             event->line);
+  if (follower_event_is(event, "stdout"))
+    take_line(context, event);
 }
 
 static void read_piece(const struct follower_event *event, void *context) {
@@ -95,8 +96,7 @@ static int setup(void **state) {
   return 0;
 }
 
-TEST(a_million_lines, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_million_lines, setup, job_teardown) {
   long long count = 1000000;
   job_push(job, job_step(job, "seq", job_format(job, "%lld", count), NULL));
   struct reader reader = {.job = job};
@@ -112,18 +112,13 @@ TEST(a_million_lines, setup, job_teardown) {
 /* Both pipes at once, as fast as they go: neither starves the other, each keeps its order. */
 static void read_both(const struct follower_event *event, void *context) {
   struct reader *readers = context;
-  if (follower_event_is(event, "stdout")) {
-    read_line(event, &readers[0]);
-  } else if (follower_event_is(event, "stderr")) {
-    readers[1].lines++;
-    if (!numbers_continue(&readers[1].numbers, event->line, event->line_length) ||
-        !numbers_continue(&readers[1].numbers, "\n", 1))
-      job_fail(readers[1].job, "line %lld of stderr is wrong", readers[1].lines);
-  }
+  if (follower_event_is(event, "stdout"))
+    take_line(&readers[0], event);
+  else if (follower_event_is(event, "stderr"))
+    take_line(&readers[1], event);
 }
 
-TEST(both_streams_at_once, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, both_streams_at_once, setup, job_teardown) {
   job_push(job, job_script(job, "seq 200000 & seq 200000 >&2; wait"));
   struct reader readers[2] = {{.job = job}, {.job = job}};
   numbers_first(&readers[0].numbers, '\n');
@@ -135,8 +130,7 @@ TEST(both_streams_at_once, setup, job_teardown) {
   expect_small(job);
 }
 
-TEST(a_gigabyte_without_an_end, setup, job_teardown) {
-  struct job *job = *state;
+TEST_WITH(struct job *job, a_gigabyte_without_an_end, setup, job_teardown) {
   bool shipped = agent_process_is_shipped();
   /* 1,080 MB, or the tenth part of it for a program that is slow. */
   const char *count = shipped ? "119000000" : "12000000";

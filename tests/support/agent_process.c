@@ -196,6 +196,13 @@ static bool log_holds(void *context) {
   return strstr(agent_process_log(search->agent), search->text) != NULL;
 }
 
+int agent_process_count_log(struct agent_process *self, const char *text) {
+  int count = 0;
+  for (const char *at = agent_process_log(self); (at = strstr(at, text)) != NULL; at++)
+    count++;
+  return count;
+}
+
 void agent_process_wait_log(struct agent_process *self, const char *text) {
   if (!wait_until(log_holds, &(struct log_search){self, text}, WAIT_BOUND_MS))
     agent_process_fail(self, "the log never says \"%s\"", text);

@@ -49,6 +49,9 @@ bool agent_process_is_running(struct agent_process *self);
 const char *agent_process_log(struct agent_process *self);    /* stderr */
 const char *agent_process_output(struct agent_process *self); /* stdout */
 
+/* How often the log holds it. */
+int agent_process_count_log(struct agent_process *self, const char *text);
+
 /* Waits until the log holds `text`; fails the test when it never does. */
 void agent_process_wait_log(struct agent_process *self, const char *text);
 

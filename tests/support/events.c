@@ -118,3 +118,13 @@ void events_wait(struct job *job, const cJSON *step, const char *kind, const cha
   if (!wait_until(is_in_stream, &(struct sought){job, step, kind, line}, WAIT_BOUND_MS))
     job_fail(job, "no %s event `%s`", kind, line);
 }
+
+const cJSON *events_push(struct job *job, const cJSON *step, const char *line) {
+  job_push(job, step);
+  events_wait(job, step, "stdout", line);
+  return step;
+}
+
+const cJSON *events_push_endless(struct job *job, const char *sleep) {
+  return events_push(job, job_script(job, job_format(job, "echo up; exec %s", sleep)), "up");
+}

@@ -21,4 +21,10 @@ const char *events_raw(struct job *job);
 /* Waits until the step has an event of this kind with this line. */
 void events_wait(struct job *job, const cJSON *step, const char *kind, const char *line);
 
+/* Pushes the step, waits until it has printed this line, and returns it. */
+const cJSON *events_push(struct job *job, const cJSON *step, const char *line);
+
+/* The same of one that says "up" and then runs until it is ended, as this `sleep …`. */
+const cJSON *events_push_endless(struct job *job, const char *sleep);
+
 #endif

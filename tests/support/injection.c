@@ -192,3 +192,8 @@ int injection_count(struct injection *self, const char *name) {
   assert_true(fd >= 0);
   return count_below(fd);
 }
+
+void injection_makes(struct injection *self, const char *name, const char *copy) {
+  injection_succeeds(self, name);
+  injection_expect_copy(self, copy);
+}

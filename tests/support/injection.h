@@ -27,6 +27,11 @@ int injection_begin_group(void **state);
 int injection_set_up(void **state);
 int injection_tear_down(void **state);
 
+/* A test that has one at hand as `self`. */
+#define INJECTION_TEST(NAME) INJECTION_TEST_IF(true, NAME)
+#define INJECTION_TEST_IF(CONDITION, NAME)                                                         \
+  TEST_WITH_IF(CONDITION, struct injection *self, NAME, injection_set_up, injection_tear_down)
+
 /* printf of a name, with the directory in front; valid until eight more were asked for. */
 const char *injection_path(struct injection *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -45,6 +50,9 @@ struct agent_process *injection_start(const struct injection *self, const char *
 
 /* The injector leaves with 0. */
 void injection_succeeds(struct injection *self, const char *name);
+
+/* The same, and what is there then is the program. */
+void injection_makes(struct injection *self, const char *name, const char *copy);
 
 /* It leaves with 3 and one line that holds all three. */
 void injection_is_refused(struct injection *self, const char *name, const char *where,

@@ -1,8 +1,9 @@
 #include "tests/support/job.h"
 
-#include <ctype.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/quoted.h"
@@ -17,8 +18,7 @@ struct job *job_new(struct redis_server *server) {
   self->owned = cJSON_CreateArray();
   self->redis = redis_server_connect(server);
   snprintf(self->id, sizeof self->id, "{test-%d}", redis_server_port(server));
-  snprintf(self->url, sizeof self->url, "redis://%s127.0.0.1:%d", redis_server_login(),
-           redis_server_port(server));
+  job_use_port(self, redis_server_port(server));
   return self;
 }
 
@@ -58,8 +58,16 @@ void job_start_agent(struct job *self, ...) {
     count++;
   va_end(more);
   agent_process_free(self->agent);
-  self->agent =
-      agent_process_start(&(struct agent_setup){.arguments = arguments, .program = self->program});
+  self->setup.arguments = arguments;
+  self->agent = agent_process_start(&self->setup);
+  self->setup = (struct agent_setup){0};
+}
+
+struct agent_process *job_start_second_agent(struct job *self) {
+  struct agent_process *first = self->agent;
+  self->agent = NULL;
+  job_start_agent(self, NULL);
+  return first;
 }
 
 void job_fail(struct job *self, const char *format, ...) {
@@ -106,8 +114,33 @@ char *job_json(struct job *self, const char *format, ...) {
   return json;
 }
 
+void job_use_port(struct job *self, int port) {
+  self->url = job_format(self, "redis://%s127.0.0.1:%d", redis_server_login(), port);
+}
+
+void job_reconnect(struct job *self) {
+  redisFree(self->redis);
+  self->redis = redis_server_connect(self->server);
+}
+
+void job_restart_server(struct job *self) {
+  redis_server_kill(self->server);
+  redis_server_restart(self->server);
+  job_reconnect(self);
+}
+
 char *job_path(struct job *self, const char *name) {
   return job_format(self, "%s/%s", redis_server_directory(self->server), name);
+}
+
+char *job_write(struct job *self, const char *name, const char *content, mode_t mode) {
+  char *path = job_path(self, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+  return path;
 }
 
 char *job_sleep(struct job *self, int seconds) {
@@ -149,11 +182,33 @@ void job_push_text(struct job *self, const char *payload, size_t length) {
   freeReplyObject(reply);
 }
 
+void job_push_json(struct job *self, const char *quoted) {
+  const char *payload = job_json(self, "%s", quoted);
+  job_push_text(self, payload, strlen(payload));
+}
+
+void job_push_too_large(struct job *self, const char *id) {
+  size_t size = (size_t)64 * 1024 * 1024 + 1;
+  char *payload = malloc(size);
+  assert_non_null(payload);
+  memset(payload, ' ', size);
+  const char *begin = job_json(self, "{'stepId':'%s',", id);
+  memcpy(payload, begin, strlen(begin));
+  job_push_text(self, payload, size);
+  free(payload);
+}
+
 void job_push(struct job *self, const cJSON *step) {
   char *payload = cJSON_PrintUnformatted(step);
   assert_non_null(payload);
   job_push_text(self, payload, strlen(payload));
   free(payload);
+}
+
+const cJSON *job_push_echo(struct job *self, const char *line) {
+  const cJSON *step = job_step(self, "echo", line, NULL);
+  job_push(self, step);
+  return step;
 }
 
 void job_push_shutdown(struct job *self) {
@@ -192,11 +247,45 @@ void job_do(struct job *self, const char *format, ...) {
   va_end(arguments);
 }
 
-long long job_length(struct job *self, const char *list) {
-  redisReply *reply = job_ask(self, "LLEN sandbox:%s:%s", self->id, list);
-  long long length = reply->integer;
+long long job_ask_number(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = ask(self, format, arguments);
+  va_end(arguments);
+  if (reply->type != REDIS_REPLY_INTEGER)
+    job_fail(self, "%s: not a number", format);
+  long long number = reply->integer;
   freeReplyObject(reply);
-  return length;
+  return number;
+}
+
+char *job_ask_text(struct job *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  redisReply *reply = ask(self, format, arguments);
+  va_end(arguments);
+  char *text = job_format(self, "%s", reply->str == NULL ? "" : reply->str);
+  freeReplyObject(reply);
+  return text;
+}
+
+struct awaited_text {
+  struct job *job;
+  const char *command, *text;
+};
+
+static bool has_text(void *context) {
+  const struct awaited_text *awaited = context;
+  return strstr(job_ask_text(awaited->job, awaited->command), awaited->text) != NULL;
+}
+
+void job_wait_text(struct job *self, const char *command, const char *text) {
+  if (!wait_until(has_text, &(struct awaited_text){self, command, text}, WAIT_BOUND_MS))
+    job_fail(self, "%s never says `%s`", command, text);
+}
+
+long long job_length(struct job *self, const char *list) {
+  return job_ask_number(self, "LLEN sandbox:%s:%s", self->id, list);
 }
 
 struct awaited_length {
@@ -320,13 +409,21 @@ const cJSON *job_result(struct job *self) {
   return job_result_within(self, WAIT_BOUND_MS);
 }
 
-const cJSON *job_run_within(struct job *self, const cJSON *step, int bound_ms) {
-  job_push(self, step);
+static const cJSON *result_of(struct job *self, const cJSON *step, int bound_ms) {
   const cJSON *result = job_result_within(self, bound_ms);
   if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
     job_fail(self, "the result is that of %s, not of %s", job_text(result, "stepId"),
              job_text(step, "stepId"));
   return result;
+}
+
+const cJSON *job_result_of(struct job *self, const cJSON *step) {
+  return result_of(self, step, WAIT_BOUND_MS);
+}
+
+const cJSON *job_run_within(struct job *self, const cJSON *step, int bound_ms) {
+  job_push(self, step);
+  return result_of(self, step, bound_ms);
 }
 
 const cJSON *job_run(struct job *self, const cJSON *step) {
@@ -342,6 +439,21 @@ void job_expect_exit(struct job *self, int code) {
 void job_shut_down(struct job *self) {
   job_push_shutdown(self);
   job_expect_exit(self, 0);
+}
+
+void job_stop_agent(struct job *self, int signal_number) {
+  assert_int_equal(kill(agent_process_pid(self->agent), signal_number), 0);
+  job_expect_exit(self, 128 + signal_number);
+}
+
+void job_expect_to_go_on(struct job *self) {
+  job_expect_result(self, job_run(self, job_step(self, "echo", "on", NULL)), 0, NULL, "on\n");
+}
+
+void job_expect_nothing_left(struct job *self) {
+  job_wait_length(self, "inflight", 0);
+  job_shut_down(self);
+  job_expect_keys(self, "committed", "events", NULL);
 }
 
 void job_kill_agent(struct job *self) {
@@ -378,10 +490,7 @@ void job_expect_result(struct job *self, const cJSON *result, int exit_code, con
 
 const cJSON *job_expect_answer(struct job *self, const cJSON *step, int exit_code,
                                const char *message, const char *output) {
-  const cJSON *result = job_result(self);
-  if (strcmp(job_text(result, "stepId"), job_text(step, "stepId")) != 0)
-    job_fail(self, "the result is that of %s, not of %s", job_text(result, "stepId"),
-             job_text(step, "stepId"));
+  const cJSON *result = job_result_of(self, step);
   job_expect_result(self, result, exit_code, message, output);
   return result;
 }

@@ -14,12 +14,10 @@
  * One job, as the server that drives it sees it: a Redis of its own, an agent, steps in, events and
  * results out. Whatever is not as it must be fails the test and prints the agent's log.
  *
- *   static void says_hello(void **state) {
- *     struct job *job = *state;
+ *   JOB_TEST(says_hello) {
  *     const cJSON *result = job_run(job, job_step(job, "echo", "hello", NULL));
  *     job_expect_result(job, result, 0, NULL, "hello\n");
  *   }
- *   cmocka_unit_test_setup_teardown(says_hello, job_setup, job_teardown)
  *
  * Every cJSON and every string that comes from here belongs to the job and lives until its
  * teardown; nothing is to be freed.
@@ -27,10 +25,10 @@
 struct job {
   struct redis_server *server;
   struct agent_process *agent; /* NULL until started */
-  const char *program;         /* what job_start_agent starts; NULL: the one under test */
+  struct agent_setup setup;    /* of the next job_start_agent, but for the arguments */
   redisContext *redis;
   char id[32];
-  char url[96];                   /* redis://[login@]127.0.0.1:<port> */
+  const char *url;                /* redis://[login@]127.0.0.1:<port> */
   long long events_before_result; /* entries in the stream when the last result could be taken */
   int last_number;                /* of the names that must be new within the job */
   cJSON *owned;                   /* see job_own */
@@ -44,12 +42,26 @@ int job_setup_server(void **state);
 
 int job_teardown(void **state);
 
+/* A test that has one of these at hand as `job`. */
+#define JOB_TEST(NAME) TEST_WITH(struct job *job, NAME, job_setup, job_teardown)
+#define JOB_TEST_NO_AGENT(NAME) TEST_WITH(struct job *job, NAME, job_setup_server, job_teardown)
+
 /* A job at a server that was started already, and belongs to the job from here on. */
 struct job *job_new(struct redis_server *server);
 void job_free(struct job *self);
 
 /* Starts the agent, with --redis-url and --job-id, then these arguments (up to NULL). */
 void job_start_agent(struct job *self, ...) __attribute__((sentinel));
+
+/* The URL of the agents to come is that of this port here: a proxy's, or another server's. */
+void job_use_port(struct job *self, int port);
+
+/* The server is killed and comes back, with what it has saved; the job's own connection with it. */
+void job_restart_server(struct job *self);
+void job_reconnect(struct job *self);
+
+/* The job's agent from here on is another one, which is started; returns the one before. */
+struct agent_process *job_start_second_agent(struct job *self);
 
 /* A step of kind `run` with a new stepId; the arguments end with NULL. Fields are the caller's to
    add, change and delete. */
@@ -61,7 +73,13 @@ cJSON *job_script(struct job *self, const char *script);
 /* Pushes it as it is now. */
 void job_push(struct job *self, const cJSON *step);
 void job_push_text(struct job *self, const char *payload, size_t length);
+void job_push_json(struct job *self, const char *quoted); /* with quotes as in quoted.h */
+/* One byte more than a payload may have; its id comes first. */
+void job_push_too_large(struct job *self, const char *id);
 void job_push_shutdown(struct job *self);
+
+/* Pushes a step that prints this line, and returns it. */
+const cJSON *job_push_echo(struct job *self, const char *line);
 
 /* Pushes the order to end this step. */
 void job_push_cancel(struct job *self, const cJSON *step);
@@ -69,6 +87,9 @@ void job_push_cancel(struct job *self, const cJSON *step);
 /* The next result, checked to be well-formed, with its fields in the contract's order. */
 const cJSON *job_result(struct job *self);
 const cJSON *job_result_within(struct job *self, int bound_ms);
+
+/* The next result, which must be this step's. */
+const cJSON *job_result_of(struct job *self, const cJSON *step);
 
 /* Pushes a step and takes its result, which must carry the step's id. */
 const cJSON *job_run(struct job *self, const cJSON *step);
@@ -79,6 +100,15 @@ void job_shut_down(struct job *self);
 
 /* Waits until the agent has left; fails unless it is with this code. */
 void job_expect_exit(struct job *self, int code);
+
+/* Sends it the signal, by which it must leave. */
+void job_stop_agent(struct job *self, int signal_number);
+
+/* A step is run and answered. */
+void job_expect_to_go_on(struct job *self);
+
+/* Shuts down, after which a server finds nothing but what it reads, and has read all results. */
+void job_expect_nothing_left(struct job *self);
 
 /* SIGKILL for the agent and all that descends from it, as if its container had ended. */
 void job_kill_agent(struct job *self);
@@ -96,6 +126,13 @@ bool job_agent_waits(void *job);
 redisReply *job_ask(struct job *self, const char *format, ...);
 void job_do(struct job *self, const char *format, ...);
 
+/* The same for a reply that is a number, or a text ("" where there is none). */
+long long job_ask_number(struct job *self, const char *format, ...);
+char *job_ask_text(struct job *self, const char *format, ...);
+
+/* Waits until the command's reply holds the text: job_wait_text(job, "INFO clients", "…:2"). */
+void job_wait_text(struct job *self, const char *command, const char *text);
+
 /* Fails unless the job has these keys (up to NULL), and no others: "events", "results", … */
 void job_expect_keys(struct job *self, ...) __attribute__((sentinel));
 
@@ -103,7 +140,7 @@ void job_expect_keys(struct job *self, ...) __attribute__((sentinel));
 void job_expect_result(struct job *self, const cJSON *result, int exit_code, const char *message,
                        const char *output);
 
-/* Takes the next result, which must be this step's and as said. */
+/* The next result is this step's and as said. */
 const cJSON *job_expect_answer(struct job *self, const cJSON *step, int exit_code,
                                const char *message, const char *output);
 
@@ -128,6 +165,9 @@ char *job_json(struct job *self, const char *format, ...) __attribute__((format(
 
 /* A name in the server's directory, which any user may write to. */
 char *job_path(struct job *self, const char *name);
+
+/* Makes a file of this name there; returns its path. */
+char *job_write(struct job *self, const char *name, const char *content, mode_t mode);
 
 /* `sleep <seconds>` with a fraction that no other one of this job has, for proc_find. */
 char *job_sleep(struct job *self, int seconds);

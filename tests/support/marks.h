@@ -1,13 +1,23 @@
 #ifndef TESTS_SUPPORT_MARKS_H
 #define TESTS_SUPPORT_MARKS_H
 
-/* Files by which a step and its test talk: a step leaves a line each time it runs, and waits for a
-   gate to open. */
+#include "tests/support/job.h"
 
-/* Lines in the file; 0 when there is none. */
-int marks_count(const char *path);
+/*
+ * Steps that a test holds back and counts, by files in the job's directory: in the script of such a
+ * step `ran` leaves a mark, and `gate name` waits until the test opens the gate of this name, which
+ * may be left out.
+ *
+ *   const cJSON *step = events_push(job, marks_step(job, "ran; echo up; gate"), "up");
+ *   marks_open_gate(job, "");
+ *   assert_int_equal(marks_count(job), 1);
+ */
+cJSON *marks_step(struct job *job, const char *script);
 
-/* Makes the file; fails the test when it cannot. */
-void marks_open_gate(const char *path);
+/* How often a step of this job has left its mark; the names of all marks, a line for each. */
+int marks_count(struct job *job);
+const char *marks_read(struct job *job);
+
+void marks_open_gate(struct job *job, const char *name);
 
 #endif

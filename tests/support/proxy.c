@@ -22,7 +22,6 @@ struct shared {
   atomic_int deafened[RELAY_ROLES]; /* the first so many connections of a role are deaf */
   atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
-  atomic_long bytes[RELAY_ROLES][RELAY_DIRECTIONS];
   atomic_long cuts;
 };
 
@@ -101,11 +100,6 @@ static void move_relay(struct proxy *self, size_t place) {
     relay->frozen = self->number[place] < atomic_load(&self->shared->frozen[relay->role]);
   }
   relay_move(relay, on_named, self);
-  if (relay->role != RELAY_UNKNOWN && self->number[place] == 0) {
-    atomic_long *bytes = self->shared->bytes[relay->role];
-    atomic_store(&bytes[RELAY_REQUEST], relay->flow[RELAY_REQUEST].passed);
-    atomic_store(&bytes[RELAY_REPLY], relay->flow[RELAY_REPLY].passed);
-  }
   if (relay->cut && !self->counted[place]) {
     self->counted[place] = true;
     atomic_fetch_add(&self->shared->cuts, 1);
@@ -203,10 +197,6 @@ void proxy_thaw(struct proxy *self, enum relay_role role) {
 
 long proxy_connections(const struct proxy *self, enum relay_role role) {
   return atomic_load(&self->shared->connections[role]);
-}
-
-long proxy_bytes(const struct proxy *self, enum relay_role role, enum relay_direction direction) {
-  return atomic_load(&self->shared->bytes[role][direction]);
 }
 
 long proxy_cuts(const struct proxy *self) {

@@ -40,9 +40,8 @@ void proxy_deafen(struct proxy *self, enum relay_role role);
 void proxy_freeze(struct proxy *self, enum relay_role role);
 void proxy_thaw(struct proxy *self, enum relay_role role);
 
-/* Connections so far; bytes forwarded on the first one; faults that have happened. */
+/* Connections so far; faults that have happened. */
 long proxy_connections(const struct proxy *self, enum relay_role role);
-long proxy_bytes(const struct proxy *self, enum relay_role role, enum relay_direction direction);
 long proxy_cuts(const struct proxy *self);
 
 #endif

@@ -1,0 +1,453 @@
+/* The kinds of step that work on files: wire/PROTOCOL.md. */
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/support/events.h"
+#include "tests/support/kind_rows.h"
+#include "tests/test.h"
+
+#define READ "'kind':'readFile','path':"
+#define WRITE "'kind':'writeFile','path':"
+#define TREE "'kind':'directoryTree','path':"
+#define LIST "'kind':'listFiles','path':"
+#define GREP "'kind':'grep','path':"
+
+JOB_TEST(what_is_not_of_its_kind_is_refused_at_once) {
+  assert_int_equal(mkdir(kind_rows_path(job, "directory"), 0777), 0);
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strncpy(address.sun_path, kind_rows_path(job, "socket"), sizeof address.sun_path - 1);
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(symlink("loop", kind_rows_path(job, "loop")), 0);
+  kind_rows_file(job, "binary", "a\xFF\n");
+  kind_rows_file(job, "file", "");
+  static const struct kind_row rows[] = {
+      {READ "'none'", 1, NULL, "file not found: none"},
+      {READ "'no/such/$$file'", 1, NULL, "file not found: no/such/$$file"},
+      {READ "'$D/none'", 1, NULL, "file not found: $D/none"},
+      {READ "'binary/below'", 1, NULL, "file not found: binary/below"},
+      {READ "'binary'", 1, NULL, "binary or non-UTF-8 content not supported"},
+      {READ "'directory'", 1, NULL, "is a directory, not a regular file: directory"},
+      {READ "'fifo'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {READ "'socket'", 1, NULL, "is a socket, not a regular file: socket"},
+      {READ "'/dev/zero'", 1, NULL, "is a character device, not a regular file: /dev/zero"},
+      {WRITE "'directory','content':'x'", 1, NULL, "is a directory, not a regular file: directory"},
+      {WRITE "'fifo','content':'x'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {WRITE "'/dev/null','content':'x'", 1, NULL,
+       "is a character device, not a regular file: /dev/null"},
+      {WRITE "'file/below','content':'x'", 1, NULL,
+       "cannot write file (Not a directory): file/below"},
+      {TREE "'none'", 1, NULL, "directory not found: none"},
+      {TREE "'file'", 1, NULL, "is a regular file, not a directory: file"},
+      {LIST "'directory'", 0, "[]", NULL},
+      {LIST "'none'", 1, NULL, "directory not found: none"},
+      {LIST "'file'", 1, NULL, "is a regular file, not a directory: file"},
+      {GREP "'fifo','pattern':'x'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  /* The C library has its own words for it. */
+  const cJSON *result = job_run(job, kind_rows_step(job, READ "'loop'"));
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
+  job_expect_part(job, result, "errorMessage", "cannot read file (");
+  close(listener);
+}
+
+/* --- readFile --- */
+
+JOB_TEST(reading_text_comes_as_it_is) {
+  kind_rows_file(job, "text", "one\ntwo\r\n\n  four \"\\");
+  kind_rows_file(job, "empty", "");
+  kind_rows_file(job, "mark", "\xEF\xBB\xBFone\n");
+  kind_rows_file(job, "sub/caf\xC3\xA9", "\xF0\x9F\x98\x80\n");
+  assert_int_equal(symlink("sub/caf\xC3\xA9", kind_rows_path(job, "link")), 0);
+  static const struct kind_row rows[] = {
+      {READ "'text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'$D/text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'./sub/../text'", 0, "one\ntwo\r\n\n  four '\\", NULL},
+      {READ "'empty'", 0, "", NULL},
+      {READ "'mark'", 0, "one\n", NULL},
+      {READ "'sub/caf\\u00e9'", 0, "\xF0\x9F\x98\x80\n", NULL},
+      {READ "'link'", 0, "\xF0\x9F\x98\x80\n", NULL},
+      {READ "'/proc/self/comm'", 0, "readFile\n", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(reading_lines_are_cut_and_numbered) {
+  kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
+  kind_rows_file(job, "open", "a\nb");
+  static const struct kind_row rows[] = {
+      {READ "'ten','startLine':9", 0, "i\nj\n", NULL},
+      {READ "'ten','startLine':2,'lineCount':1", 0, "b\n", NULL},
+      {READ "'ten','lineCount':2", 0, "a\nb\n", NULL},
+      {READ "'ten','startLine':0,'lineCount':0", 0, "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", NULL},
+      {READ "'ten','startLine':-3,'lineCount':1", 0, "a\n", NULL},
+      {READ "'ten','startLine':11", 0, "", NULL},
+      {READ "'ten','startLine':2147483647,'lineCount':2147483647", 0, "", NULL},
+      {READ "'ten','startLine':9,'withLineNumbers':true", 0, " 9\ti\n10\tj\n", NULL},
+      {READ "'open','withLineNumbers':true", 0, "1\ta\n2\tb", NULL},
+      {READ "'open','startLine':2,'lineCount':5", 0, "b", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(reading_a_mebibyte_is_the_most) {
+  enum { MOST = 1048576 };
+  char *content = malloc(MOST + 2);
+  assert_non_null(content);
+  memset(content, 'x', MOST + 1);
+  content[MOST + 1] = '\0';
+  kind_rows_file(job, "large", content);
+  content[MOST] = '\0';
+  kind_rows_file(job, "fits", content);
+  const struct kind_row rows[] = {
+      {READ "'fits'", 0, content, NULL},
+      {READ "'large'", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'large','lineCount':1", 1, NULL, "file exceeds 1 MB limit"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  free(content);
+}
+
+/* --- writeFile --- */
+
+JOB_TEST(writing_content_arrives_as_it_is) {
+  kind_rows_file(job, "old", "much longer than the new one");
+  static const struct kind_row rows[] = {
+      {WRITE "'new','content':'one\\ntwo\\r\\n \\ud83d\\ude00 \\''", 0, NULL, NULL},
+      {WRITE "'$D/old','content':'x'", 0, NULL, NULL},
+      {WRITE "'empty','content':''", 0, NULL, NULL},
+      {WRITE "'a/b/c/deep','content':'d'", 0, NULL, NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  assert_string_equal(kind_rows_content(job, "new"), "one\ntwo\r\n \xF0\x9F\x98\x80 \"");
+  assert_string_equal(kind_rows_content(job, "old"), "x");
+  assert_string_equal(kind_rows_content(job, "empty"), "");
+  assert_string_equal(kind_rows_content(job, "a/b/c/deep"), "d");
+}
+
+JOB_TEST(writing_what_the_file_was_it_stays) {
+  kind_rows_file(job, "script", "old");
+  assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
+  assert_int_equal(chown(kind_rows_path(job, "script"), 1234, 4321), 0);
+  kind_rows_file(job, "mark", "\xEF\xBB\xBFold");
+  kind_rows_file(job, "sub/target", "old");
+  assert_int_equal(symlink("sub/target", kind_rows_path(job, "link")), 0);
+  static const struct kind_row rows[] = {
+      {WRITE "'script','content':'new'", 0, NULL, NULL},
+      {WRITE "'mark','content':'new'", 0, NULL, NULL},
+      {WRITE "'link','content':'new'", 0, NULL, NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  struct stat script;
+  assert_int_equal(stat(kind_rows_path(job, "script"), &script), 0);
+  assert_int_equal(script.st_mode & 07777, 0751);
+  assert_int_equal(script.st_uid, 1234);
+  assert_int_equal(script.st_gid, 4321);
+  assert_string_equal(kind_rows_content(job, "mark"), "\xEF\xBB\xBFnew");
+  assert_string_equal(kind_rows_content(job, "sub/target"), "new");
+  struct stat link;
+  assert_int_equal(lstat(kind_rows_path(job, "link"), &link), 0);
+  assert_true(S_ISLNK(link.st_mode));
+}
+
+JOB_TEST(writing_ten_mebibytes_are_the_most) {
+  enum { MOST = 10485760 };
+  static const char before[] = WRITE "'large','content':'";
+  char *fields = malloc(sizeof before + MOST + 2);
+  assert_non_null(fields);
+  memcpy(fields, before, sizeof before - 1);
+  memset(fields + sizeof before - 1, 'x', MOST + 1);
+  memcpy(fields + sizeof before - 1 + MOST + 1, "'", 2);
+  const struct kind_row large = {fields, 1, NULL, "content exceeds 10 MB limit"};
+  kind_rows_run(job, &large, 1);
+  assert_int_not_equal(access(kind_rows_path(job, "large"), F_OK), 0);
+  memcpy(fields + sizeof before - 1 + MOST, "'", 2);
+  const struct kind_row fits = {fields, 0, NULL, NULL};
+  kind_rows_run(job, &fits, 1);
+  assert_int_equal(strlen(kind_rows_content(job, "large")), MOST);
+  free(fields);
+}
+
+JOB_TEST(writing_keeps_a_nul) {
+  static const struct kind_row row = {WRITE "'nul','content':'a\\u0000b'", 0, NULL, NULL};
+  /* cJSON's own text would end there. */
+  const char *payload = job_json(job, "{'stepId':'nul','workingDirectory':'%s',%s}",
+                                 kind_rows_directory(job), row.fields);
+  job_push_text(job, payload, strlen(payload));
+  job_expect_result(job, job_result(job), 0, NULL, NULL);
+  struct stat nul;
+  assert_int_equal(stat(kind_rows_path(job, "nul"), &nul), 0);
+  assert_int_equal(nul.st_size, 3);
+}
+
+/* --- directoryTree --- */
+
+JOB_TEST(tree_is_as_in_the_contract) {
+  static const char *const files[] = {"Makefile",          "src/main.c",      "src/a/b/c/d",
+                                      "src/a/b/c/e/f",     "z/.hidden",       "node_modules/x/y",
+                                      "src/a/bin/program", ".git/config",     "src/bin2",
+                                      "src/a/b/README",    "docs/index.html", "a.c"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    kind_rows_file(job, files[i], "");
+  assert_int_equal(symlink("src", kind_rows_path(job, "link")), 0);
+  assert_int_equal(symlink("nowhere", kind_rows_path(job, "dangling")), 0);
+  static const struct kind_row rows[] = {
+      {TREE "'.','maxDepth':1", 0,
+       "files/\n├── docs/\n├── link/\n├── src/\n├── z/\n├── Makefile\n├── a.c\n└── dangling\n",
+       NULL},
+      {TREE "'src'", 0,
+       "src/\n├── a/\n│   └── b/\n│       ├── c/\n│       │   ├── e/\n│       │   └── d\n"
+       "│       └── README\n├── bin2\n└── main.c\n",
+       NULL},
+      {TREE "'$D/src/a/','maxDepth':2", 0, "a/\n└── b/\n    ├── c/\n    └── README\n", NULL},
+      {TREE "'src','excludeGlobs':['*.c','[ab]']", 0, "src/\n└── bin2\n", NULL},
+      {TREE "'node_modules'", 0, "node_modules/\n└── x/\n    └── y\n", NULL},
+      {TREE "'z','excludeGlobs':[]", 0, "z/\n└── .hidden\n", NULL},
+      {TREE "'link','maxDepth':1", 0, "link/\n├── a/\n├── bin2\n└── main.c\n", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(tree_what_is_missing_is_told) {
+  kind_rows_deep_file(job);
+  const cJSON *step = kind_rows_step(job, TREE "'.','maxDepth':1000");
+  const cJSON *result = job_run(job, step);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  assert_string_equal(events_lines(job, step, "stderr"),
+                      "1 directories could not be looked into\n");
+}
+
+/* --- listFiles --- */
+
+/* Its time of modification is so many seconds and milliseconds after 1970. */
+static void age(struct job *job, const char *name, time_t seconds, long milliseconds) {
+  struct timespec times[2] = {{.tv_sec = seconds, .tv_nsec = milliseconds * 1000000}};
+  times[1] = times[0];
+  assert_int_equal(utimensat(AT_FDCWD, kind_rows_path(job, name), times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+JOB_TEST(listing_entries_are_as_in_the_contract) {
+  kind_rows_file(job, "b", "four");
+  kind_rows_file(job, "a/deep", "");
+  kind_rows_file(job, ".hidden", "x");
+  kind_rows_file(job, "quote\"\n", "12");
+  age(job, "a/deep", 3, 0);
+  age(job, "b", 1777975200, 123);
+  age(job, "a", 1, 0);
+  age(job, ".hidden", 2, 0);
+  age(job, "quote\"\n", 0, 999);
+#define A "{'path':'$D/a','mtime':'1970-01-01T00:00:01.000+00:00','is_directory':true}"
+#define B                                                                                          \
+  "{'path':'$D/b','size_bytes':4,'mtime':'2026-05-05T10:00:00.123+00:00',"                         \
+  "'is_directory':false}"
+#define HIDDEN                                                                                     \
+  "{'path':'$D/.hidden','size_bytes':1,'mtime':'1970-01-01T00:00:02.000+00:00',"                   \
+  "'is_directory':false}"
+#define QUOTE                                                                                      \
+  "{'path':'$D/quote\\'\\n','size_bytes':2,'mtime':'1970-01-01T00:00:00.999+00:00',"               \
+  "'is_directory':false}"
+#define DEEP                                                                                       \
+  "{'path':'$D/a/deep','size_bytes':0,'mtime':'1970-01-01T00:00:03.000+00:00',"                    \
+  "'is_directory':false}"
+  static const struct kind_row rows[] = {
+      {LIST "'.'", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
+      {LIST "'$D'", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
+      {LIST "'$D/.//','maxDepth':0", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
+      {LIST "'.','maxDepth':2", 0, "[" HIDDEN "," A "," DEEP "," B "," QUOTE "]", NULL},
+      {LIST "'.','sortBy':'mtime'", 0, "[" B "," HIDDEN "," A "," QUOTE "]", NULL},
+      {LIST "'.','sortBy':'mtime','maxDepth':9", 0, "[" B "," DEEP "," HIDDEN "," A "," QUOTE "]",
+       NULL},
+      {LIST "'a','sortBy':'name'", 0, "[" DEEP "]", NULL},
+      {LIST "'a','withSizes':false", 0,
+       "[{'path':'$D/a/deep','mtime':'1970-01-01T00:00:03.000+00:00',"
+       "'is_directory':false}]",
+       NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(listing_the_largest_come_first) {
+  kind_rows_file(job, "d/small", "1");
+  kind_rows_file(job, "d/large", "1234567890");
+  kind_rows_file(job, "d/medium", "12345");
+  const cJSON *result = job_run(job, kind_rows_step(job, LIST "'d','sortBy':'size'"));
+  const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
+  static const char *const names[] = {"d/large", "d/medium", "d/small"};
+  assert_int_equal(cJSON_GetArraySize(entries), 3);
+  for (int i = 0; i < 3; i++)
+    assert_string_equal(job_text(cJSON_GetArrayItem(entries, i), "path"),
+                        kind_rows_path(job, names[i]));
+}
+
+JOB_TEST(listing_at_most_a_thousand) {
+  for (int i = 0; i < 1000; i++)
+    kind_rows_file(job, job_format(job, "many/%04d", i), "");
+  for (int more = 0; more < 2; more++) {
+    if (more == 1)
+      kind_rows_file(job, "many/0500a", "");
+    const cJSON *step = kind_rows_step(job, LIST "'many'");
+    const cJSON *result = job_run(job, step);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+    const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
+    assert_int_equal(cJSON_GetArraySize(entries), 1000);
+    assert_string_equal(events_lines(job, step, "stderr"),
+                        more == 0 ? "" : "directory truncated at 1000 entries\n");
+    assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
+                        kind_rows_path(job, more == 0 ? "many/0999" : "many/0998"));
+  }
+}
+
+JOB_TEST(listing_what_is_missing_is_told) {
+  kind_rows_deep_file(job);
+  for (int many = 0; many < 2; many++) {
+    for (int i = 0; i < 1000 * many; i++)
+      kind_rows_file(job, job_format(job, "many/%04d", i), "");
+    const cJSON *step = kind_rows_step(job, LIST "'.','maxDepth':1000");
+    const cJSON *result = job_run(job, step);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+    assert_string_equal(events_lines(job, step, "stderr"),
+                        many == 0 ? "1 directories could not be looked into\n"
+                                  : "directory truncated at 1000 entries; "
+                                    "1 directories could not be looked into\n");
+  }
+}
+
+/* --- grep --- */
+
+#define MATCH(path, line, text)                                                                    \
+  "{'path':'" path "','line':" #line ",'text':'" text "','kind':'match'}"
+#define CONTEXT(path, line, text)                                                                  \
+  "{'path':'" path "','line':" #line ",'text':'" text "','kind':'context'}"
+
+static void make_tree(struct job *job) {
+  kind_rows_file(job, "a.c", "int a;\nint needle;\nint b;\n");
+  kind_rows_file(job, "sub/b.h", "needle one\r\nnothing\r\nneedle two\r\n");
+  kind_rows_file(job, "sub/deep/c.txt", "caf\xC3\xA9 needle\n");
+  kind_rows_file(job, ".hidden", "needle");
+  kind_rows_file(job, "node_modules/x.c", "needle");
+  kind_rows_file(job, "sub/obj/x.c", "needle");
+}
+
+JOB_TEST(grep_modes_are_as_in_the_contract) {
+  make_tree(job);
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0666), 0); /* keeps nobody */
+  static const struct kind_row rows[] = {
+      {GREP "'.','pattern':'needle'", 0,
+       "[" MATCH(".hidden", 1, "needle") "," MATCH("a.c", 2, "int needle;") "," MATCH(
+           "sub/b.h", 1, "needle one") "," MATCH("sub/b.h", 3,
+                                                 "needle two") "," MATCH("sub/deep/c.txt", 1,
+                                                                         "caf\xC3\xA9 needle") "]",
+       NULL},
+      {GREP "'$D','pattern':'needle','outputMode':'filesWithMatches'", 0,
+       "[{'path':'.hidden'},{'path':'a.c'},{'path':'sub/b.h'},"
+       "{'path':'sub/deep/c.txt'}]",
+       NULL},
+      {GREP "'sub','pattern':'needle','outputMode':'count'", 0,
+       "[{'path':'b.h','count':2},{'path':'deep/c.txt','count':1}]", NULL},
+      {GREP "'sub/b.h','pattern':'two$$'", 0, "[" MATCH("b.h", 3, "needle two") "]", NULL},
+      {GREP "'.','pattern':'needle','glob':'*.{c,h}','outputMode':'filesWithMatches'", 0,
+       "[{'path':'a.c'},{'path':'sub/b.h'}]", NULL},
+      {GREP "'.','pattern':'needle','glob':'sub/**','outputMode':'filesWithMatches'", 0,
+       "[{'path':'sub/b.h'},{'path':'sub/deep/c.txt'}]", NULL},
+      {GREP "'a.c','pattern':'needle','contextBefore':1,'contextAfter':5", 0,
+       "[" CONTEXT("a.c", 1, "int a;") "," MATCH("a.c", 2, "int needle;") "," CONTEXT("a.c", 3,
+                                                                                      "int b;") "]",
+       NULL},
+      {GREP "'sub/b.h','pattern':'one','glob':'*.c'", 0, "[" MATCH("b.h", 1, "needle one") "]",
+       NULL},
+      {GREP "'.','pattern':'no such thing'", 0, "[]", NULL},
+      {GREP "'none','pattern':'x'", 0, "[]", NULL},
+      {GREP "'node_modules','pattern':'needle'", 0, "[" MATCH("x.c", 1, "needle") "]", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(grep_patterns_are_those_that_models_write) {
+  kind_rows_file(job, "f", "GetName(x)\nname = 42;\n\xC3\x89t\xC3\xA9\nfoo.bar\n");
+#define ONE(line, text) 0, "[" MATCH("f", line, text) "]", NULL
+  static const struct kind_row rows[] = {
+      {GREP "'f','pattern':'\\\\bGet\\\\w+\\\\('", ONE(1, "GetName(x)")},
+      {GREP "'f','pattern':'(?i)getname'", ONE(1, "GetName(x)")},
+      {GREP "'f','pattern':'^name\\\\s*=\\\\s*\\\\d+;$$'", ONE(2, "name = 42;")},
+      {GREP "'f','pattern':'^\\\\p{L}+$$'", ONE(3, "\xC3\x89t\xC3\xA9")},
+      {GREP "'f','pattern':'(?<=foo\\\\.)bar'", ONE(4, "foo.bar")},
+      {GREP "'f','pattern':'Get(?!Value)'", ONE(1, "GetName(x)")},
+      {GREP "'f','pattern':'zzz|(?<number>\\\\d{2})'", ONE(2, "name = 42;")},
+      {GREP "'f','pattern':'Get\\\\d{2}|t\xC3\xA9'", ONE(3, "\xC3\x89t\xC3\xA9")},
+      {GREP "'f','pattern':'x\\\\)\\\\nname'", 0, "[]", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(grep_a_cut_is_clear) {
+  kind_rows_file(job, "f", "1\n2\n3\n");
+  kind_rows_file(job, "g", "1\n");
+  static const struct kind_row rows[] = {
+      {GREP "'f','pattern':'[0-9]','headLimit':2", 0,
+       "[" MATCH("f", 1, "1") "," MATCH("f", 2, "2") "]", "grep truncated at 2 matches"},
+      {GREP "'f','pattern':'[0-9]','headLimit':3", 0,
+       "[" MATCH("f", 1, "1") "," MATCH("f", 2, "2") "," MATCH("f", 3, "3") "]", NULL},
+      {GREP "'.','pattern':'1','headLimit':1,'outputMode':'filesWithMatches'", 0, "[{'path':'f'}]",
+       "grep truncated at 1 matches"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(grep_what_is_missing_is_told) {
+  enum { LENGTH = 10001 };
+  kind_rows_deep_file(job);
+  char *text = malloc(LENGTH + 32);
+  assert_non_null(text);
+  memset(text, 'a', LENGTH);
+  memcpy(text + LENGTH, "\nyes\nyes\n", 10);
+  kind_rows_file(job, "f", text);
+  free(text);
+  char *large = malloc(1000002);
+  assert_non_null(large);
+  memset(large, 'x', 1000001);
+  large[1000001] = '\0';
+  kind_rows_file(job, "dist/large", large);
+  free(large);
+  static const struct kind_row rows[] = {
+      {GREP "'dist/large','pattern':'x'", 0, "[]",
+       "grep passed over a file of more than 1,000,000 bytes"},
+      {GREP "'/proc/self/cmdline','pattern':'agent'", 0, "[]", "grep passed over a binary file"},
+      {GREP "'.','pattern':'x'", 0, "[]", "1 directories could not be looked into"},
+      {GREP "'f','pattern':'(a|aa)+b?$$(?<=!)|s'", 0,
+       "[" MATCH("f", 2, "yes") "," MATCH("f", 3, "yes") "]",
+       "grep passed over 1 lines that are too long for the pattern, the first in f:1"},
+      {GREP "'.','pattern':'(a|aa)+b?$$(?<=!)|s','headLimit':1", 0, "[" MATCH("f", 2, "yes") "]",
+       "grep truncated at 1 matches; "
+       "grep passed over 1 lines that are too long for the pattern, the first in f:1; "
+       "1 directories could not be looked into"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(grep_what_cannot_be_done_is_said) {
+  kind_rows_file(job, "slow", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n");
+  static const struct {
+    const char *fields;
+    const char *parts[2];
+  } rows[] = {
+      {GREP "'.','pattern':'a(b'", {"missing closing parenthesis", "offset 3"}},
+      {GREP "'.','pattern':'[z-a]'", {"range out of order", "offset"}},
+      {GREP "'.','pattern':'a','glob':'['", {"glob", "["}},
+      {GREP "'.','pattern':'^(a+)+$$'", {"too expensive", "slow:1"}},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const cJSON *result = job_run(job, kind_rows_step(job, rows[i].fields));
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
+    for (size_t k = 0; k < 2; k++)
+      job_expect_part(job, result, "errorMessage", rows[i].parts[k]);
+  }
+}
+
+TEST_OVERLAP(3)
