@@ -18,6 +18,8 @@
  *
  *   TEST(an_empty_one_has_nothing) { … }
  *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
+ *   #define TREE_TEST(NAME) TEST_WITH(struct tree *tree, tree_set_up, tree_tear_down, NAME)
+ *   TREE_TEST(a_file_is_read) { … }         with a state that has a type and a name
  *   TEST_IF(agent_process_is_shipped(), …)  a test only where this holds; elsewhere it does not
  * exist, and is not skipped TEST_GROUP(begin_once, end_once)        before the first test, after
  * the last; either may be NULL
@@ -47,6 +49,16 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
       test_register(&(struct test){#NAME, NAME, {__VA_ARGS__}});                                   \
   }                                                                                                \
   static void NAME(__attribute__((unused)) void **state)
+
+#define TEST_WITH(STATE, SET_UP, TEAR_DOWN, NAME)                                                  \
+  static void NAME(STATE);                                                                         \
+  static void run_##NAME(void **state) {                                                           \
+    NAME(*state);                                                                                  \
+  }                                                                                                \
+  __attribute__((constructor)) static void test_register_##NAME(void) {                            \
+    test_register(&(struct test){#NAME, run_##NAME, {SET_UP, TEAR_DOWN}});                         \
+  }                                                                                                \
+  static void NAME(__attribute__((unused)) STATE)
 
 #define TEST_GROUP(SET_UP, TEAR_DOWN)                                                              \
   __attribute__((constructor)) static void test_register_the_group(void) {                         \

@@ -26,6 +26,8 @@ struct injection {
 int injection_begin_group(void **state);
 int injection_set_up(void **state);
 int injection_tear_down(void **state);
+#define INJECTION_TEST(NAME)                                                                       \
+  TEST_WITH(struct injection *self, injection_set_up, injection_tear_down, NAME)
 
 /* printf of a name, with the directory in front; valid until eight more were asked for. */
 const char *injection_path(struct injection *self, const char *format, ...)

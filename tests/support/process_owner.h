@@ -41,6 +41,8 @@ struct process_owner {
 /* For cmocka: the state is a process_owner without a process. */
 int process_owner_set_up(void **state);
 int process_owner_tear_down(void **state);
+#define PROCESS_TEST(NAME)                                                                         \
+  TEST_WITH(struct process_owner *owner, process_owner_set_up, process_owner_tear_down, NAME)
 
 /* Starts it; fails the test when it does not start. */
 void process_owner_start(struct process_owner *self, const char *script);

@@ -58,6 +58,8 @@ struct step_owner {
 /* For cmocka: the state is a step_owner without a step. */
 int step_owner_set_up(void **state);
 int step_owner_tear_down(void **state);
+#define STEP_TEST(NAME)                                                                            \
+  TEST_WITH(struct step_owner *owner, step_owner_set_up, step_owner_tear_down, NAME)
 
 /* Makes the step that this JSON means: its first event is there, its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);

@@ -16,6 +16,7 @@ struct tree {
 /* For cmocka. */
 int tree_set_up(void **state);
 int tree_tear_down(void **state);
+#define TREE_TEST(NAME) TEST_WITH(struct tree *tree, tree_set_up, tree_tear_down, NAME)
 
 /* Names are relative to the tree. */
 void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode);

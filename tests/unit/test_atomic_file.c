@@ -33,8 +33,7 @@ static void expect_rejected(const struct tree *tree, const char *path, const cha
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_new_file_is_made) {
   mode_t before = umask(027);
   write_text(tree, "file", "new\n");
   write_bytes(tree, "empty", NULL, 0);
@@ -44,8 +43,7 @@ TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(an_old_file_is_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_old_file_is_replaced) {
   tree_write(tree, "file", "an old one", 0644);
   int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
   char text[32];
@@ -58,8 +56,7 @@ TEST(an_old_file_is_replaced, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(absolute_paths_ignore_the_directory, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(absolute_paths_ignore_the_directory) {
   char path[64];
   (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
   struct error error = {.text = ""};
@@ -67,8 +64,7 @@ TEST(absolute_paths_ignore_the_directory, tree_set_up, tree_tear_down) {
   tree_expect(tree, "a/file", "new", 0644);
 }
 
-TEST(missing_directories_are_created, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_directories_are_created) {
   write_text(tree, "a/b//c/./file", "new");
   write_text(tree, "a/b/../d/file", "new");
   tree_expect(tree, "a/b/c/file", "new", 0644);
@@ -76,8 +72,7 @@ TEST(missing_directories_are_created, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "a"), 2);
 }
 
-TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(mode_and_owner_are_kept) {
   static const mode_t modes[] = {0600, 0755, 0000, 0777, 04755, 02711};
   struct stat file;
   for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -92,8 +87,7 @@ TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(a_byte_order_mark_is_kept, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_byte_order_mark_is_kept) {
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
   write_text(tree, "file", "new");
   tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
@@ -114,8 +108,7 @@ static void expect_link(const struct tree *tree, const char *name, const char *t
   assert_string_equal(found, text);
 }
 
-TEST(links_are_written_through, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(links_are_written_through) {
   char absolute[64];
   tree_make_directory(tree, "a", 0755);
   tree_make_directory(tree, "b", 0755);
@@ -136,8 +129,7 @@ TEST(links_are_written_through, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "b"), 1);
 }
 
-TEST(dangling_links_are_written_through, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(dangling_links_are_written_through) {
   tree_make_directory(tree, "a", 0755);
   assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
   write_text(tree, "a/link", "new");
@@ -147,8 +139,7 @@ TEST(dangling_links_are_written_through, tree_set_up, tree_tear_down) {
   expect_rejected(tree, "round", "cannot write file (Too many levels of symbolic links): round");
 }
 
-TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(other_kinds_are_rejected_by_name) {
   tree_make_directory(tree, "directory", 0755);
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
@@ -166,8 +157,7 @@ TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-TEST(errors_on_the_way_name_the_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(errors_on_the_way_name_the_path) {
   char name[300];
   char text[400];
   tree_write(tree, "file", "old", 0644);
@@ -184,8 +174,7 @@ TEST(errors_on_the_way_name_the_path, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_limit_is_exact) {
   struct error error = {.text = ""};
   struct stat file;
   char *content = calloc(1, ATOMIC_FILE_MAX + 1);
@@ -203,8 +192,7 @@ TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
 }
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
-TEST(links_of_proc_are_checked, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(links_of_proc_are_checked) {
   char path[64];
   char text[128];
   int ends[2];
@@ -226,8 +214,7 @@ TEST(links_of_proc_are_checked, tree_set_up, tree_tear_down) {
 }
 
 /* As many links as the kernel follows, and one more. */
-TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(long_chains_of_links_are_followed) {
   char name[16] = "file";
   char next[16];
   for (int i = 1; i <= 41; i++) {
@@ -241,8 +228,7 @@ TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
 }
 
 /* The kernel's own limit, which is told before anything is made. */
-TEST(too_long_a_path_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_long_a_path_is_rejected) {
   struct error error;
   char path[PATH_MAX + 1] = "new/";
   for (size_t i = 4; i < PATH_MAX; i++)
@@ -259,8 +245,7 @@ TEST(too_long_a_path_is_rejected, tree_set_up, tree_tear_down) {
 }
 
 /* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
-TEST(a_link_to_a_missing_directory_is_not_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_link_to_a_missing_directory_is_not_followed) {
   assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
   expect_rejected(tree, "a_link/file",
                   "cannot write file (No such file or directory): a_link/file");
@@ -268,8 +253,7 @@ TEST(a_link_to_a_missing_directory_is_not_followed, tree_set_up, tree_tear_down)
 }
 
 /* As a full disk does it. */
-TEST(a_failed_write_keeps_the_old_file, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_failed_write_keeps_the_old_file) {
   static const char content[8192] = "new";
   struct rlimit before;
   struct error error = {.text = ""};
@@ -288,8 +272,7 @@ TEST(a_failed_write_keeps_the_old_file, tree_set_up, tree_tear_down) {
 }
 
 /* Other names of the same file are other files from then on. */
-TEST(a_hard_link_keeps_the_old_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_hard_link_keeps_the_old_content) {
   tree_write(tree, "file", "old", 0644);
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
   write_text(tree, "file", "new");

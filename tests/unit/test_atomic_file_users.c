@@ -54,8 +54,7 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-TEST(the_owner_is_kept, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_owner_is_kept) {
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 04755);
   write_as(tree, "file", NOBODY, NOBODY);
@@ -67,8 +66,7 @@ TEST(the_owner_is_kept, tree_set_up, tree_tear_down) {
 }
 
 /* What may not be given away loses the rights that were another's. */
-TEST(a_kept_mode_grants_nothing_new, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_kept_mode_grants_nothing_new) {
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "another's", 0, NOBODY, 06776);
   write_as(tree, "another's", NOBODY, NOBODY);
@@ -81,8 +79,7 @@ TEST(a_kept_mode_grants_nothing_new, tree_set_up, tree_tear_down) {
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
    is the group's. */
-TEST(files_of_a_group_directory_stay_the_groups, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(files_of_a_group_directory_stay_the_groups) {
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
   assert_int_equal(fchmod(tree->fd, 02775), 0);
@@ -98,8 +95,7 @@ TEST(files_of_a_group_directory_stay_the_groups, tree_set_up, tree_tear_down) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-TEST(a_write_protected_file_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_write_protected_file_is_rejected) {
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   make(tree, "file", NOBODY, NOBODY, 0444);
   make(tree, "root's", 0, 0, 0644);
@@ -108,8 +104,7 @@ TEST(a_write_protected_file_is_rejected, tree_set_up, tree_tear_down) {
   tree_expect(tree, "file", "old", 0444);
 }
 
-TEST(a_directory_without_permission_is_reported, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_without_permission_is_reported) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "hidden", 0700);
   make(tree, "file", NOBODY, NOBODY, 0666);
@@ -123,8 +118,7 @@ TEST(a_directory_without_permission_is_reported, tree_set_up, tree_tear_down) {
 }
 
 /* As /tmp is: only its owner may replace a file, though all may write to it. */
-TEST(a_sticky_directory_protects_files_of_others, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_sticky_directory_protects_files_of_others) {
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", OTHER, OTHER, 0666);
   make(tree, "own", NOBODY, NOBODY, 0644);
@@ -141,8 +135,7 @@ static int open_it(void *context, struct error *error) {
 }
 
 /* By default it does not go where another user points to in a directory such as /tmp. */
-TEST(links_are_followed_where_the_kernel_does, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(links_are_followed_where_the_kernel_does) {
   struct error error = {.text = ""};
   struct writing writing = {tree, "tmp/link"};
   tree_make_directory(tree, "tmp", 01777);
@@ -166,8 +159,7 @@ static int leave_a_hidden_file(void *context, struct error *error) {
 }
 
 /* Each has a hidden file of its own, and what one left behind is not in the other's way. */
-TEST(each_user_has_a_hidden_file_of_its_own, tree_set_up, tree_tear_down) {
-  struct tree *tree = *state;
+TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
   make(tree, "file", NOBODY, NOBODY, 0644);

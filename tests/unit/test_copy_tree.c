@@ -44,49 +44,50 @@ static void fails(const struct tree *tree, int error, const char *expected) {
   assert_string_equal(where, expected);
 }
 
-TEST(an_empty_directory_is_copied, set_up, tree_tear_down) {
-  copies(*state);
-  assert_int_equal(tree_count(*state, "to"), 0);
+#define COPY_TEST(NAME) TEST_WITH(struct tree *tree, set_up, tree_tear_down, NAME)
+
+COPY_TEST(an_empty_directory_is_copied) {
+  copies(tree);
+  assert_int_equal(tree_count(tree, "to"), 0);
 }
 
-TEST(files_keep_their_modes, set_up, tree_tear_down) {
+COPY_TEST(files_keep_their_modes) {
   static const mode_t modes[] = {0755, 0644, 0600, 0444, 0, 04755, 0777};
   char name[32];
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     snprintf(name, sizeof name, "from/%04o", (unsigned)modes[i]);
-    tree_write(*state, name, name, modes[i]);
+    tree_write(tree, name, name, modes[i]);
   }
   mode_t before = umask(077);
-  copies(*state);
+  copies(tree);
   umask(before);
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     char content[32];
     snprintf(name, sizeof name, "to/%04o", (unsigned)modes[i]);
     snprintf(content, sizeof content, "from/%04o", (unsigned)modes[i]);
-    tree_expect(*state, name, content, modes[i]);
+    tree_expect(tree, name, content, modes[i]);
   }
 }
 
-TEST(names_may_be_anything, set_up, tree_tear_down) {
-  tree_write(*state, "from/.hidden", "1", 0644);
-  tree_write(*state, "from/...", "2", 0644);
-  tree_write(*state, "from/a b\n%s", "3", 0644);
-  copies(*state);
-  tree_expect(*state, "to/.hidden", "1", 0644);
-  tree_expect(*state, "to/...", "2", 0644);
-  tree_expect(*state, "to/a b\n%s", "3", 0644);
+COPY_TEST(names_may_be_anything) {
+  tree_write(tree, "from/.hidden", "1", 0644);
+  tree_write(tree, "from/...", "2", 0644);
+  tree_write(tree, "from/a b\n%s", "3", 0644);
+  copies(tree);
+  tree_expect(tree, "to/.hidden", "1", 0644);
+  tree_expect(tree, "to/...", "2", 0644);
+  tree_expect(tree, "to/a b\n%s", "3", 0644);
 }
 
-TEST(directories_are_copied_whole, set_up, tree_tear_down) {
-  tree_make_directory(*state, "from/a", 0755);
-  tree_make_directory(*state, "from/a/b", 0700);
-  tree_make_directory(*state, "from/a/empty", 01777);
-  tree_write(*state, "from/a/b/file", "deep", 0640);
-  assert_int_equal(fchmodat(((struct tree *)*state)->fd, "from/a", 0555, 0), 0);
-  copies(*state);
-  tree_expect(*state, "to/a/b/file", "deep", 0640);
+COPY_TEST(directories_are_copied_whole) {
+  tree_make_directory(tree, "from/a", 0755);
+  tree_make_directory(tree, "from/a/b", 0700);
+  tree_make_directory(tree, "from/a/empty", 01777);
+  tree_write(tree, "from/a/b/file", "deep", 0640);
+  assert_int_equal(fchmodat(tree->fd, "from/a", 0555, 0), 0);
+  copies(tree);
+  tree_expect(tree, "to/a/b/file", "deep", 0640);
   struct stat file;
-  const struct tree *tree = *state;
   assert_int_equal(fstatat(tree->fd, "to/a", &file, 0), 0);
   assert_int_equal(file.st_mode, S_IFDIR | 0555);
   assert_int_equal(fstatat(tree->fd, "to/a/b", &file, 0), 0);
@@ -95,8 +96,7 @@ TEST(directories_are_copied_whole, set_up, tree_tear_down) {
   assert_int_equal(file.st_mode, S_IFDIR | 01777);
 }
 
-TEST(times_are_kept, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+COPY_TEST(times_are_kept) {
   const struct timespec times[] = {{.tv_sec = OLD + 1}, {.tv_sec = OLD, .tv_nsec = 987654321}};
   static const char *const names[] = {"from/a/file", "from/a"};
   tree_make_directory(tree, "from/a", 0755);
@@ -113,8 +113,7 @@ TEST(times_are_kept, set_up, tree_tear_down) {
   }
 }
 
-TEST(links_stay_links, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+COPY_TEST(links_stay_links) {
   static const char *const targets[] = {"file", "/nowhere", "..", "loop"};
   static const char *const names[] = {"link", "dangling", "up", "loop"};
   char name[32];
@@ -133,32 +132,31 @@ TEST(links_stay_links, set_up, tree_tear_down) {
   }
 }
 
-TEST(other_kinds_are_skipped, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+COPY_TEST(other_kinds_are_skipped) {
   assert_int_equal(mkfifoat(tree->fd, "from/fifo", 0644), 0);
   tree_write(tree, "from/file", "x", 0644);
   copies(tree);
   assert_int_equal(tree_count(tree, "to"), 1);
 }
 
-TEST(the_failing_path_is_reported, set_up, tree_tear_down) {
-  tree_make_directory(*state, "from/a", 0755);
-  tree_make_directory(*state, "from/a/b", 0755);
-  tree_make_directory(*state, "to/a", 0755);
-  fails(*state, EEXIST, "/shared/a");
+COPY_TEST(the_failing_path_is_reported) {
+  tree_make_directory(tree, "from/a", 0755);
+  tree_make_directory(tree, "from/a/b", 0755);
+  tree_make_directory(tree, "to/a", 0755);
+  fails(tree, EEXIST, "/shared/a");
 }
 
-TEST(nothing_is_overwritten, set_up, tree_tear_down) {
-  tree_write(*state, "from/file", "new", 0644);
-  tree_write(*state, "to/file", "old", 0644);
-  fails(*state, EEXIST, "/shared/file");
-  tree_expect(*state, "to/file", "old", 0644);
+COPY_TEST(nothing_is_overwritten) {
+  tree_write(tree, "from/file", "new", 0644);
+  tree_write(tree, "to/file", "old", 0644);
+  fails(tree, EEXIST, "/shared/file");
+  tree_expect(tree, "to/file", "old", 0644);
 }
 
-TEST(a_long_path_is_cut_where_the_buffer_ends, set_up, tree_tear_down) {
+COPY_TEST(a_long_path_is_cut_where_the_buffer_ends) {
   char where[10] = "/shared";
-  tree_write(*state, "from/file", "x", 0644);
-  tree_write(*state, "to/file", "x", 0644);
-  assert_int_equal(copy(*state, where, sizeof where), -1);
+  tree_write(tree, "from/file", "x", 0644);
+  tree_write(tree, "to/file", "x", 0644);
+  assert_int_equal(copy(tree, where, sizeof where), -1);
   assert_string_equal(where, "/shared/f");
 }

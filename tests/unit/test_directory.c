@@ -47,8 +47,7 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
   assert_string_equal(error.text, expected);
 }
 
-TEST(what_is_no_directory_is_rejected_by_its_kind, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     char path[128];
@@ -69,8 +68,7 @@ TEST(what_is_no_directory_is_rejected_by_its_kind, tree_set_up, tree_tear_down) 
   expect_refusal(tree, "file/below", "directory not found: ");
 }
 
-TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_permission_is_reported) {
   assert_int_equal(fchmod(tree->fd, 0711), 0);
   tree_make_directory(tree, "closed", 0000);
   assert_int_equal(seteuid(65534), 0);
@@ -90,8 +88,7 @@ TEST(a_long_path_is_cut_in_the_error) {
   assert_int_equal(strlen(error.text), sizeof error.text - 1);
 }
 
-TEST(no_link_is_followed_below, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(no_link_is_followed_below) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     DIR *below = directory_open_below(tree->fd, kinds[i].name);
@@ -105,8 +102,7 @@ TEST(no_link_is_followed_below, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(each_entry_comes_once_with_its_type) {
   make_kinds(tree);
   DIR *directory = directory_open_below(tree->fd, ".");
   assert_non_null(directory);
@@ -127,8 +123,7 @@ TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
   closedir(directory);
 }
 
-TEST(an_unknown_type_is_looked_up, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unknown_type_is_looked_up) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     assert_int_equal(directory_type(tree->fd, kinds[i].name, DT_UNKNOWN), kinds[i].type);

@@ -58,8 +58,9 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-TEST(without_a_step_the_door_is_asked_at_the_limit, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+#define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, set_up, step_owner_tear_down, NAME)
+
+ENGINE_TEST(without_a_step_the_door_is_asked_at_the_limit) {
   begin(owner);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(step_owner_logged(owner, "no step for 1 s"), 1);
@@ -67,8 +68,7 @@ TEST(without_a_step_the_door_is_asked_at_the_limit, set_up, step_owner_tear_down
   assert_int_equal(owner->idle, 1);
 }
 
-TEST(the_limit_counts_from_the_start, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(the_limit_counts_from_the_start) {
   owner->delivery = DELIVERS;
   owner->leaves_when_idle = true;
   int64_t begin_ms = virtual_time_ms;
@@ -77,8 +77,7 @@ TEST(the_limit_counts_from_the_start, set_up, step_owner_tear_down) {
   assert_int_equal(owner->idle, 1);
 }
 
-TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(who_waits_on_is_asked_again) {
   begin(owner);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   let_pass(owner, LIMIT_MS / 2); /* an answer may take its time */
@@ -89,8 +88,7 @@ TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
   begin(owner);
   let_pass(owner, LIMIT_MS / 2);
   engine_touch(&owner->door);
@@ -103,8 +101,7 @@ TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
 }
 
 /* It is time without a step until it executes: without a server that may be never. */
-TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
   begin(owner);
   let_pass(owner, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
@@ -117,8 +114,7 @@ TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) 
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
 }
 
-TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_submit_withdraws_the_question) {
   begin(owner);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   step_owner_make_script(owner, "exec sleep 4022");
@@ -128,8 +124,7 @@ TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
-TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_executes_is_not_idle) {
   begin(owner);
   let_pass(owner, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
@@ -141,24 +136,21 @@ TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(what_waits_for_room_is_idle, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_waits_for_room_is_idle) {
   step_owner_start_script(owner, "echo one", FOREVER_S);
   owner->full = true;
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(without_a_limit_nobody_is_asked, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(without_a_limit_nobody_is_asked) {
   step_owner_limit_idle_time(owner, 0);
   begin(owner);
   let_pass(owner, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
-TEST(nor_when_the_agent_leaves, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(nor_when_the_agent_leaves) {
   begin(owner);
   let_pass(owner, LIMIT_MS / 2);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
@@ -182,8 +174,7 @@ static void expect_exit_code(struct step_owner *owner, int exit_code) {
   assert_int_equal(engine_run(owner->engine), exit_code);
 }
 
-TEST(a_door_that_does_not_close_has_until_the_idle_limit, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_door_that_does_not_close_has_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = HOLDS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
@@ -192,8 +183,7 @@ TEST(a_door_that_does_not_close_has_until_the_idle_limit, set_up, step_owner_tea
   expect_exit_code(owner, AGENT_EXIT_ERROR);
 }
 
-TEST(what_is_delivered_by_then_is_no_error, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
@@ -201,8 +191,7 @@ TEST(what_is_delivered_by_then_is_no_error, set_up, step_owner_tear_down) {
   expect_exit_code(owner, AGENT_EXIT_SHUTDOWN);
 }
 
-TEST(a_signal_has_a_deadline, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_has_a_deadline) {
   step_owner_limit_idle_time(owner, 0);
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
@@ -211,8 +200,7 @@ TEST(a_signal_has_a_deadline, set_up, step_owner_tear_down) {
   expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGINT);
 }
 
-TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   step_owner_limit_idle_time(owner, 0);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   let_pass(owner, LIMIT_MS / 2);
@@ -234,8 +222,7 @@ static void expect_killed_after(struct step_owner *owner, const char *command_li
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-TEST(a_run_has_its_grace, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_run_has_its_grace) {
   step_owner_limit_idle_time(owner, 0);
   step_owner_start_script(owner, "trap '' TERM; echo ready; exec sleep 4024", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");

@@ -39,8 +39,7 @@ TEST(an_absolute_path_is_cleaned_up) {
     check(rows[i].path, rows[i].full, rows[i].name);
 }
 
-TEST(a_relative_path_begins_at_the_current_directory, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_relative_path_begins_at_the_current_directory) {
   static const struct {
     const char *path;
     const char *rest;
@@ -72,8 +71,7 @@ TEST(slashes_are_not_repeated_at_the_root) {
   free(current);
 }
 
-TEST(without_a_current_directory_it_is_an_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(without_a_current_directory_it_is_an_error) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   tree_make_directory(tree, "gone", 0700);

@@ -96,8 +96,9 @@ static bool is_reaped(void *context) {
   return scene->gone > 0 && scene->status != 0;
 }
 
-TEST(nobody_is_gone_at_once_but_not_from_inside, set_up, tear_down) {
-  struct scene *scene = *state;
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, set_up, tear_down, NAME)
+
+SCENE_TEST(nobody_is_gone_at_once_but_not_from_inside) {
   kill_sequence_start(&scene->kill, FOREVER_MS);
   assert_int_equal(scene->gone, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
@@ -106,8 +107,7 @@ TEST(nobody_is_gone_at_once_but_not_from_inside, set_up, tear_down) {
   assert_int_equal(scene->survivors, 0);
 }
 
-TEST(sigterm_is_enough_for_the_polite, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(sigterm_is_enough_for_the_polite) {
   start(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
   kill_sequence_start(&scene->kill, FOREVER_MS);
@@ -117,8 +117,7 @@ TEST(sigterm_is_enough_for_the_polite, set_up, tear_down) {
   assert_int_equal(scene->survivors, 0);
 }
 
-TEST(the_stubborn_are_killed_after_the_grace, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_stubborn_are_killed_after_the_grace) {
   start(scene,
         "exec 2>&-; trap '' TERM; echo ready; setsid sleep 2002 & while :; do sleep 0.01; done");
   reads(scene, "ready\n");
@@ -132,8 +131,7 @@ TEST(the_stubborn_are_killed_after_the_grace, set_up, tear_down) {
   assert_int_equal(proc_find("sleep 2002"), 0);
 }
 
-TEST(without_a_grace_there_is_no_sigterm, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(without_a_grace_there_is_no_sigterm) {
   start(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
   kill_sequence_start(&scene->kill, 0);
@@ -143,8 +141,7 @@ TEST(without_a_grace_there_is_no_sigterm, set_up, tear_down) {
   assert_int_equal(read(scene->output, &byte, 1), 0);
 }
 
-TEST(a_further_call_can_shorten_the_grace, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_further_call_can_shorten_the_grace) {
   start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
   kill_sequence_start(&scene->kill, FOREVER_MS);
@@ -156,8 +153,7 @@ TEST(a_further_call_can_shorten_the_grace, set_up, tear_down) {
   assert_int_equal(scene->gone, 1);
 }
 
-TEST(a_further_call_cannot_lengthen_it, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_further_call_cannot_lengthen_it) {
   start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
   reads(scene, "ready\n");
   kill_sequence_start(&scene->kill, 20);
@@ -166,8 +162,7 @@ TEST(a_further_call_cannot_lengthen_it, set_up, tear_down) {
   assert_int_equal(scene->gone, 1);
 }
 
-TEST(what_is_started_on_the_way_is_found_too, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_is_started_on_the_way_is_found_too) {
   start(scene,
         "exec 2>&-; trap '' TERM; echo ready; while :; do setsid sleep 2003 & sleep 0.005; done");
   reads(scene, "ready\n");
@@ -178,8 +173,7 @@ TEST(what_is_started_on_the_way_is_found_too, set_up, tear_down) {
 }
 
 /* Stands for a process stuck in the kernel: whenever a scan comes there is somebody. */
-TEST(what_survives_is_given_up_and_counted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_survives_is_given_up_and_counted) {
   scene->comes_back = true;
   start(scene, "exec sleep 2001");
   int64_t start_ms = wait_now_ms();
@@ -190,8 +184,7 @@ TEST(what_survives_is_given_up_and_counted, set_up, tear_down) {
   assert_int_equal(scene->survivors, 1);
 }
 
-TEST(it_can_be_started_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_can_be_started_again) {
   kill_sequence_start(&scene->kill, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
   scene->gone = 0;

@@ -81,23 +81,22 @@ static void takes(struct scene *scene, int64_t grace_ms, int scans) {
   assert_int_equal(scene->scans, scans);
 }
 
-TEST(one_scan_that_finds_nobody_is_not_enough, set_up, tear_down) {
-  struct scene *scene = *state;
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, set_up, tear_down, NAME)
+
+SCENE_TEST(one_scan_that_finds_nobody_is_not_enough) {
   takes(scene, 0, 2);
   assert_int_equal(scene->survivors, 0);
   assert_int_equal(scene->kills, 2);
   assert_int_equal(scene->terms, 0);
 }
 
-TEST(the_two_follow_each_other, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_two_follow_each_other) {
   scene->living = "3010";
   takes(scene, 0, 5);
   assert_int_equal(scene->survivors, 0);
 }
 
-TEST(the_grace_ends_when_nobody_is_there, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(the_grace_ends_when_nobody_is_there) {
   scene->living = "1101";
   takes(scene, FOREVER_MS, 6);
   assert_int_equal(scene->terms, 1);
@@ -105,39 +104,34 @@ TEST(the_grace_ends_when_nobody_is_there, set_up, tear_down) {
 }
 
 /* What was reaped although nobody was seen has children that the scan did not see either. */
-TEST(orphans_mean_that_somebody_is_there, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(orphans_mean_that_somebody_is_there) {
   scene->orphans = "0102";
   takes(scene, 0, 6);
   assert_int_equal(scene->survivors, 0);
   assert_int_equal(scene->chases, 2);
 }
 
-TEST(during_the_grace_they_are_not_chased, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(during_the_grace_they_are_not_chased) {
   scene->orphans = "11";
   takes(scene, FOREVER_MS, 4);
   assert_int_equal(scene->chases, 0);
 }
 
-TEST(with_somebody_in_sight_they_are_not_chased, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(with_somebody_in_sight_they_are_not_chased) {
   scene->living = "2";
   scene->orphans = "2";
   takes(scene, 0, 3);
   assert_int_equal(scene->chases, 0);
 }
 
-TEST(a_second_run_counts_from_the_beginning, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_second_run_counts_from_the_beginning) {
   takes(scene, 0, 2);
   takes(scene, 0, 2);
   scene->orphans = "01";
   takes(scene, FOREVER_MS, 4);
 }
 
-TEST(orphans_without_an_end_are_given_up, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(orphans_without_an_end_are_given_up) {
   static char always[4096];
   for (size_t i = 0; i < sizeof always - 1; i++)
     always[i] = '1';

@@ -206,16 +206,14 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
     assert_string_equal(owner->output_content, output_content);
 }
 
-TEST(output_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(output_is_content_and_no_event) {
   start(owner, "echo", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "/the/path");
   assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
 }
 
-TEST(the_title_is_one_line_with_an_end, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_title_is_one_line_with_an_end) {
   make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
   assert_string_equal(owner->events, "started echo /a b  c\n");
   run_start(owner->run);
@@ -231,8 +229,7 @@ TEST(the_title_is_one_line_with_an_end, step_owner_set_up, step_owner_tear_down)
   step_owner_wait(owner);
 }
 
-TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(no_content_is_null_unless_the_kind_says_so) {
   start(owner, "nothing", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
@@ -241,8 +238,7 @@ TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_t
   ended_with(owner, 0, NULL, "");
 }
 
-TEST(a_warning_is_an_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_warning_is_an_event) {
   start(owner, "warning", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, "content");
@@ -250,8 +246,7 @@ TEST(a_warning_is_an_event, step_owner_set_up, step_owner_tear_down) {
                                      "completed exit=0 timedOut=False\n");
 }
 
-TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(several_warnings_are_one_event) {
   start(owner, "note_more", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
@@ -261,8 +256,7 @@ TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
                       "completed exit=0 timedOut=False\n");
 }
 
-TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_long_warning_is_cut) {
   start(owner, "note_much", "");
   step_owner_wait(owner);
   ended_with(owner, 0, NULL, NULL);
@@ -270,8 +264,7 @@ TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {
   assert_non_null(strstr(owner->events, "; 012\ncompleted"));
 }
 
-TEST(a_failure_has_its_reason_and_no_content, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_failure_has_its_reason_and_no_content) {
   start(owner, "refuse", "");
   step_owner_wait(owner);
   ended_with(owner, 1, "no such thing: /the/path", NULL);
@@ -279,15 +272,13 @@ TEST(a_failure_has_its_reason_and_no_content, step_owner_set_up, step_owner_tear
                                      "completed exit=1 timedOut=False\n");
 }
 
-TEST(a_crash_ends_the_step_alone, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_crash_ends_the_step_alone) {
   start(owner, "crash", "");
   step_owner_wait(owner);
   ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
 }
 
-TEST(a_step_that_hangs_ends_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
   char path[64];
   (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
   assert_int_equal(mkfifo(path, 0600), 0);
@@ -308,8 +299,7 @@ TEST(a_step_that_hangs_ends_at_its_deadline, step_owner_set_up, step_owner_tear_
   ended_with(owner, -1, "cancelled: by a test", NULL);
 }
 
-TEST(a_relative_path_begins_at_the_working_directory, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_relative_path_begins_at_the_working_directory) {
   char json[256];
   (void)snprintf(
       json, sizeof json,
@@ -334,8 +324,7 @@ TEST(a_relative_path_begins_at_the_working_directory, step_owner_set_up, step_ow
   ended_with(owner, 0, NULL, "/x");
 }
 
-TEST(the_child_is_set_up_like_a_command, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
@@ -344,8 +333,7 @@ TEST(the_child_is_set_up_like_a_command, step_owner_set_up, step_owner_tear_down
   close(other);
 }
 
-TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(content_of_any_size_is_unchanged) {
   start(owner, "much", "");
   step_owner_wait(owner);
   assert_int_equal(owner->result.exit_code, 0);
@@ -355,8 +343,7 @@ TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) 
       fail_msg("byte %zu is another one", i);
 }
 
-TEST(fields_are_those_of_the_kind, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(fields_are_those_of_the_kind) {
   static const struct {
     const char *fields;
     const char *content;
@@ -377,8 +364,7 @@ TEST(fields_are_those_of_the_kind, step_owner_set_up, step_owner_tear_down) {
   }
 }
 
-TEST(bytes_may_have_a_nul, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(bytes_may_have_a_nul) {
   start(owner, "shown", ",\"bytes\":\"\\u0000a\\u0000\\u0000b\\u0000\"");
   step_owner_wait(owner);
   static const char expected[] = "none \0a\0\0b\0 7 false 0";
@@ -386,7 +372,7 @@ TEST(bytes_may_have_a_nul, step_owner_set_up, step_owner_tear_down) {
   assert_memory_equal(owner->output_content, expected, sizeof expected - 1);
 }
 
-TEST(a_bad_field_is_named, step_owner_set_up, step_owner_tear_down) {
+STEP_TEST(a_bad_field_is_named) {
   static const struct {
     const char *fields;
     const char *message;

@@ -94,8 +94,7 @@ static void expect_json(const struct tree *tree, struct wish wish, const char *f
   free(json);
 }
 
-TEST(the_list_is_a_json_array, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_list_is_a_json_array) {
   expect_json(tree, (struct wish){.max_depth = 1}, "[]");
   tree_write(tree, "b", "123", 0600);
   tree_make_directory(tree, "a", 0700);
@@ -113,8 +112,7 @@ TEST(the_list_is_a_json_array, tree_set_up, tree_tear_down) {
               "\"is_directory\":false}]");
 }
 
-TEST(all_levels_are_ordered_together, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(all_levels_are_ordered_together) {
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
   static const struct wish by_name = {.max_depth = 9};
   tree_make_directory(tree, "a", 0700);
@@ -138,8 +136,7 @@ TEST(all_levels_are_ordered_together, tree_set_up, tree_tear_down) {
          "a.c \xC3\xA9 .h B a/");
 }
 
-TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(max_depth_limits_the_levels) {
   static const struct {
     unsigned max_depth;
     const char *expected;
@@ -162,8 +159,7 @@ TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
     expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
 }
 
-TEST(a_link_has_the_values_of_its_target, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_link_has_the_values_of_its_target) {
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "1234567", 0600);
   assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
@@ -186,8 +182,7 @@ TEST(a_link_has_the_values_of_its_target, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(times_are_clamped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(times_are_clamped) {
   static const struct {
     int64_t seconds;
     const char *shown;
@@ -210,8 +205,7 @@ TEST(times_are_clamped, tree_set_up, tree_tear_down) {
   free(list(tree->path, (struct wish){.max_depth = 1}, &cut));
 }
 
-TEST(paths_are_absolute, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(paths_are_absolute) {
   static const struct {
     const char *path;
     const char *begin; /* @ is the tree */
@@ -251,8 +245,7 @@ TEST(paths_below_the_root_directory_have_one_slash) {
   free(json);
 }
 
-TEST(hostile_names_are_escaped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(hostile_names_are_escaped) {
   char longest[NAME_MAX + 1];
   memset(longest, 'z', NAME_MAX);
   longest[NAME_MAX] = '\0';
@@ -323,8 +316,7 @@ static void check_thousand(const struct tree *tree, enum listing_order order, in
   free(json);
 }
 
-TEST(the_first_thousand_are_given, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_first_thousand_are_given) {
   static const struct {
     int count;
     bool cut;
@@ -337,8 +329,7 @@ TEST(the_first_thousand_are_given, tree_set_up, tree_tear_down) {
 }
 
 /* A thousand paths, of which each takes 23 KiB when it is escaped. */
-TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_long_text_ends_early) {
   char name[250];
   memset(name, 1, sizeof name - 1);
   name[sizeof name - 1] = '\0';
@@ -360,8 +351,7 @@ TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(an_unreadable_directory_is_an_entry, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unreadable_directory_is_an_entry) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
   tree_make_directory(tree, "names-only", 0744);
@@ -387,8 +377,7 @@ TEST(an_unreadable_directory_is_an_entry, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   static const struct {
     const char *name;
     const char *reason; /* the path follows */
@@ -424,8 +413,7 @@ TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
 }
 
 /* Deeper than any call takes by its path, and removed layer by layer from above. */
-TEST(too_long_a_path_is_no_entry, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_long_a_path_is_no_entry) {
   enum { LENGTH = 250, LEVELS = 20 };
   char name[LENGTH + 1];
   memset(name, 'n', LENGTH);
@@ -455,8 +443,7 @@ TEST(too_long_a_path_is_no_entry, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(levels_beyond_the_walk_are_not_listed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(levels_beyond_the_walk_are_not_listed) {
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
     assert_int_equal(mkdirat(fd, "d", 0700), 0);
@@ -477,8 +464,7 @@ TEST(levels_beyond_the_walk_are_not_listed, tree_set_up, tree_tear_down) {
   free(json);
 }
 
-TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_vanishes_meanwhile_is_no_error) {
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "stays", "123", 0600);
   pid_t changes = changes_start(tree);

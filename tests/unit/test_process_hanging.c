@@ -28,8 +28,8 @@ static bool clock_passed(void *ticks) {
   return process_tree_now() > *(const uint64_t *)ticks;
 }
 
-static void hang_begin(struct hang *self, void **state) {
-  self->owner = *state;
+static void hang_begin(struct hang *self, struct process_owner *owner) {
+  self->owner = owner;
   snprintf(self->inside, sizeof self->inside, "%s/mount", self->owner->directory.path);
   assert_int_equal(mkdir(self->inside, 0755), 0);
   hanging_mount_init(&self->mount, self->inside);
@@ -122,24 +122,23 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   another_one_runs(owner);
 }
 
-TEST(a_directory_that_hangs, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(a_directory_that_hangs) {
   struct hang hang;
-  hang_begin(&hang, state);
+  hang_begin(&hang, owner);
   char *argv[] = {TRUE_PATH, NULL};
   hangs(&hang, argv, hang.inside);
 }
 
-TEST(a_program_that_hangs, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(a_program_that_hangs) {
   struct hang hang;
-  hang_begin(&hang, state);
+  hang_begin(&hang, owner);
   char *argv[] = {hang.inside, NULL};
   hangs(&hang, argv, NULL);
 }
 
-TEST(what_is_freed_while_it_hangs_waits_for_nobody, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(what_is_freed_while_it_hangs_waits_for_nobody) {
   struct hang hang;
-  hang_begin(&hang, state);
-  struct process_owner *owner = hang.owner;
+  hang_begin(&hang, owner);
   char *argv[] = {TRUE_PATH, NULL};
   process_owner_start_argv(owner, argv, hang.inside);
   pid_t child = only_child_but(hang.mount.server);
@@ -154,10 +153,9 @@ TEST(what_is_freed_while_it_hangs_waits_for_nobody, process_owner_set_up, proces
 }
 
 /* The mount comes to an end, and the child with a reason. */
-TEST(an_error_that_comes_late_is_told, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(an_error_that_comes_late_is_told) {
   struct hang hang;
-  hang_begin(&hang, state);
-  struct process_owner *owner = hang.owner;
+  hang_begin(&hang, owner);
   char name[160];
   snprintf(name, sizeof name, "%s", hang.inside);
   char *argv[] = {name, NULL};

@@ -98,8 +98,7 @@ static int work(const void *directory) {
   return fd >= 0 && close(fd) == 0 && written ? 5 : 6;
 }
 
-TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(nothing_happens_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
   (void)wait_for_child();
   expect_nothing_yet(owner);
@@ -108,15 +107,13 @@ TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_do
   expect_all_traces(owner);
 }
 
-TEST(it_may_go_before_it_has_come_to_its_gate, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(it_may_go_before_it_has_come_to_its_gate) {
   process_owner_prepare(owner, LEAVES_TRACES);
   process_go(owner->process);
   expect_all_traces(owner);
 }
 
-TEST(a_pause_may_come_before_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_pause_may_come_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
   process_pause(owner->process);
   process_go(owner->process);
@@ -127,8 +124,7 @@ TEST(a_pause_may_come_before_it_goes, process_owner_set_up, process_owner_tear_d
   expect_all_traces(owner);
 }
 
-TEST(work_waits_as_well, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(work_waits_as_well) {
   process_owner_prepare_work(owner, work);
   (void)wait_for_child();
   expect_nothing_yet(owner);
@@ -136,8 +132,7 @@ TEST(work_waits_as_well, process_owner_set_up, process_owner_tear_down) {
   expect_all_traces(owner);
 }
 
-TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_leaves_no_trace) {
   for (int i = 0; i < 40; i++) {
     if (i % 4 < 2)
       process_owner_prepare(owner, LEAVES_TRACES);
@@ -152,8 +147,7 @@ TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
   }
 }
 
-TEST(what_is_freed_before_it_goes_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_freed_before_it_goes_leaves_no_trace) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
   process_free(owner->process);
@@ -162,8 +156,7 @@ TEST(what_is_freed_before_it_goes_leaves_no_trace, process_owner_set_up, process
   expect_nothing_yet(owner);
 }
 
-TEST(a_suspended_one_goes_when_it_continues, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_suspended_one_goes_when_it_continues) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
   assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -179,8 +172,7 @@ TEST(a_suspended_one_goes_when_it_continues, process_owner_set_up, process_owner
   expect_all_traces(owner);
 }
 
-TEST(a_suspended_one_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_suspended_one_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
   assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -190,8 +182,7 @@ TEST(a_suspended_one_can_be_stopped, process_owner_set_up, process_owner_tear_do
 }
 
 /* By somebody else, while it waits: the outcome comes with process_go. */
-TEST(one_that_was_killed_is_reported, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(one_that_was_killed_is_reported) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
@@ -204,8 +195,7 @@ TEST(one_that_was_killed_is_reported, process_owner_set_up, process_owner_tear_d
   assert_false(has_file(owner, "made"));
 }
 
-TEST(one_that_was_killed_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(one_that_was_killed_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
@@ -213,8 +203,7 @@ TEST(one_that_was_killed_can_be_stopped, process_owner_set_up, process_owner_tea
   expect_stopped(owner);
 }
 
-TEST(what_cannot_start_is_reported_after_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
   static const struct {
     const char *command;
     const char *directory;
@@ -239,8 +228,7 @@ TEST(what_cannot_start_is_reported_after_it_goes, process_owner_set_up, process_
 }
 
 /* A step before it may have made the directory. */
-TEST(the_directory_is_entered_after_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_directory_is_entered_after_it_goes) {
   char path[96];
   snprintf(path, sizeof path, "%s/later", owner->directory.path);
   char *argv[] = {"pwd", NULL};
@@ -258,8 +246,7 @@ static bool second_passed(void *since_ms) {
   return wait_now_ms() - *(const int64_t *)since_ms > 1000;
 }
 
-TEST(its_time_begins_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(its_time_begins_when_it_goes) {
   owner->timeout_seconds = 1;
   process_owner_prepare(owner, LEAVES_TRACES);
   int64_t prepared_ms = wait_now_ms();
@@ -270,8 +257,7 @@ TEST(its_time_begins_when_it_goes, process_owner_set_up, process_owner_tear_down
   assert_true(owner->outcome.duration_ms < 1000);
 }
 
-TEST(the_deadline_ends_one_that_was_prepared, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
   owner->timeout_seconds = 1;
   process_owner_prepare(owner, "exec sleep 3120");
   process_go(owner->process);
@@ -286,8 +272,7 @@ static bool no_child_is_left(void *context) {
 }
 
 /* The sanitizers look for what they left in memory. */
-TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(many_leave_nothing) {
   int descriptors = proc_fd_count(getpid());
   for (int i = 0; i < MANY; i++) {
     if (i % 10 != 0)

@@ -13,8 +13,7 @@
 
 #define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
 
-TEST(the_deadline_ends_it, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_deadline_ends_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo begun; exec sleep 3101");
   process_owner_wait(owner);
@@ -25,8 +24,7 @@ TEST(the_deadline_ends_it, process_owner_set_up, process_owner_tear_down) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "begun\n");
 }
 
-TEST(the_deadline_runs_while_paused, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_deadline_runs_while_paused) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
   process_pause(owner->process);
@@ -38,8 +36,7 @@ TEST(the_deadline_runs_while_paused, process_owner_set_up, process_owner_tear_do
   assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");
 }
 
-TEST(an_exit_before_the_deadline_disarms_it, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(an_exit_before_the_deadline_disarms_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
   process_owner_wait(owner);
@@ -47,8 +44,7 @@ TEST(an_exit_before_the_deadline_disarms_it, process_owner_set_up, process_owner
   assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_stop_is_polite_first, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_is_polite_first) {
   process_owner_start(owner, "trap 'echo bye; exit 3' TERM; echo ready;"
                              "while :; do sleep 0.01; done 2>&-");
   process_owner_expect(owner, "ready\n");
@@ -59,8 +55,7 @@ TEST(a_stop_is_polite_first, process_owner_set_up, process_owner_tear_down) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
 
-TEST(a_stop_without_grace_kills, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_without_grace_kills) {
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, 0);
@@ -71,8 +66,7 @@ TEST(a_stop_without_grace_kills, process_owner_set_up, process_owner_tear_down) 
 }
 
 /* On its way to the program it has all signals blocked: they come when it opens for them. */
-TEST(a_stop_may_come_before_the_command_runs, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_may_come_before_the_command_runs) {
   for (int i = 0; i < 40; i++) {
     process_owner_start(owner, "exec sleep 3114");
     process_stop(owner->process, i % 2 == 0 ? FOREVER_MS : 0);
@@ -83,8 +77,7 @@ TEST(a_stop_may_come_before_the_command_runs, process_owner_set_up, process_owne
   }
 }
 
-TEST(a_second_stop_can_be_harder, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_second_stop_can_be_harder) {
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, FOREVER_MS);
@@ -97,8 +90,7 @@ TEST(a_second_stop_can_be_harder, process_owner_set_up, process_owner_tear_down)
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
 }
 
-TEST(a_stop_after_the_deadline_leaves_the_reason, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_after_the_deadline_leaves_the_reason) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\nterm\n");
@@ -107,9 +99,7 @@ TEST(a_stop_after_the_deadline_leaves_the_reason, process_owner_set_up, process_
   assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
 }
 
-TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up,
-     process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_command_may_be_reaped_before_its_tree_is_gone) {
   process_owner_start(owner, "(trap '' TERM; echo ready; while :; do sleep 0.01; done 2>&-) &"
                              "wait; exec sleep 3104");
   process_owner_expect(owner, "ready\n");
@@ -123,8 +113,7 @@ TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up,
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
 }
 
-TEST(a_stop_ends_the_whole_tree, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_ends_the_whole_tree) {
   process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
                              "(sleep 3108 &); echo ready; wait");
   process_owner_expect(owner, "ready\n");
@@ -141,8 +130,7 @@ TEST(a_stop_ends_the_whole_tree, process_owner_set_up, process_owner_tear_down) 
   assert_string_equal(owner->outcome.holder, "");
 }
 
-TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_an_earlier_one_left_is_spared) {
   owner->step = 1;
   process_owner_start(owner, "sleep 3109 & env -i sleep 3110 & :");
   process_owner_wait(owner);
@@ -158,9 +146,7 @@ TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tea
   assert_int_equal(proc_find("sleep 3110"), cleared);
 }
 
-TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up,
-     process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting) {
   process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
   process_owner_expect(owner, "hi\n");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
@@ -175,8 +161,7 @@ TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up,
   assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_stop_after_the_end_does_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_after_the_end_does_nothing) {
   process_owner_start(owner, "exit 1");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->ended));
   process_stop(owner->process, 0);
@@ -184,8 +169,7 @@ TEST(a_stop_after_the_end_does_nothing, process_owner_set_up, process_owner_tear
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
 }
 
-TEST(survivors_are_counted_and_not_waited_for, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(survivors_are_counted_and_not_waited_for) {
   process_owner_start(owner, "echo ready; exec sleep 3113");
   process_owner_expect(owner, "ready\n");
   owner->keep_status = true;

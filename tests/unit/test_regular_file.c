@@ -49,8 +49,7 @@ static void expect_unread(int fd, const char *text) {
   buffer_release(&content);
 }
 
-TEST(a_file_is_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_is_read) {
   char path[64];
   tree_write(tree, "text", "one\ntwo", 0644);
   tree_write(tree, "empty", "", 0644);
@@ -66,8 +65,7 @@ TEST(a_file_is_read, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(links_are_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(links_are_followed) {
   tree_write(tree, "text", "x", 0644);
   assert_int_equal(symlinkat("text", tree->fd, "link"), 0);
   int fd = open_file(tree, "link");
@@ -78,8 +76,7 @@ TEST(links_are_followed, tree_set_up, tree_tear_down) {
 }
 
 /* What is opened stays what it is, whatever becomes of its name. */
-TEST(the_descriptor_is_that_of_the_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_descriptor_is_that_of_the_path) {
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
@@ -88,8 +85,7 @@ TEST(the_descriptor_is_that_of_the_path, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(descriptors_are_safe, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(descriptors_are_safe) {
   tree_write(tree, "text", "x", 0644);
   int fd = open_file(tree, "text");
   int flags = fcntl(fd, F_GETFL);
@@ -100,8 +96,7 @@ TEST(descriptors_are_safe, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(what_is_missing_is_not_found, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_is_missing_is_not_found) {
   tree_write(tree, "text", "x", 0644);
   assert_int_equal(symlinkat("nothing", tree->fd, "dangling"), 0);
   expect_refused(tree, "missing", "file not found: missing");
@@ -111,8 +106,7 @@ TEST(what_is_missing_is_not_found, tree_set_up, tree_tear_down) {
   expect_refused(tree, "", "file not found: ");
 }
 
-TEST(other_errors_have_a_reason, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(other_errors_have_a_reason) {
   char name[302];
   memset(name, 'x', sizeof name - 1);
   name[sizeof name - 1] = '\0';
@@ -133,8 +127,7 @@ static int open_it(void *context, struct error *error) {
   return regular_file_open(self->tree->fd, self->name, error) >= 0 ? 0 : -1;
 }
 
-TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_permission_is_reported) {
   tree_write(tree, "secret", "x", 0600);
   tree_write(tree, "open", "x", 0644);
   assert_int_equal(fchmod(tree->fd, 0755), 0);
@@ -156,8 +149,7 @@ static void make_socket(const struct tree *tree, const char *name) {
   close(fd);
 }
 
-TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(other_kinds_are_rejected_by_name) {
   tree_make_directory(tree, "directory", 0755);
   make_socket(tree, "socket");
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
@@ -172,7 +164,7 @@ TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
   expect_refused(tree, "/dev/tty", "is a character device, not a regular file: /dev/tty");
 }
 
-TEST(kinds_have_names, tree_set_up, tree_tear_down) {
+TREE_TEST(kinds_have_names) {
   assert_string_equal(regular_file_kind(S_IFREG | 0644), "a regular file");
   assert_string_equal(regular_file_kind(S_IFLNK | 0777), "a symbolic link");
   assert_string_equal(regular_file_kind(0), "of an unknown kind");
@@ -188,8 +180,7 @@ static int open_sized(const struct tree *tree, off_t size) {
   return open_file(tree, "sized");
 }
 
-TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_limit_is_exact) {
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
   int fd = open_sized(tree, REGULAR_FILE_MAX);
@@ -204,8 +195,7 @@ TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(a_file_that_grows_is_limited_too, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_that_grows_is_limited_too) {
   int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
   assert_true(writer >= 0);
@@ -216,8 +206,7 @@ TEST(a_file_that_grows_is_limited_too, tree_set_up, tree_tear_down) {
 }
 
 /* Their size is said to be 0. */
-TEST(files_of_the_kernel_are_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(files_of_the_kernel_are_read) {
   struct error error;
   struct buffer content = {0};
   int fd = open_file(tree, "/proc/self/status");
@@ -229,8 +218,7 @@ TEST(files_of_the_kernel_are_read, tree_set_up, tree_tear_down) {
 }
 
 /* A link of /proc leads to the open file, whether it has a name or not. */
-TEST(a_file_without_a_name_is_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_without_a_name_is_read) {
   char path[64];
   tree_write(tree, "text", "x", 0644);
   int first = open_file(tree, "text");
@@ -254,8 +242,7 @@ static void expect_cut(const char *path, const struct line_range *slice, const c
   buffer_release(&content);
 }
 
-TEST(lines_are_cut, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(lines_are_cut) {
   const struct line_range all = {0};
   char path[64];
   tree_write(tree, "text", "\xEF\xBB\xBFone\ntwo\n", 0644);
@@ -270,8 +257,7 @@ TEST(lines_are_cut, tree_set_up, tree_tear_down) {
   expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
-TEST(read_errors_have_a_reason, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(read_errors_have_a_reason) {
   int ends[2];
   int fd = open(tree->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_true(fd >= 0);
@@ -284,8 +270,7 @@ TEST(read_errors_have_a_reason, tree_set_up, tree_tear_down) {
 }
 
 /* A writer that waits for a reader must not take us for it, to be left alone at once. */
-TEST(a_fifo_is_not_opened, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_fifo_is_not_opened) {
   char path[64];
   char events[512];
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);

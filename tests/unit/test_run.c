@@ -30,8 +30,7 @@ static void ended_with(const struct step_owner *owner, int exit_code, const char
   assert_int_equal(owner->flushed_events, owner->event_count);
 }
 
-TEST(events_come_in_order, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(events_come_in_order) {
   step_owner_start_script(owner, "echo one; echo two; printf last", TIMEOUT);
   assert_string_equal(owner->events, "started sh\n");
   assert_string_equal(run_step(owner->run)->step_id, "s-1");
@@ -45,15 +44,13 @@ TEST(events_come_in_order, step_owner_set_up, step_owner_tear_down) {
   assert_int_equal(step_owner_logged(owner, "holds its output"), 0);
 }
 
-TEST(the_step_id_goes_into_json, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_step_id_goes_into_json) {
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"a\\\"b\",\"command\":\"true\"}");
   step_owner_wait(owner);
   assert_non_null(strstr(owner->step_id, "a\\\"b"));
 }
 
-TEST(a_failure_tells_the_end_of_both_streams, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_failure_tells_the_end_of_both_streams) {
   step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
   step_owner_touch(owner, "go");
@@ -63,15 +60,13 @@ TEST(a_failure_tells_the_end_of_both_streams, step_owner_set_up, step_owner_tear
   ended_with(owner, 3, "out\nerr", "out\n");
 }
 
-TEST(a_silent_failure_tells_its_code, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_silent_failure_tells_its_code) {
   step_owner_start_script(owner, "exit 3", TIMEOUT);
   step_owner_wait(owner);
   ended_with(owner, 3, "exited with code 3 and wrote nothing", NULL);
 }
 
-TEST(a_signal_is_128_and_its_number, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_signal_is_128_and_its_number) {
   step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
   step_owner_wait(owner);
   ended_with(owner, 134, "killed by signal 6 (SIGABRT)", NULL);
@@ -80,8 +75,7 @@ TEST(a_signal_is_128_and_its_number, step_owner_set_up, step_owner_tear_down) {
   ended_with(owner, 137, "out", "out\n");
 }
 
-TEST(over_its_time_outranks_output, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(over_its_time_outranks_output) {
   step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
   step_owner_wait(owner);
   assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=-1 timedOut=True\n");
@@ -89,8 +83,7 @@ TEST(over_its_time_outranks_output, step_owner_set_up, step_owner_tear_down) {
   assert_true(owner->result.timed_out);
 }
 
-TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_cannot_start_is_reported_like_the_rest) {
   owner->full = true;
   step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
@@ -105,8 +98,7 @@ TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_
   assert_false(owner->result.timed_out);
 }
 
-TEST(a_stop_says_the_first_reason, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_says_the_first_reason) {
   step_owner_start_script(owner,
                           "trap 'echo term' TERM; echo ready; "
                           "while :; do sleep 0.01; done 2>&-",
@@ -126,8 +118,7 @@ static bool is_there(const struct step_owner *owner, const char *name) {
   return access(path, F_OK) == 0;
 }
 
-TEST(nothing_runs_before_the_start, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(nothing_runs_before_the_start) {
   step_owner_make_script(owner, "touch $D/ran");
   assert_string_equal(owner->events, "started sh\n");
   assert_int_equal(owner->flushes, 1);
@@ -142,8 +133,7 @@ TEST(nothing_runs_before_the_start, step_owner_set_up, step_owner_tear_down) {
   assert_string_equal(owner->events, "started sh\ncompleted exit=0 timedOut=False\n");
 }
 
-TEST(what_is_stopped_before_its_start_has_not_run, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_is_stopped_before_its_start_has_not_run) {
   step_owner_make_script(owner, "touch $D/ran");
   run_stop(owner->run, FOREVER_MS, "first");
   assert_int_equal(owner->done, 0); /* never inside a call */
@@ -158,8 +148,7 @@ TEST(what_is_stopped_before_its_start_has_not_run, step_owner_set_up, step_owner
   assert_false(is_there(owner, "ran"));
 }
 
-TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_before_the_start_waits_for_room) {
   owner->full = true;
   step_owner_make_script(owner, "true");
   run_stop(owner->run, 0, "stopped");
@@ -171,8 +160,7 @@ TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_
   ended_with(owner, -1, "stopped", NULL);
 }
 
-TEST(what_was_not_started_can_be_freed, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_was_not_started_can_be_freed) {
   step_owner_make_script(owner, "touch $D/ran");
   run_resume(owner->run); /* nothing waits: nothing happens */
   assert_false(run_reaped(owner->run, 1, 0));
@@ -182,8 +170,7 @@ TEST(what_was_not_started_can_be_freed, step_owner_set_up, step_owner_tear_down)
   assert_false(is_there(owner, "ran"));
 }
 
-TEST(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_that_comes_too_late_changes_nothing) {
   step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout hi\n");
   /* The shell is gone or about to go; only the sleep holds the step. */
@@ -193,8 +180,7 @@ TEST(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up, step_owner_t
   assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_full_owner_gets_nothing_until_it_says_so) {
   step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
   owner->full = true;
   loop_settle(&owner->loop);
@@ -210,8 +196,7 @@ TEST(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up, step_owner_t
 }
 
 /* As far as it is taken apart: a read may be a thousand lines. */
-TEST(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_is_read_at_once_leaves_batch_by_batch) {
   step_owner_start_script(owner, "seq 1 1000", TIMEOUT);
   step_owner_wait(owner);
   assert_int_equal(owner->event_count, 1002);
@@ -219,8 +204,7 @@ TEST(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up, step_owner_t
 }
 
 /* It repeats the output: on top of what is held that would be a megabyte more. */
-TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_result_waits_for_room_of_its_size) {
   owner->room = 5;
   step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
   step_owner_await(owner, "over");
@@ -233,8 +217,7 @@ TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_dow
   ended_with(owner, 0, NULL, "12345\n");
 }
 
-TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(everything_may_end_while_the_owner_is_full) {
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
   owner->full = true;
   step_owner_await(owner, "over");
@@ -254,8 +237,7 @@ TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_t
 }
 
 /* step_owner_wait looks at every number: here are the ways on which one could get lost. */
-TEST(events_are_counted_over_both_streams_and_pauses, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
   step_owner_start_script(owner,
                           "echo one >&2; touch $D/first; " AWAIT(
                               "more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
@@ -279,8 +261,7 @@ TEST(events_are_counted_over_both_streams_and_pauses, step_owner_set_up, step_ow
   assert_int_equal(owner->out_of_sequence, 0);
 }
 
-TEST(each_step_counts_from_one, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(each_step_counts_from_one) {
   step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
   step_owner_wait(owner);
   assert_int_equal(owner->result.event_count, 4);
@@ -300,8 +281,7 @@ static bool the_command_is_reaped(void *context) {
   return proc_child_count(getpid(), NULL) == 0;
 }
 
-TEST(the_last_lines_may_wait_for_room, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_last_lines_may_wait_for_room) {
   step_owner_start_script(owner, "echo one", TIMEOUT);
   owner->full = true;
   assert_true(loop_until(&owner->loop, the_command_is_reaped, NULL));
@@ -316,8 +296,7 @@ TEST(the_last_lines_may_wait_for_room, step_owner_set_up, step_owner_tear_down) 
   ended_with(owner, 0, NULL, "one\n");
 }
 
-TEST(a_line_after_silence_leaves_at_once_and_others_soon, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_line_after_silence_leaves_at_once_and_others_soon) {
   step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
                           TIMEOUT);
   assert_int_equal(owner->flushes, 1); /* started */
@@ -329,16 +308,14 @@ TEST(a_line_after_silence_leaves_at_once_and_others_soon, step_owner_set_up, ste
   assert_int_equal(owner->event_count, 5);
 }
 
-TEST(many_lines_leave_in_batches, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(many_lines_leave_in_batches) {
   step_owner_start_script(owner, "seq 1 20000", TIMEOUT);
   step_owner_wait(owner);
   assert_int_equal(owner->event_count, 20002);
   assert_true(owner->flushes < 500);
 }
 
-TEST(a_line_without_end_comes_in_pieces, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_line_without_end_comes_in_pieces) {
   step_owner_start_script(owner, "yes | tr -d '[:space:]' | head -c 600000", TIMEOUT);
   step_owner_wait(owner);
   const char *at = owner->events + strlen("started sh\n");
@@ -356,8 +333,7 @@ TEST(a_line_without_end_comes_in_pieces, step_owner_set_up, step_owner_tear_down
   assert_int_equal(owner->result.output_content_length, 600001);
 }
 
-TEST(what_is_freed_while_it_runs_is_killed, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_is_freed_while_it_runs_is_killed) {
   step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
   assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);

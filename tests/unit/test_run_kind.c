@@ -44,23 +44,20 @@ static void has_tag_number(const char *lines, int number) {
   assert_int_equal(tag[strlen(end)], '\n');
 }
 
-TEST(arguments_are_passed_as_they_are, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(arguments_are_passed_as_they_are) {
   const char *out = run(owner, "\"command\":\"printf\",\"args\":[\"[%s]\",\"a b\",\"\",\"*\"]");
   assert_string_equal(out, "[a b][][*]\n");
   assert_string_equal(run(owner, "\"command\":\"echo\""), "\n");
   assert_string_equal(run(owner, "\"command\":\"echo\",\"args\":null"), "\n");
 }
 
-TEST(agents_environment_is_inherited, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(agents_environment_is_inherited) {
   const char *lines = run(owner, "\"command\":\"env\"");
   has_line(lines, owner->variable, 1);
   has_line(lines, "PATH=/usr/bin:/bin", 1);
 }
 
-TEST(job_and_step_are_told, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(job_and_step_are_told) {
   const char *lines = run(owner, "\"command\":\"env\"");
   has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
   has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
@@ -69,8 +66,7 @@ TEST(job_and_step_are_told, step_owner_set_up, step_owner_tear_down) {
   has_tag_number(lines, 2); /* each step has its own */
 }
 
-TEST(environment_of_the_step_wins, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(environment_of_the_step_wins) {
   static char was[] = "WHO=agent";
   static char longer[] = "WHOEVER=agent";
   owner->environment[2] = was;
@@ -84,8 +80,7 @@ TEST(environment_of_the_step_wins, step_owner_set_up, step_owner_tear_down) {
   assert_int_equal(lines_that_begin(lines, "WHO="), 1);
 }
 
-TEST(what_the_agent_sets_cannot_be_overruled, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   static char inherited[] = PROCESS_TREE_TAG "=outer";
   static char job[] = "SANDBOX_JOB_ID=outer";
   owner->environment[2] = inherited;
@@ -98,8 +93,7 @@ TEST(what_the_agent_sets_cannot_be_overruled, step_owner_set_up, step_owner_tear
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
 }
 
-TEST(path_of_the_step_finds_the_command, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(path_of_the_step_finds_the_command) {
   char path[64];
   snprintf(path, sizeof path, "%s/only-here", owner->directory.path);
   FILE *file = fopen(path, "we");
@@ -114,8 +108,7 @@ TEST(path_of_the_step_finds_the_command, step_owner_set_up, step_owner_tear_down
   assert_int_equal(owner->result.exit_code, -1);
 }
 
-TEST(the_step_names_its_directory, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_step_names_its_directory) {
   char fields[128];
   char expected[64];
   snprintf(fields, sizeof fields, "\"command\":\"pwd\",\"workingDirectory\":\"%s\"",
@@ -128,8 +121,7 @@ TEST(the_step_names_its_directory, step_owner_set_up, step_owner_tear_down) {
 }
 
 /* /work where there is one, else where the agent is: what holds here is looked up here. */
-TEST(without_a_directory_there_is_a_default, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(without_a_directory_there_is_a_default) {
   struct stat work;
   char *own = getcwd(NULL, 0);
   bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);

@@ -92,8 +92,7 @@ static void write_bytes(const struct tree *tree, const char *name, const char *b
   close(fd);
 }
 
-TEST(lines_come_with_path_and_number, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(lines_come_with_path_and_number) {
   tree_make_directory(tree, "b", 0700);
   tree_write(tree, "b/x.c", "no\nyes 1\n\nyes 2", 0600);
   tree_write(tree, "a", "yes 3\r\n", 0600);
@@ -116,16 +115,14 @@ TEST(lines_come_with_path_and_number, tree_set_up, tree_tear_down) {
   assert_string_equal(FOUND(tree, .path = "a/b", .pattern = "yes"), "");
 }
 
-TEST(a_byte_order_mark_is_no_text, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_byte_order_mark_is_no_text) {
   tree_write(tree, "a", "\xEF\xBB\xBFusing x;\n\xEF\xBB\xBFusing y;\n", 0600);
   tree_write(tree, "b", "\xEF\xBB\xBF", 0600);
   assert_string_equal(FOUND(tree, .pattern = "^using"), "a:1:using x; ");
   assert_string_equal(FOUND(tree, .path = "b", .pattern = ""), "");
 }
 
-TEST(a_glob_is_for_paths_from_the_root, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_glob_is_for_paths_from_the_root) {
   tree_make_directory(tree, "src", 0700);
   tree_make_directory(tree, "src/in", 0700);
   tree_write(tree, "src/a.c", "x", 0600);
@@ -142,8 +139,7 @@ TEST(a_glob_is_for_paths_from_the_root, tree_set_up, tree_tear_down) {
   assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "src/*.c"), "c.c:1:x ");
 }
 
-TEST(context_comes_once_and_in_order, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(context_comes_once_and_in_order) {
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
   static const struct {
@@ -171,8 +167,7 @@ TEST(context_comes_once_and_in_order, tree_set_up, tree_tear_down) {
       "a-1- a-2- a:3:M a-4- a-5- ");
 }
 
-TEST(the_head_limit_counts_matches, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_head_limit_counts_matches) {
   tree_write(tree, "a", "x\nM\nM\ny\nM\n", 0600);
   tree_write(tree, "b", "M\nM\n", 0600);
   static const struct {
@@ -207,8 +202,7 @@ TEST(the_head_limit_counts_matches, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(the_answer_has_a_size_limit, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_answer_has_a_size_limit) {
   static char text[900000];
   memset(text, '\n', sizeof text);
   write_bytes(tree, "a", text, sizeof text);
@@ -229,8 +223,7 @@ TEST(the_answer_has_a_size_limit, tree_set_up, tree_tear_down) {
   buffer_release(&content);
 }
 
-TEST(binary_and_large_files_are_skipped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(binary_and_large_files_are_skipped) {
   static char large[SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
   memcpy(large, "yes\n", 4);
@@ -245,8 +238,7 @@ TEST(binary_and_large_files_are_skipped, tree_set_up, tree_tear_down) {
   assert_string_equal(FOUND(tree, .path = "binary", .pattern = "yes"), "");
 }
 
-TEST(default_excludes_are_skipped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(default_excludes_are_skipped) {
   size_t count = 0;
   char name[64];
   for (; walk_default_excludes[count] != NULL; count++) {
@@ -272,8 +264,7 @@ static void check_refused(const struct tree *tree, const char *path, const char 
   assert_memory_equal(answer.error.text, reason, strlen(reason));
 }
 
-TEST(only_regular_files_are_opened, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(only_regular_files_are_opened) {
   assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
@@ -359,8 +350,7 @@ static int search_what_is_closed(const struct tree *tree) {
   return answer.found.unread == 1 ? 0 : 2; /* closed; of names-only, the names are known */
 }
 
-TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(unreadable_directories_are_counted) {
   tree_make_directory(tree, "closed", 0700);
   tree_write(tree, "closed/x", "yes\n", 0600);
   tree_write(tree, "secret", "yes\n", 0000);
@@ -398,8 +388,7 @@ static _Noreturn void disturb(const struct tree *tree) {
 }
 
 /* While another process makes and removes files and directories, nothing is an error. */
-TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_vanishes_meanwhile_is_no_error) {
   tree_write(tree, "z", "yes\n", 0600);
   pid_t child = fork();
   assert_true(child >= 0);
@@ -413,8 +402,7 @@ TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   assert_true(right);
 }
 
-TEST(bad_arguments_are_errors, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(bad_arguments_are_errors) {
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "d/a", "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n", 0600);
   struct answer answer = ask(tree, (struct search){.pattern = "a(b"});
@@ -447,8 +435,7 @@ static void write_long_lines(const struct tree *tree, const char *name, size_t c
 
 static const char catastrophe[] = "(a|aa)+b?$(?<=!)|yes";
 
-TEST(long_expensive_lines_are_skipped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(long_expensive_lines_are_skipped) {
   tree_make_directory(tree, "d", 0700);
   write_long_lines(tree, "d/a", 2, SEARCH_LINE_MAX + 1);
   write_long_lines(tree, "d/b", 1, SEARCH_LINE_MAX + 1);
@@ -466,8 +453,7 @@ TEST(long_expensive_lines_are_skipped, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(a_short_expensive_line_is_an_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_short_expensive_line_is_an_error) {
   write_long_lines(tree, "a", 1, SEARCH_LINE_MAX);
   struct answer answer = ask(tree, (struct search){.pattern = catastrophe});
   assert_int_equal(answer.result, -1);
@@ -475,8 +461,7 @@ TEST(a_short_expensive_line_is_an_error, tree_set_up, tree_tear_down) {
 }
 
 /* By one that runs out of memory, which takes less time than to run out of time. */
-TEST(too_many_skipped_lines_are_an_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_many_skipped_lines_are_an_error) {
   struct search search = {.pattern = "^(?:(a)|b|.)*$"};
   char name[16];
   for (int i = 0; i <= SEARCH_SKIPPED_MAX; i++) {
@@ -494,8 +479,7 @@ TEST(too_many_skipped_lines_are_an_error, tree_set_up, tree_tear_down) {
   assert_string_equal(answer.error.text, "pattern too expensive: heap limit exceeded: f20:2");
 }
 
-TEST(names_are_bytes, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(names_are_bytes) {
   tree_write(tree, "b\xFF", "yes\n", 0600);
   tree_write(tree, "a\"\n", "yes\n", 0600);
   assert_string_equal(FOUND(tree, .pattern = "yes"), "a\"\n:1:yes b\xEF\xBF\xBD:1:yes ");
@@ -507,8 +491,8 @@ static int search_without_jit(void) {
                 "a:1:getName b:2:\xC3\xA9 ");
 }
 
-TEST(results_without_jit_are_the_same, tree_set_up, tree_tear_down) {
-  without_jit = *state;
+TREE_TEST(results_without_jit_are_the_same) {
+  without_jit = tree;
   tree_write(without_jit, "a", "getName\n", 0600);
   tree_write(without_jit, "b", "x\n\xC3\xA9\n\xFF\n", 0600);
   assert_int_equal(search_without_jit(), 0);

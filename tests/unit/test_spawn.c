@@ -105,8 +105,9 @@ static void refused(struct trial *self, const char *directory, char *command, ch
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(arguments_arrive_untouched, set_up, tear_down) {
-  struct trial *trial = *state;
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, set_up, tear_down, NAME)
+
+TRIAL_TEST(arguments_arrive_untouched) {
   char *argv[] = {
       "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
       "\n\"'", NULL};
@@ -114,28 +115,24 @@ TEST(arguments_arrive_untouched, set_up, tear_down) {
   assert_string_equal(trial->output, "[a b][][*][$HOME][\n\"']");
 }
 
-TEST(environment_is_what_was_given, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(environment_is_what_was_given) {
   char *argv[] = {"env", NULL};
   char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
   assert_true(run_in(trial, NULL, argv, envp) > 0);
   assert_string_equal(trial->output, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
 }
 
-TEST(both_streams_are_where_they_were_sent, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(both_streams_are_where_they_were_sent) {
   run_script(trial, "echo out; echo err >&2");
   assert_string_equal(trial->output, "out\nerr\n");
 }
 
-TEST(stdin_is_empty, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(stdin_is_empty) {
   run_script(trial, "cat; echo end");
   assert_string_equal(trial->output, "end\n");
 }
 
-TEST(it_leads_a_session_of_its_own, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(it_leads_a_session_of_its_own) {
   run_script(trial, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;
   int group;
@@ -145,15 +142,13 @@ TEST(it_leads_a_session_of_its_own, set_up, tear_down) {
   assert_int_equal(session, pid);
 }
 
-TEST(no_signal_is_blocked_or_handled, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(no_signal_is_blocked_or_handled) {
   char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
   assert_true(run_in(trial, NULL, argv, environ) > 0);
   assert_string_equal(trial->output, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
 }
 
-TEST(no_other_descriptor_is_open, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(no_other_descriptor_is_open) {
   int more[] = {fcntl(0, F_DUPFD_CLOEXEC, 40), fcntl(0, F_DUPFD_CLOEXEC, 400)};
   char *argv[] = {"ls", "/proc/self/fd", NULL};
   assert_true(run_in(trial, NULL, argv, environ) > 0);
@@ -162,15 +157,13 @@ TEST(no_other_descriptor_is_open, set_up, tear_down) {
   close(more[1]);
 }
 
-TEST(limit_of_open_files_is_the_given_one, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(limit_of_open_files_is_the_given_one) {
   trial->defaults.open_files.rlim_cur = 123;
   run_script(trial, "ulimit -n");
   assert_string_equal(trial->output, "123\n");
 }
 
-TEST(directory_is_the_given_one_or_our_own, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(directory_is_the_given_one_or_our_own) {
   char *argv[] = {"pwd", NULL};
   assert_true(run_in(trial, "/usr", argv, environ) > 0);
   assert_string_equal(trial->output, "/usr\n");
@@ -180,8 +173,7 @@ TEST(directory_is_the_given_one_or_our_own, set_up, tear_down) {
   free(own);
 }
 
-TEST(path_is_that_of_the_child, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(path_is_that_of_the_child) {
   make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
   char path[64];
   snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
@@ -192,8 +184,7 @@ TEST(path_is_that_of_the_child, set_up, tear_down) {
   refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
 }
 
-TEST(search_goes_on_behind_what_may_not_run, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(search_goes_on_behind_what_may_not_run) {
   make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
   char path[64];
   snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
@@ -205,8 +196,7 @@ TEST(search_goes_on_behind_what_may_not_run, set_up, tear_down) {
   refused(trial, "/", "true", path, "not executable");
 }
 
-TEST(empty_path_entry_is_the_childs_directory, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -217,16 +207,14 @@ TEST(empty_path_entry_is_the_childs_directory, set_up, tear_down) {
   }
 }
 
-TEST(without_a_path_the_usual_places_are_searched, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
   assert_true(run_in(trial, NULL, argv, envp) > 0);
   assert_string_equal(trial->output, "found\n");
 }
 
-TEST(slash_means_no_search, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(slash_means_no_search) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *argv[] = {"./here", NULL};
   assert_true(run_in(trial, trial->directory.path, argv, environ) > 0);
@@ -234,8 +222,7 @@ TEST(slash_means_no_search, set_up, tear_down) {
   refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
 }
 
-TEST(what_cannot_start_says_why, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(what_cannot_start_says_why) {
   make_file(trial, "plain", "text", 0644);
   make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
   make_file(trial, "noise", "no program", 0755);
@@ -255,8 +242,7 @@ TEST(what_cannot_start_says_why, set_up, tear_down) {
   free(huge);
 }
 
-TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
   trial->may_be_missing = true;
@@ -273,8 +259,7 @@ TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
 }
 
 /* The sanitizers look for what they left in memory. */
-TEST(many_leave_nothing_behind, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(many_leave_nothing_behind) {
   int descriptors = proc_fd_count(getpid());
   char *argv[] = {"/bin/true", NULL};
   char *envp[] = {NULL};
@@ -292,8 +277,7 @@ TEST(many_leave_nothing_behind, set_up, tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(without_a_process_it_says_so, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(without_a_process_it_says_so) {
   pid_t user = fork();
   if (user == 0) {
     char *argv[] = {"true", NULL};
@@ -311,8 +295,7 @@ TEST(without_a_process_it_says_so, set_up, tear_down) {
   assert_int_equal(status, 0);
 }
 
-TEST(it_dies_with_the_agent, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(it_dies_with_the_agent) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   pid_t agent = fork();
@@ -333,8 +316,7 @@ TEST(it_dies_with_the_agent, set_up, tear_down) {
 }
 
 /* While it waits, too: it is not to execute when nobody knows it. */
-TEST(one_that_waits_dies_with_the_agent, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(one_that_waits_dies_with_the_agent) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   pid_t agent = fork();

@@ -38,16 +38,14 @@ static int children(void) {
   return (int)length;
 }
 
-TEST(it_starts, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(it_starts) {
   process_owner_start(owner, "echo out; exit 3");
   process_owner_wait(owner);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-TEST(what_is_prepared_starts_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_prepared_starts_when_it_goes) {
   process_owner_prepare(owner, "echo out; exit 3");
   assert_int_equal(children(), 0);
   loop_settle(&owner->loop);
@@ -58,8 +56,7 @@ TEST(what_is_prepared_starts_when_it_goes, process_owner_set_up, process_owner_t
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-TEST(what_cannot_start_says_why, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_cannot_start_says_why) {
   char *argv[] = {"no-such-command", NULL};
   process_owner_prepare_argv(owner, argv, NULL);
   process_go(owner->process);
@@ -68,8 +65,7 @@ TEST(what_cannot_start_says_why, process_owner_set_up, process_owner_tear_down) 
   assert_string_equal(owner->outcome.reason.text, "no-such-command: command not found on PATH");
 }
 
-TEST(without_a_process_it_ends_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(without_a_process_it_ends_when_it_goes) {
   process_owner_prepare(owner, "echo out");
   no_process = true;
   process_go(owner->process);
@@ -80,8 +76,7 @@ TEST(without_a_process_it_ends_when_it_goes, process_owner_set_up, process_owner
                       "cannot start sh: Resource temporarily unavailable");
 }
 
-TEST(what_does_not_go_leaves_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_does_not_go_leaves_nothing) {
   int descriptors = proc_fd_count(getpid());
   process_owner_prepare(owner, "echo out");
   process_stop(owner->process, 1000);

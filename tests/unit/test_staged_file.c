@@ -57,8 +57,7 @@ static void put_directory(const struct tree *tree, const char *file) {
   staged_file_release(&staged);
 }
 
-TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_appears_by_its_commit) {
   int descriptors = proc_fd_count(getpid());
   struct staged_file staged;
   begin(&staged, tree);
@@ -72,8 +71,7 @@ TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(without_a_commit_nothing_stays) {
   int descriptors = proc_fd_count(getpid());
   tree_write(tree, "file", "old", 0600);
   struct staged_file staged;
@@ -93,8 +91,7 @@ TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(a_release_without_a_begin_does_nothing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_release_without_a_begin_does_nothing) {
   struct staged_file staged = STAGED_FILE_NONE;
   staged_file_release(&staged);
   assert_int_equal(staged_file_begin(&staged, -1, "file", 0644), -1);
@@ -103,15 +100,13 @@ TEST(a_release_without_a_begin_does_nothing, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 0);
 }
 
-TEST(a_file_is_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_is_replaced) {
   tree_write(tree, "file", "an old one", 0600);
   put_file(tree);
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(the_longest_name_will_do, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_longest_name_will_do) {
   struct staged_file staged;
   char name[256];
   memset(name, 'n', sizeof name);
@@ -123,8 +118,7 @@ TEST(the_longest_name_will_do, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(the_mode_of_a_begin_is_subject_to_the_umask, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_mode_of_a_begin_is_subject_to_the_umask) {
   struct staged_file staged;
   mode_t before = umask(027);
   int result = staged_file_begin(&staged, tree->fd, "file", 0666);
@@ -134,8 +128,7 @@ TEST(the_mode_of_a_begin_is_subject_to_the_umask, tree_set_up, tree_tear_down) {
   staged_file_release(&staged);
 }
 
-TEST(the_mode_of_a_seal_is_as_given, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_mode_of_a_seal_is_as_given) {
   struct staged_file staged;
   begin(&staged, tree);
   mode_t before = umask(0777);
@@ -163,8 +156,7 @@ static int run(const struct tree *tree, char *name) {
 }
 
 /* A file that somebody has open for writing cannot be executed. */
-TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_sealed_file_may_be_executed) {
   struct staged_file staged;
   assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0644), 0);
   assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
@@ -176,8 +168,7 @@ TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
   staged_file_release(&staged);
 }
 
-TEST(a_committed_file_may_be_executed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_committed_file_may_be_executed) {
   struct staged_file staged;
   char name[] = "./file";
   assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0755), 0);
@@ -187,8 +178,7 @@ TEST(a_committed_file_may_be_executed, tree_set_up, tree_tear_down) {
   staged_file_release(&staged);
 }
 
-TEST(a_directory_appears_by_its_commit, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_appears_by_its_commit) {
   struct staged_file staged;
   begin_directory(&staged, tree);
   fill_directory(&staged, "one");
@@ -200,8 +190,7 @@ TEST(a_directory_appears_by_its_commit, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(a_directory_is_replaced_whole, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_is_replaced_whole) {
   int descriptors = proc_fd_count(getpid());
   tree_make_directory(tree, "directory", 0700); /* an empty one */
   put_directory(tree, "one");
@@ -224,8 +213,7 @@ static void commit_and_revert(const struct tree *tree) {
   staged_file_release(&staged);
 }
 
-TEST(a_reverted_directory_is_as_it_was, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_reverted_directory_is_as_it_was) {
   commit_and_revert(tree);
   assert_int_equal(tree_count(tree, "."), 0);
   put_directory(tree, "old");
@@ -236,8 +224,7 @@ TEST(a_reverted_directory_is_as_it_was, tree_set_up, tree_tear_down) {
 }
 
 /* What another process has put there since stays. */
-TEST(a_revert_takes_nothing_of_others_back, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_revert_takes_nothing_of_others_back) {
   struct staged_file staged;
   begin_directory(&staged, tree);
   assert_int_equal(staged_file_commit(&staged), 0);
@@ -250,8 +237,7 @@ TEST(a_revert_takes_nothing_of_others_back, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(kinds_do_not_replace_each_other) {
   struct staged_file staged;
   tree_make_directory(tree, "file", 0755);
   begin(&staged, tree);
@@ -268,8 +254,7 @@ TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
 }
 
 /* Whoever put it there: it is removed, not written to. */
-TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_lies_there_is_not_written_to) {
   char hidden[64];
   hidden_name(tree, hidden);
   tree_write(tree, "victim", "mine", 0600);
@@ -288,8 +273,7 @@ TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
 }
 
 /* Both what lies under the hidden name and what was half removed from there. */
-TEST(what_a_dead_maker_of_a_directory_left_is_removed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_a_dead_maker_of_a_directory_left_is_removed) {
   struct staged_file staged;
   char path[128];
   begin_directory(&staged, tree);
@@ -310,8 +294,7 @@ TEST(what_a_dead_maker_of_a_directory_left_is_removed, tree_set_up, tree_tear_do
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(its_owner_need_not_read_it) {
   char hidden[64];
   struct staged_file staged;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
@@ -330,8 +313,7 @@ TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(a_directory_in_the_way_of_a_file_stays, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_in_the_way_of_a_file_stays) {
   char hidden[64];
   struct staged_file staged;
   hidden_name(tree, hidden);
@@ -343,8 +325,7 @@ TEST(a_directory_in_the_way_of_a_file_stays, tree_set_up, tree_tear_down) {
 }
 
 /* One that has lost its name has nothing to commit, and removes nobody else's. */
-TEST(a_lost_file_is_not_committed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_lost_file_is_not_committed) {
   struct staged_file staged;
   begin(&staged, tree);
   assert_int_equal(unlinkat(tree->fd, staged.hidden, 0), 0);
@@ -400,8 +381,7 @@ static void expect_success(pid_t pid) {
   assert_int_equal(status, 0);
 }
 
-TEST(a_second_maker_waits_for_the_first, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_second_maker_waits_for_the_first) {
   for (int sealed = 0; sealed <= 1; sealed++) {
     struct staged_file staged;
     begin(&staged, tree);
@@ -418,8 +398,7 @@ TEST(a_second_maker_waits_for_the_first, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(a_second_maker_of_a_directory_waits_for_the_first, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_second_maker_of_a_directory_waits_for_the_first) {
   struct staged_file staged;
   begin_directory(&staged, tree);
   fill_directory(&staged, "one");
@@ -435,8 +414,7 @@ TEST(a_second_maker_of_a_directory_waits_for_the_first, tree_set_up, tree_tear_d
 }
 
 /* Until the first one's release a second one leaves alone what the first replaced. */
-TEST(what_was_replaced_can_be_put_back, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_was_replaced_can_be_put_back) {
   struct staged_file staged;
   put_directory(tree, "old");
   begin_directory(&staged, tree);
@@ -463,8 +441,7 @@ static int status_after_sigterm(pid_t pid) {
 }
 
 /* A maker that waits for another one has nothing to finish. */
-TEST(a_wait_is_ended_by_sigterm, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_wait_is_ended_by_sigterm) {
   struct staged_file staged;
   begin(&staged, tree);
   pid_t second = start_second(tree, &staged);
@@ -481,8 +458,7 @@ static bool sigterm_is_pending(void) {
 }
 
 /* What has begun is finished, and nothing is left behind. */
-TEST(sigterm_waits_for_the_release, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(sigterm_waits_for_the_release) {
   int status;
   pid_t pid = fork();
   assert_true(pid >= 0);
@@ -502,8 +478,7 @@ TEST(sigterm_waits_for_the_release, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(anything_can_be_removed) {
   put_directory(tree, "one");
   tree_write(tree, "b", "x", 0);
   assert_int_equal(symlinkat("directory", tree->fd, "link"), 0);
@@ -516,8 +491,7 @@ TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
 }
 
 /* As a user whom a mode can stop; the tests run as root or as one. */
-TEST(modes_do_not_keep_from_removing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(modes_do_not_keep_from_removing) {
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   pid_t pid = fork();
   assert_true(pid >= 0);

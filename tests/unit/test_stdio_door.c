@@ -209,8 +209,9 @@ static void logged(const struct once *self, const char *text) {
 
 /* --- a step ---------------------------------------------------------------------------------- */
 
-TEST(events_come_as_they_happen_and_the_result_last, set_up, tear_down) {
-  struct once *once = *state;
+#define ONCE_TEST(NAME) TEST_WITH(struct once *once, set_up, tear_down, NAME)
+
+ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
   start(once);
   give_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
   close_in(once);
@@ -227,7 +228,7 @@ TEST(events_come_as_they_happen_and_the_result_last, set_up, tear_down) {
   assert_non_null(strstr(result(once), "\"exitCode\":7,"));
 }
 
-TEST(exit_codes_are_the_steps, set_up, tear_down) {
+ONCE_TEST(exit_codes_are_the_steps) {
   static const struct {
     const char *fields;
     int exit_code;
@@ -240,7 +241,6 @@ TEST(exit_codes_are_the_steps, set_up, tear_down) {
               {"'command':7", 125},
               {"'kind':'shutdown'", 125},
               {"'kind':'cancel'", 125}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char step[256];
     snprintf(step, sizeof step, "{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
@@ -254,16 +254,14 @@ TEST(exit_codes_are_the_steps, set_up, tear_down) {
   }
 }
 
-TEST(what_it_left_in_the_background_ends_with_it, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
   start(once);
   give_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
   ends_with(once, 4);
   assert_int_equal(proc_find("sleep 4042"), 0);
 }
 
-TEST(a_signal_ends_the_step_and_is_the_exit_code, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_signal_ends_the_step_and_is_the_exit_code) {
   start(once);
   give_script(once, "echo ready; exec sleep 4043");
   read_until(once, "ready");
@@ -277,8 +275,7 @@ static bool is_read(void *context) {
   return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-TEST(a_signal_before_the_step_ends_it, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_signal_before_the_step_ends_it) {
   start(once);
   give(once, "{");
   assert_true(wait_until(is_read, once, WAIT_BOUND_MS));
@@ -290,13 +287,12 @@ TEST(a_signal_before_the_step_ends_it, set_up, tear_down) {
 /* --- where the step ends ---------------------------------------------------------------------- */
 
 /* The writer need not close the pipe. */
-TEST(the_step_ends_with_its_value, set_up, tear_down) {
+ONCE_TEST(the_step_ends_with_its_value) {
   static const char *const steps[] = {
       "{'schemaVersion':1,'stepId':'s-1','command':'true'}",
       " \r\n\t{'schemaVersion':1,'stepId':'s-1','command':'true','args':[]}",
       "{'schemaVersion':1,'stepId':'s-1','command':'true','args':['}','\\\\','\\'}','[{']}",
       "{'schemaVersion':1,'x':{'y':[[{}],{}]},'stepId':'s-1','command':'true'}"};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
     start(once);
     give(once, quoted(steps[i]));
@@ -307,8 +303,7 @@ TEST(the_step_ends_with_its_value, set_up, tear_down) {
   }
 }
 
-TEST(it_may_come_byte_by_byte, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(it_may_come_byte_by_byte) {
   start(once);
   for (const char *at = quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"); *at != '\0';
        at++) {
@@ -318,8 +313,7 @@ TEST(it_may_come_byte_by_byte, set_up, tear_down) {
   ends_with(once, 0);
 }
 
-TEST(of_two_values_the_first_is_run, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(of_two_values_the_first_is_run) {
   start(once);
   give(once, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
                     "{'schemaVersion':1,'stepId':'s-2','command':'false'}"));
@@ -329,14 +323,13 @@ TEST(of_two_values_the_first_is_run, set_up, tear_down) {
 }
 
 /* A number, a word: with the end of their line; what is open, with the end of the input. */
-TEST(what_is_no_step_is_refused, set_up, tear_down) {
+ONCE_TEST(what_is_no_step_is_refused) {
   static const struct {
     const char *input;
     bool closed;
   } rows[] = {{"42\n", false},  {"42", true},   {"null\n", false},      {"\"{\"\n", false},
               {"[1,2]", false}, {"}\n", false}, {"[}", false},          {"", true},
               {" \n ", true},   {"{", true},    {"{\"stepId\":", true}, {"no step\n", false}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     start(once);
     give(once, rows[i].input);
@@ -351,8 +344,7 @@ TEST(what_is_no_step_is_refused, set_up, tear_down) {
   }
 }
 
-TEST(the_largest_step_has_64_mib, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(the_largest_step_has_64_mib) {
   static char spaces[1 << 16];
   memset(spaces, ' ', sizeof spaces);
   start(once);
@@ -364,13 +356,12 @@ TEST(the_largest_step_has_64_mib, set_up, tear_down) {
   assert_non_null(strstr(result(once), "payload: expected at most 67108864 bytes"));
 }
 
-TEST(a_file_is_read_to_its_end, set_up, tear_down) {
+ONCE_TEST(a_file_is_read_to_its_end) {
   static const struct {
     const char *content;
     int exit_code;
   } rows[] = {{"{'schemaVersion':1,'stepId':'s-1','command':'sh','args':['-c','exit 9']}", 9},
               {"", STDIO_DOOR_EXIT_REFUSED}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int file = memfd_create("step", MFD_CLOEXEC), out[2];
     const char *content = quoted(rows[i].content);
@@ -388,8 +379,7 @@ TEST(a_file_is_read_to_its_end, set_up, tear_down) {
 }
 
 /* Longer than one read: the file is not waited for, and the loop goes on in between. */
-TEST(a_long_file_is_read_too, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_long_file_is_read_too) {
   int file = memfd_create("step", MFD_CLOEXEC), out[2];
   FILE *stream = fdopen(dup(file), "w");
   fputs(quoted("{'schemaVersion':1,'stepId':'s-1','command':'true','x':'"), stream);
@@ -408,8 +398,7 @@ TEST(a_long_file_is_read_too, set_up, tear_down) {
 
 /* --- who reads -------------------------------------------------------------------------------- */
 
-TEST(a_reader_that_is_gone_ends_a_silent_step, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
   start(once);
   give_script(once, "echo ready; exec sleep 4044");
   read_until(once, "ready");
@@ -419,8 +408,7 @@ TEST(a_reader_that_is_gone_ends_a_silent_step, set_up, tear_down) {
   logged(once, "stopping: a closed standard output");
 }
 
-TEST(and_one_that_writes, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(and_one_that_writes) {
   start(once);
   give_script(once, "while :; do echo line; done");
   read_until(once, "line\"");
@@ -435,8 +423,7 @@ static bool is_answered(void *context) {
 }
 
 /* The step has ended well; but who asked does not know. */
-TEST(a_result_that_is_not_read_is_no_success, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_result_that_is_not_read_is_no_success) {
   start(once);
   give_script(once, "seq 1 1200"); /* more than the pipe takes, less than is held */
   assert_true(wait_until(is_answered, once, WAIT_BOUND_MS));
@@ -460,8 +447,7 @@ static bool waits_to_write(void *context) {
   return true;
 }
 
-TEST(a_reader_that_waits_stops_the_command, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_reader_that_waits_stops_the_command) {
   start(once);
   long before = proc_status_kib(once->pid, "VmRSS");
   give_script(once, "exec seq 1 100000");
@@ -485,8 +471,7 @@ TEST(a_reader_that_waits_stops_the_command, set_up, tear_down) {
   assert_int_equal(last, 100000);
 }
 
-TEST(output_to_a_file_needs_no_reader, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(output_to_a_file_needs_no_reader) {
   int in[2], file = memfd_create("out", MFD_CLOEXEC);
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
   once->in = in[1];
@@ -501,8 +486,7 @@ TEST(output_to_a_file_needs_no_reader, set_up, tear_down) {
   close(file);
 }
 
-TEST(output_that_cannot_be_written_is_a_reader_that_is_gone, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(output_that_cannot_be_written_is_a_reader_that_is_gone) {
   int in[2], out = open("/dev/full", O_WRONLY | O_CLOEXEC);
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
   assert_true(out >= 0);
@@ -514,8 +498,7 @@ TEST(output_that_cannot_be_written_is_a_reader_that_is_gone, set_up, tear_down) 
   ends_with(once, 128 + SIGPIPE);
 }
 
-TEST(without_input_there_is_no_step, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(without_input_there_is_no_step) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   once->out = out[0];

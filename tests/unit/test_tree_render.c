@@ -61,8 +61,7 @@ static const char *const project[] = {
     "README.md",  ".gitignore", NULL,
 };
 
-TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(max_depth_limits_the_levels) {
   static const struct {
     unsigned max_depth;
     const char *expected;
@@ -116,8 +115,7 @@ TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
   expect(tree, 1, no_globs, rows[0].expected);
 }
 
-TEST(below_the_last_directory_there_is_no_bar, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(below_the_last_directory_there_is_no_bar) {
   static const char *const names[] = {"a/", "a/b/", "a/b/c/", "a/b/c/d", NULL};
   make(tree, names);
   expect(tree, 4, NULL,
@@ -127,8 +125,7 @@ TEST(below_the_last_directory_there_is_no_bar, tree_set_up, tree_tear_down) {
          "            └── d\n");
 }
 
-TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(each_group_is_in_the_order_of_bytes) {
   static const char *const names[] = {"b",  "a-b",       "a.b",       "a/", "a/x", "ab",
                                       "B/", "\xC3\xA9/", "\xC3\xA9t", "_",  NULL};
   make(tree, names);
@@ -145,8 +142,7 @@ TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
          "└── \xC3\xA9t\n");
 }
 
-TEST(a_link_to_a_directory_has_no_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_link_to_a_directory_has_no_content) {
   static const char *const names[] = {"m/", "m/x", "f", NULL};
   make(tree, names);
   assert_int_equal(symlinkat("m", tree->fd, "a"), 0);
@@ -169,8 +165,7 @@ TEST(a_link_to_a_directory_has_no_content, tree_set_up, tree_tear_down) {
 }
 
 /* As directories, wherever they are; not as files. */
-TEST(default_excludes_are_not_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(default_excludes_are_not_shown) {
   static const char *const names[] = {
       ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
       "build", ".next",        ".nuxt", "coverage", ".terraform", "vendor", "__pycache__",
@@ -220,8 +215,7 @@ TEST(default_excludes_are_not_shown, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(globs_are_matched_against_names, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(globs_are_matched_against_names) {
   static const struct {
     const char *globs[4];
     const char *expected;
@@ -242,8 +236,7 @@ TEST(globs_are_matched_against_names, tree_set_up, tree_tear_down) {
     expect(tree, 4, rows[i].globs, rows[i].expected);
 }
 
-TEST(control_characters_are_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(control_characters_are_replaced) {
   static const struct {
     const char *name;
     const char *shown; /* # is U+FFFD */
@@ -288,8 +281,7 @@ TEST(control_characters_are_replaced, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(the_root_has_the_name_of_its_full_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_root_has_the_name_of_its_full_path) {
   static const struct {
     const char *path;
     const char *line;
@@ -314,8 +306,7 @@ TEST(the_root_has_the_name_of_its_full_path, tree_set_up, tree_tear_down) {
   free(current);
 }
 
-TEST(an_unreadable_directory_has_no_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unreadable_directory_has_no_content) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
   tree_make_directory(tree, "names-only", 0744);
@@ -350,8 +341,7 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   buffer_release(&content);
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   static const struct {
     const char *name;
     const char *reason; /* the path follows */
@@ -377,8 +367,7 @@ TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   assert_int_equal(seteuid(0), 0);
 }
 
-TEST(a_bad_glob_is_named_in_the_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_bad_glob_is_named_in_the_error) {
   static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
   expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
   const char *many[TREE_RENDER_GLOBS_MAX + 2] = {NULL};
@@ -415,8 +404,7 @@ static size_t root_length(const struct tree *tree) {
   return strlen(strrchr(tree->path, '/') + 1) + 2;
 }
 
-TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_text_ends_at_the_limit_with_a_whole_line) {
   enum { LENGTH = 200 };
   size_t room = TREE_RENDER_MAX - root_length(tree);
   size_t fit = room / (LENGTH + LINE);
@@ -446,8 +434,7 @@ TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) 
 }
 
 /* The first ones are shown whatever the order is in which they are read. */
-TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_first_of_too_many_are_shown) {
   enum { LENGTH = 200, COUNT = 12000 };
   make_lines(tree, ".", COUNT, LENGTH);
   static const char *const names[] = {"z/", "z/in", NULL};
@@ -473,8 +460,7 @@ TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
 
 /* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
    the rest as fits; and what was dropped still has its line beside the others. */
-TEST(lines_of_upper_levels_are_dropped_too, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(lines_of_upper_levels_are_dropped_too) {
   enum { LENGTH = 200, COUNT = 3000 };
   tree_make_directory(tree, "a", 0700);
   tree_make_directory(tree, "a/b", 0700);
@@ -507,8 +493,7 @@ TEST(lines_of_upper_levels_are_dropped_too, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(levels_beyond_the_walk_are_not_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(levels_beyond_the_walk_are_not_shown) {
   int fd = tree_open(tree, ".");
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
     assert_int_equal(mkdirat(fd, "d", 0700), 0);
@@ -526,8 +511,7 @@ TEST(levels_beyond_the_walk_are_not_shown, tree_set_up, tree_tear_down) {
   free(text);
 }
 
-TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_vanishes_meanwhile_is_no_error) {
   tree_make_directory(tree, "d", 0700);
   tree_write(tree, "stays", "", 0600);
   pid_t changes = changes_start(tree);

@@ -50,8 +50,7 @@ static struct listing list(const struct tree *tree, const char *const *default_e
   return listing;
 }
 
-TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_comes_before_what_is_in_it) {
   tree_make_directory(tree, "b", 0700);
   tree_make_directory(tree, "b/d", 0700);
   tree_make_directory(tree, "empty", 0700);
@@ -63,20 +62,18 @@ TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-TEST(an_empty_directory_has_no_entries, tree_set_up, tree_tear_down) {
-  assert_string_equal(list(*state, NULL).text, "");
+TREE_TEST(an_empty_directory_has_no_entries) {
+  assert_string_equal(list(tree, NULL).text, "");
 }
 
-TEST(names_are_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(names_are_in_the_order_of_bytes) {
   static const char *const names[] = {"a", "\xFF", "B", "\xC3\xA9", ".x", "a-b", "a.b", "ab", "_"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     tree_write(tree, names[i], "", 0600);
   assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
 }
 
-TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(no_link_is_followed) {
   tree_make_directory(tree, "a", 0700);
   assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
   assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
@@ -85,8 +82,7 @@ TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
-TEST(excluded_directories_are_no_entries, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(excluded_directories_are_no_entries) {
   static const char *const default_excludes[] = {".git", "bin", NULL};
   tree_make_directory(tree, ".git", 0700);
   tree_write(tree, ".git/x", "", 0600);
@@ -98,8 +94,7 @@ TEST(excluded_directories_are_no_entries, tree_set_up, tree_tear_down) {
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
-TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_skipped_directory_is_not_entered) {
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
   tree_make_directory(tree, "b", 0700);
@@ -117,8 +112,7 @@ TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
 }
 
 /* The entry is known, and is another thing when the walk would go in. */
-TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_changes_meanwhile_is_no_error) {
   tree_make_directory(tree, "gone", 0700);
   tree_make_directory(tree, "linked", 0700);
   tree_make_directory(tree, "piped", 0700);
@@ -142,8 +136,7 @@ TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   walk_free(walk);
 }
 
-TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_is_too_deep_is_counted) {
   static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
   int fd = openat(tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
@@ -175,8 +168,7 @@ TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(many_names_come_once_each) {
   enum { COUNT = 3000 };
   for (int i = 0; i < COUNT; i++) {
     char name[16];
@@ -202,8 +194,7 @@ TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
 }
 
 /* More than WALK_NAMES_MAX of them, just. */
-TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_many_names_are_sorted_in_portions) {
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
   const int portion = (int)((WALK_NAMES_MAX + cost - 1) / cost);
@@ -239,8 +230,7 @@ TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
 }
 
 /* As one who may not read all of it. */
-TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(unreadable_directories_are_counted) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   static const struct {
     const char *name;
@@ -266,8 +256,7 @@ TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
 }
 
 /* Each level has one open: the deepest are missed where there are too few. */
-TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(directories_without_a_descriptor_are_counted) {
   tree_make_directory(tree, "a", 0700);
   tree_make_directory(tree, "a/b", 0700);
   tree_make_directory(tree, "a/b/c", 0700);
@@ -287,8 +276,7 @@ TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) 
   walk_free(walk);
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   tree_write(tree, "a", "", 0600);
   int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
   assert_null(walk_new(fd, NULL, false));
@@ -297,8 +285,7 @@ TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   walk_free(NULL);
 }
 
-TEST(a_walk_may_be_freed_early, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_walk_may_be_freed_early) {
   tree_make_directory(tree, "a", 0700);
   tree_write(tree, "a/x", "", 0600);
   struct walk *walk = walk_new(tree->fd, NULL, true);
