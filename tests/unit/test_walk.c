@@ -51,13 +51,7 @@ static struct listing list(const struct tree *tree, const char *const *default_e
 }
 
 TREE_TEST(a_directory_comes_before_what_is_in_it) {
-  tree_make_directory(tree, "b", 0700);
-  tree_make_directory(tree, "b/d", 0700);
-  tree_make_directory(tree, "empty", 0700);
-  tree_write(tree, "b/d/e", "", 0600);
-  tree_write(tree, "b/a", "", 0600);
-  tree_write(tree, "b/z", "", 0600);
-  tree_write(tree, "a", "", 0600);
+  tree_make(tree, "b/ b/d/ empty/ b/d/e b/a b/z a");
   tree_write(tree, "c", "", 0000);
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
@@ -67,38 +61,23 @@ TREE_TEST(an_empty_directory_has_no_entries) {
 }
 
 TREE_TEST(names_are_in_the_order_of_bytes) {
-  static const char *const names[] = {"a", "\xFF", "B", "\xC3\xA9", ".x", "a-b", "a.b", "ab", "_"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    tree_write(tree, names[i], "", 0600);
+  tree_make(tree, "a \xFF B \xC3\xA9 .x a-b a.b ab _");
   assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
 }
 
 TREE_TEST(no_link_is_followed) {
-  tree_make_directory(tree, "a", 0700);
-  assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
-  assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
-  assert_int_equal(symlinkat("/", tree->fd, "slash"), 0);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+  tree_make(tree, "a/ a/up>.. self>self slash>/ fifo|");
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
 TREE_TEST(excluded_directories_are_no_entries) {
   static const char *const default_excludes[] = {".git", "bin", NULL};
-  tree_make_directory(tree, ".git", 0700);
-  tree_write(tree, ".git/x", "", 0600);
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/bin", 0700);
-  tree_make_directory(tree, "binary", 0700);
-  tree_write(tree, "a/bin/x", "", 0600);
-  tree_write(tree, "binary/bin", "", 0600); /* a file */
+  tree_make(tree, ".git/ .git/x a/ a/bin/ a/bin/x binary/ binary/bin"); /* the last a file */
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
 TREE_TEST(a_skipped_directory_is_not_entered) {
-  tree_make_directory(tree, "a", 0700);
-  tree_write(tree, "a/x", "", 0600);
-  tree_make_directory(tree, "b", 0700);
-  tree_write(tree, "b/x", "", 0600);
+  tree_make(tree, "a/ a/x b/ b/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
@@ -113,11 +92,7 @@ TREE_TEST(a_skipped_directory_is_not_entered) {
 
 /* The entry is known, and is another thing when the walk would go in. */
 TREE_TEST(what_changes_meanwhile_is_no_error) {
-  tree_make_directory(tree, "gone", 0700);
-  tree_make_directory(tree, "linked", 0700);
-  tree_make_directory(tree, "piped", 0700);
-  tree_make_directory(tree, "stays", 0700);
-  tree_write(tree, "stays/x", "", 0600);
+  tree_make(tree, "gone/ linked/ piped/ stays/ stays/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
@@ -138,15 +113,7 @@ TREE_TEST(what_changes_meanwhile_is_no_error) {
 
 TREE_TEST(what_is_too_deep_is_counted) {
   static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
-  int fd = openat(tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    assert_int_equal(mkdirat(fd, name, 0700), 0);
-    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(below >= 0);
-    close(fd);
-    fd = below;
-  }
-  close(fd);
+  tree_make_chain(tree, name, WALK_DEPTH_MAX + 2);
   struct walk *walk = walk_new(tree->fd, NULL, false);
   struct walk_entry entry;
   int count = 0;
@@ -158,14 +125,6 @@ TREE_TEST(what_is_too_deep_is_counted) {
   assert_int_equal(count, WALK_DEPTH_MAX);
   assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
-  /* By the path it is too long to be removed: layer by layer from above. */
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    char inner[2 * sizeof name];
-    (void)snprintf(inner, sizeof inner, "%s/%s", name, name);
-    bool more = renameat(tree->fd, inner, tree->fd, "next") == 0;
-    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
-    assert_int_equal(more ? renameat(tree->fd, "next", tree->fd, name) : 0, 0);
-  }
 }
 
 TREE_TEST(many_names_come_once_each) {
@@ -257,9 +216,7 @@ TREE_TEST(unreadable_directories_are_counted) {
 
 /* Each level has one open: the deepest are missed where there are too few. */
 TREE_TEST(directories_without_a_descriptor_are_counted) {
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
-  tree_make_directory(tree, "a/b/c", 0700);
+  tree_make(tree, "a/ a/b/ a/b/c/");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct walk_entry entry;
   assert_true(walk_next(walk, &entry));
@@ -286,8 +243,7 @@ TREE_TEST(a_root_that_is_no_directory_is_rejected) {
 }
 
 TREE_TEST(a_walk_may_be_freed_early) {
-  tree_make_directory(tree, "a", 0700);
-  tree_write(tree, "a/x", "", 0600);
+  tree_make(tree, "a/ a/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct walk_entry entry;
   assert_true(walk_next(walk, &entry));
