@@ -16,6 +16,8 @@ static void change(int directory) {
     (void)unlinkat(directory, name, AT_REMOVEDIR);
     (void)symlinkat("..", directory, name);
     (void)unlinkat(directory, name, 0);
+    (void)mknodat(directory, name, S_IFREG | 0600, 0);
+    (void)unlinkat(directory, name, 0);
   }
   (void)renameat(directory, "d", directory, "e");
   (void)renameat(directory, "e", directory, "d");

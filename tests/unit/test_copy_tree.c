@@ -12,8 +12,7 @@ enum { OLD = 1000000000 };
 
 static int set_up(void **state) {
   (void)tree_set_up(state);
-  tree_make_directory(*state, "from", 0755);
-  tree_make_directory(*state, "to", 0755);
+  tree_make(*state, "from/ to/");
   return 0;
 }
 
@@ -114,49 +113,40 @@ COPY_TEST(times_are_kept) {
 }
 
 COPY_TEST(links_stay_links) {
-  static const char *const targets[] = {"file", "/nowhere", "..", "loop"};
-  static const char *const names[] = {"link", "dangling", "up", "loop"};
-  char name[32];
-  for (size_t i = 0; i < 4; i++) {
-    snprintf(name, sizeof name, "from/%s", names[i]);
-    assert_int_equal(symlinkat(targets[i], tree->fd, name), 0);
-  }
+  static const struct {
+    const char *name;
+    const char *target;
+  } rows[] = {
+      {"to/link", "file"}, {"to/dangling", "/nowhere"}, {"to/up", ".."}, {"to/loop", "loop"}};
+  tree_make(tree, "from/link>file from/dangling>/nowhere from/up>.. from/loop>loop");
   copies(tree);
-  for (size_t i = 0; i < 4; i++) {
-    char target[32];
-    snprintf(name, sizeof name, "to/%s", names[i]);
-    ssize_t length = readlinkat(tree->fd, name, target, sizeof target - 1);
-    assert_true(length > 0);
-    target[length] = '\0';
-    assert_string_equal(target, targets[i]);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char target[32] = "";
+    assert_true(readlinkat(tree->fd, rows[i].name, target, sizeof target - 1) > 0);
+    assert_string_equal(target, rows[i].target);
   }
 }
 
 COPY_TEST(other_kinds_are_skipped) {
-  assert_int_equal(mkfifoat(tree->fd, "from/fifo", 0644), 0);
-  tree_write(tree, "from/file", "x", 0644);
+  tree_make(tree, "from/fifo| from/file=x");
   copies(tree);
   assert_int_equal(tree_count(tree, "to"), 1);
 }
 
 COPY_TEST(the_failing_path_is_reported) {
-  tree_make_directory(tree, "from/a", 0755);
-  tree_make_directory(tree, "from/a/b", 0755);
-  tree_make_directory(tree, "to/a", 0755);
+  tree_make(tree, "from/a/ from/a/b/ to/a/");
   fails(tree, EEXIST, "/shared/a");
 }
 
 COPY_TEST(nothing_is_overwritten) {
-  tree_write(tree, "from/file", "new", 0644);
-  tree_write(tree, "to/file", "old", 0644);
+  tree_make(tree, "from/file=new to/file=old");
   fails(tree, EEXIST, "/shared/file");
   tree_expect(tree, "to/file", "old", 0644);
 }
 
 COPY_TEST(a_long_path_is_cut_where_the_buffer_ends) {
   char where[10] = "/shared";
-  tree_write(tree, "from/file", "x", 0644);
-  tree_write(tree, "to/file", "x", 0644);
+  tree_make(tree, "from/file=x to/file=x");
   assert_int_equal(copy(tree, where, sizeof where), -1);
   assert_string_equal(where, "/shared/f");
 }

@@ -10,14 +10,8 @@
 
 /* One of each kind. */
 static void make_kinds(const struct tree *tree) {
-  tree_make_directory(tree, "directory", 0700);
-  tree_write(tree, "file", "", 0600);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
-  assert_int_equal(symlinkat("directory", tree->fd, "to-directory"), 0);
-  assert_int_equal(symlinkat("to-directory", tree->fd, "to-link"), 0);
-  assert_int_equal(symlinkat("file", tree->fd, "to-file"), 0);
-  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
-  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
+  tree_make(tree, "directory/ file fifo| to-directory>directory to-link>to-directory to-file>file "
+                  "to-nothing>nothing loop>loop");
 }
 
 static const struct {

@@ -82,11 +82,8 @@ TREE_TEST(the_target_may_be_relative) {
 
 TREE_TEST(tools_are_copied_too) {
   char text[512];
-  tree_make_directory(tree, "tools", 0755);
+  tree_make(tree, "tools/ shared/ shared/tools/ shared/tools/older=old");
   tree_write(tree, "tools/tool", "new", 0755);
-  tree_make_directory(tree, "shared", 0755);
-  tree_make_directory(tree, "shared/tools", 0755);
-  tree_write(tree, "shared/tools/older", "old", 0755);
   assert_int_equal(inject(tree, "shared", "tools", text, sizeof text), 0);
   tree_expect(tree, "shared/tools/tool", "new", 0755);
   assert_int_equal(tree_count(tree, "shared/tools"), 1);
@@ -102,9 +99,7 @@ TREE_TEST(tools_that_are_no_directory_are_ignored) {
 }
 
 TREE_TEST(a_rejected_injection_leaves_nothing) {
-  tree_write(tree, "file", "x", 0644);
-  tree_make_directory(tree, "shared", 0755);
-  tree_make_directory(tree, "shared/agent", 0755);
+  tree_make(tree, "file=x shared/ shared/agent/");
   is_rejected(tree, "file/agent", "none", "/file/agent: Not a directory; ");
   is_rejected(tree, "file/", "none", "/file/agent: Not a directory; ");
   is_rejected(tree, "new/../file/a/b", "none", "/file/a: Not a directory; ");
@@ -114,17 +109,14 @@ TREE_TEST(a_rejected_injection_leaves_nothing) {
 }
 
 TREE_TEST(tools_that_cannot_be_placed_leave_nothing) {
-  tree_make_directory(tree, "tools", 0755);
-  tree_make_directory(tree, "shared", 0755);
-  tree_write(tree, "shared/tools", "mine", 0644);
+  tree_make(tree, "tools/ shared/ shared/tools=mine");
   is_rejected(tree, "shared", "tools", "/shared/tools: Not a directory; ");
   tree_expect(tree, "shared/tools", "mine", 0644);
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
 TREE_TEST(only_created_directories_are_removed) {
-  tree_make_directory(tree, "empty", 0755);
-  tree_write(tree, "file", "x", 0644);
+  tree_make(tree, "empty/ file=x");
   is_rejected(tree, "new/../empty/newer/../../file/agent", "none", "Not a directory");
   assert_int_equal(tree_count(tree, "empty"), 0);
   assert_int_equal(tree_count(tree, "."), 2);
