@@ -63,11 +63,17 @@ void process_owner_prepare_work(struct process_owner *self, int (*work)(const vo
    come: it stands for one that SIGKILL does not end. */
 void process_owner_start_others(struct process_owner *self);
 
+/* Runs the loop until the command was reaped. */
+void process_owner_reap(struct process_owner *self);
+
 /* Runs the loop until it has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);
 
-/* A file in the directory: makes it, or runs the loop until it is there. */
-void process_owner_touch(struct process_owner *self, const char *name);
+/* The same; it has ended in this way, or by itself with this code. */
+void process_owner_ends(struct process_owner *self, enum process_end end);
+void process_owner_exits(struct process_owner *self, int exit_code);
+
+/* Runs the loop until this file is in the directory. */
 void process_owner_await(struct process_owner *self, const char *name);
 
 /* Runs the loop until stdout holds exactly this text. */

@@ -112,12 +112,6 @@ ENGINE_TEST(a_command_that_cannot_start_is_answered) {
 
 /* --- before the start ------------------------------------------------------------------------ */
 
-static bool has_run(const struct step_owner *owner) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/ran", owner->directory.path);
-  return access(path, F_OK) == 0;
-}
-
 ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   step_owner_make_script(owner, "touch $D/ran");
   recorder_reset(&owner->calls);
@@ -128,7 +122,7 @@ ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   called(owner, "completed result running:0 want:1 flush");
   assert_int_equal(owner->result.exit_code, -1);
   assert_string_equal(owner->error_message, "not now");
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
 ENGINE_TEST(a_cancel_reaches_a_run_that_waits_for_its_start) {
@@ -137,7 +131,7 @@ ENGINE_TEST(a_cancel_reaches_a_run_that_waits_for_its_start) {
   engine_start(owner->run);
   step_owner_wait(owner);
   assert_string_equal(owner->error_message, "cancelled: by a test");
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
 /* --- while it executes ----------------------------------------------------------------------- */
@@ -268,7 +262,7 @@ ENGINE_TEST(a_run_that_waits_for_its_start_is_answered_too) {
   engine_start(owner->run);
   await_call(owner, "close:prompt");
   assert_int_equal(owner->done, 1);
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
 ENGINE_TEST(what_is_over_does_not_wait_for_room_any_more) {

@@ -8,6 +8,7 @@
 
 #include "agent/engine/capture.h"
 #include "agent/kinds/kind.h"
+#include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
 
@@ -178,158 +179,112 @@ static const struct kind test_kinds[] = {
 
 enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };
 
-static void make(struct step_owner *owner, const char *json) {
+/* The fields are those behind its id, with quotes as in quoted.h. */
+static void make(struct step_owner *owner, const char *fields) {
   const struct step_kind *known[TEST_KINDS + 1] = {0};
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
+  char json[4 * KIND_TITLE_MAX];
+  (void)snprintf(json, sizeof json, "{'stepId':'s-1',%s}", fields);
+  quoted_in_place(json);
   step_owner_make_of(owner, known, json);
 }
 
-static void start(struct step_owner *owner, const char *kind, const char *more) {
-  char json[1024];
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"%s\",\"path\":\"/the/path\"%s}",
-                 kind, more);
-  make(owner, json);
+static void start_fields(struct step_owner *owner, const char *fields) {
+  make(owner, fields);
   run_start(owner->run);
 }
 
-static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
-                       const char *output_content) {
-  assert_int_equal(owner->result.exit_code, exit_code);
-  if (error_message == NULL)
-    assert_null(owner->error_message);
-  else
-    assert_string_equal(owner->error_message, error_message);
-  if (output_content == NULL)
-    assert_null(owner->output_content);
-  else
-    assert_string_equal(owner->output_content, output_content);
+static void start(struct step_owner *owner, const char *kind, const char *more) {
+  char fields[512];
+  (void)snprintf(fields, sizeof fields, "'kind':'%s','path':'/the/path'%s", kind, more);
+  start_fields(owner, fields);
 }
 
-STEP_TEST(output_is_content_and_no_event) {
-  start(owner, "echo", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/the/path");
-  assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
+STEP_TEST(what_a_kind_returns_is_the_result_and_its_events) {
+  static const struct {
+    const char *promise;
+    const char *kind;
+    int exit_code;
+    const char *error;
+    const char *content;
+    const char *events; /* between the first and the last */
+  } rows[] = {
+      {"output is content and no event", "echo", 0, NULL, "/the/path", ""},
+      {"no content is null", "nothing", 0, NULL, NULL, ""},
+      {"unless the kind says so", "blank", 0, NULL, "", ""},
+      {"a warning is an event", "warning", 0, NULL, "content", "stderr noted /the/path\n"},
+      {"several warnings are one event", "note_more", 0, NULL, NULL,
+       "stderr noted /the/path; 3 directories could not be looked into\n"},
+      {"a failure has its reason and no content", "refuse", 1, "no such thing: /the/path", NULL,
+       "stderr no such thing: /the/path\n"},
+      {"a crash ends the step alone", "crash", 137, "killed by signal 9 (SIGKILL)", NULL, ""},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char events[256];
+    (void)snprintf(events, sizeof events,
+                   "started %s /the/path\n%scompleted exit=%d timedOut=False\n", rows[i].kind,
+                   rows[i].events, rows[i].exit_code);
+    print_message("%s\n", rows[i].promise);
+    start(owner, rows[i].kind, "");
+    step_owner_ends(owner, rows[i].exit_code, rows[i].error, rows[i].content);
+    assert_string_equal(owner->events, events);
+  }
 }
 
 STEP_TEST(the_title_is_one_line_with_an_end) {
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
+  start_fields(owner, "'kind':'echo','path':'/a\\nb\\r\\nc'");
   assert_string_equal(owner->events, "started echo /a b  c\n");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/a\nb\r\nc");
+  step_owner_ends(owner, 0, NULL, "/a\nb\r\nc");
 
-  char json[3 * KIND_TITLE_MAX];
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"nothing\",\"path\":\"/%0*d\"}",
-                 2 * KIND_TITLE_MAX, 0);
-  make(owner, json);
+  char fields[3 * KIND_TITLE_MAX];
+  (void)snprintf(fields, sizeof fields, "'kind':'nothing','path':'/%0*d'", 2 * KIND_TITLE_MAX, 0);
+  start_fields(owner, fields);
   assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
-  run_start(owner->run);
   step_owner_wait(owner);
-}
-
-STEP_TEST(no_content_is_null_unless_the_kind_says_so) {
-  start(owner, "nothing", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
-  start(owner, "blank", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "");
-}
-
-STEP_TEST(a_warning_is_an_event) {
-  start(owner, "warning", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "content");
-  assert_string_equal(owner->events, "started warning /the/path\nstderr noted /the/path\n"
-                                     "completed exit=0 timedOut=False\n");
-}
-
-STEP_TEST(several_warnings_are_one_event) {
-  start(owner, "note_more", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
-  assert_string_equal(owner->events,
-                      "started note_more /the/path\n"
-                      "stderr noted /the/path; 3 directories could not be looked into\n"
-                      "completed exit=0 timedOut=False\n");
 }
 
 STEP_TEST(a_long_warning_is_cut) {
   start(owner, "note_much", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
+  step_owner_ends(owner, 0, NULL, NULL);
   assert_non_null(strstr(owner->events, "stderr 0123456789; 0123456789; "));
   assert_non_null(strstr(owner->events, "; 012\ncompleted"));
 }
 
-STEP_TEST(a_failure_has_its_reason_and_no_content) {
-  start(owner, "refuse", "");
-  step_owner_wait(owner);
-  ended_with(owner, 1, "no such thing: /the/path", NULL);
-  assert_string_equal(owner->events, "started refuse /the/path\nstderr no such thing: /the/path\n"
-                                     "completed exit=1 timedOut=False\n");
-}
-
-STEP_TEST(a_crash_ends_the_step_alone) {
-  start(owner, "crash", "");
-  step_owner_wait(owner);
-  ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
-}
-
 STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
-  char path[64];
-  (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
+  const char *path = directory_path(&owner->directory, "fifo");
   assert_int_equal(mkfifo(path, 0600), 0);
-  char json[256];
-  (void)snprintf(json, sizeof json,
-                 "{\"stepId\":\"s-1\",\"kind\":\"hang\",\"path\":\"%s\",\"timeoutSeconds\":1}",
-                 path);
-  make(owner, json);
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, -1, "timed out after 1s", NULL);
+  char fields[256];
+  (void)snprintf(fields, sizeof fields, "'kind':'hang','path':'%s','timeoutSeconds':1", path);
+  start_fields(owner, fields);
+  step_owner_ends(owner, -1, "timed out after 1s", NULL);
   assert_true(owner->result.timed_out);
 
-  make(owner, json);
-  run_start(owner->run);
+  start_fields(owner, fields);
   run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
-  step_owner_wait(owner);
-  ended_with(owner, -1, "cancelled: by a test", NULL);
+  step_owner_ends(owner, -1, "cancelled: by a test", NULL);
 }
 
 STEP_TEST(a_relative_path_begins_at_the_working_directory) {
-  char json[256];
-  (void)snprintf(
-      json, sizeof json,
-      "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\",\"workingDirectory\":\"%s\"}",
-      owner->directory.path);
-  make(owner, json);
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, owner->directory.path);
+  char fields[256];
+  (void)snprintf(fields, sizeof fields, "'kind':'where','path':'x','workingDirectory':'%s'",
+                 owner->directory.path);
+  start_fields(owner, fields);
+  step_owner_ends(owner, 0, NULL, owner->directory.path);
 
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"x\","
-              "\"workingDirectory\":\"/nowhere/at/all\"}");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/nowhere/at/all/x");
+  start_fields(owner, "'kind':'echo','path':'x','workingDirectory':'/nowhere/at/all'");
+  step_owner_ends(owner, 0, NULL, "/nowhere/at/all/x");
 
   /* An absolute one does not need it. */
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/x\","
-              "\"workingDirectory\":\"/nowhere/at/all\"}");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/x");
+  start_fields(owner, "'kind':'echo','path':'/x','workingDirectory':'/nowhere/at/all'");
+  step_owner_ends(owner, 0, NULL, "/x");
 }
 
 STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "0 1 2 empty leader coreless open");
+  step_owner_ends(owner, 0, NULL, "0 1 2 empty leader coreless open");
   close(other);
 }
 
@@ -348,24 +303,21 @@ STEP_TEST(fields_are_those_of_the_kind) {
     const char *fields;
     const char *content;
   } rows[] = {
-      {",\"bytes\":\"\"", "none  7 false 0"},
-      {",\"bytes\":\"b\",\"text\":\"t\",\"count\":3,\"flag\":true,\"choice\":\"SECONDONE\"",
-       "t b 3 true 1"},
-      {",\"bytes\":\"b\",\"text\":\"\",\"count\":0,\"flag\":false,\"choice\":null",
+      {",'bytes':''", "none  7 false 0"},
+      {",'bytes':'b','text':'t','count':3,'flag':true,'choice':'SECONDONE'", "t b 3 true 1"},
+      {",'bytes':'b','text':'','count':0,'flag':false,'choice':null", "none b 7 false 0"},
+      {",'bytes':'b','text':null,'count':-2147483648,'flag':null,'choice':'first'",
        "none b 7 false 0"},
-      {",\"bytes\":\"b\",\"text\":null,\"count\":-2147483648,\"flag\":null,\"choice\":\"first\"",
-       "none b 7 false 0"},
-      {",\"bytes\":\"b\",\"count\":2147483647", "none b 2147483647 false 0"},
+      {",'bytes':'b','count':2147483647", "none b 2147483647 false 0"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     start(owner, "shown", rows[i].fields);
-    step_owner_wait(owner);
-    ended_with(owner, 0, NULL, rows[i].content);
+    step_owner_ends(owner, 0, NULL, rows[i].content);
   }
 }
 
 STEP_TEST(bytes_may_have_a_nul) {
-  start(owner, "shown", ",\"bytes\":\"\\u0000a\\u0000\\u0000b\\u0000\"");
+  start(owner, "shown", ",'bytes':'\\u0000a\\u0000\\u0000b\\u0000'");
   step_owner_wait(owner);
   static const char expected[] = "none \0a\0\0b\0 7 false 0";
   assert_int_equal(owner->result.output_content_length, sizeof expected - 1);
@@ -378,28 +330,25 @@ STEP_TEST(a_bad_field_is_named) {
     const char *message;
   } rows[] = {
       {"", "bytes: expected a string, got nothing"},
-      {",\"bytes\":1", "bytes: expected a string, got a number"},
-      {",\"bytes\":\"\",\"text\":\"\\u0000\"",
-       "text: expected a string without NUL, got one with it"},
-      {",\"bytes\":\"\",\"count\":1.5", "count: expected a whole number up to 2147483647, got 1.5"},
-      {",\"bytes\":\"\",\"count\":2147483648",
+      {",'bytes':1", "bytes: expected a string, got a number"},
+      {",'bytes':'','text':'\\u0000'", "text: expected a string without NUL, got one with it"},
+      {",'bytes':'','count':1.5", "count: expected a whole number up to 2147483647, got 1.5"},
+      {",'bytes':'','count':2147483648",
        "count: expected a whole number up to 2147483647, got 2147483648"},
-      {",\"bytes\":\"\",\"count\":1e300",
-       "count: expected a whole number up to 2147483647, got 1e+300"},
-      {",\"bytes\":\"\",\"flag\":1", "flag: expected true or false, got a number"},
-      {",\"bytes\":\"\",\"choice\":\"third\"",
-       "choice: expected one of first, secondOne, got \"third\""},
-      {",\"bytes\":\"\",\"choice\":1", "choice: expected one of first, secondOne, got a number"},
+      {",'bytes':'','count':1e300", "count: expected a whole number up to 2147483647, got 1e+300"},
+      {",'bytes':'','flag':1", "flag: expected true or false, got a number"},
+      {",'bytes':'','choice':'third'", "choice: expected one of first, secondOne, got 'third'"},
+      {",'bytes':'','choice':1", "choice: expected one of first, secondOne, got a number"},
   };
   const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char json[256];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"kind\":\"shown\",\"path\":\"p\"%s}",
-                   rows[i].fields);
+    char text[256];
+    (void)snprintf(text, sizeof text, "{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
+    const char *json = quoted(text);
     struct step step;
     struct error error = {""};
     assert_int_equal(step_parse(&step, known, json, strlen(json), &error), -1);
-    assert_string_equal(error.text, rows[i].message);
+    assert_string_equal(error.text, quoted(rows[i].message));
     step_release(&step);
   }
 }

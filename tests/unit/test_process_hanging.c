@@ -96,9 +96,7 @@ static pid_t only_child_but(pid_t server) {
 static void another_one_runs(struct process_owner *owner) {
   char *argv[] = {TRUE_PATH, NULL};
   process_owner_start_argv(owner, argv, NULL);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(owner->outcome.status, 0);
+  process_owner_exits(owner, 0);
 }
 
 /* Starts, hangs, is stopped, is given up; then another one runs, and the mount goes away. */
@@ -112,8 +110,7 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   a_timer_fires(owner);
   assert_int_equal(owner->ended, 0);
   process_stop(owner->process, 1);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.survivors, 1);
   another_one_runs(owner);
   assert_true(is_stuck(&child));
@@ -163,8 +160,7 @@ PROCESS_TEST(an_error_that_comes_late_is_told) {
   pid_t child = only_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   hang_end(&hang);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_int_equal(strncmp(owner->outcome.reason.text, "cannot run /", 12), 0);
   assert_non_null(strstr(owner->outcome.reason.text, "/mount/below: "));
 }

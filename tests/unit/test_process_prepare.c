@@ -46,6 +46,11 @@ static bool is_suspended(void *pid) {
   return state_of(*(pid_t *)pid) == 'T';
 }
 
+static void suspend(pid_t pid) {
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+}
+
 static pid_t wait_for_child(void) {
   pid_t pid = find_child();
   assert_true(pid > 0);
@@ -53,16 +58,10 @@ static pid_t wait_for_child(void) {
   return pid;
 }
 
-static bool has_file(const struct process_owner *owner, const char *name) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
-  return access(path, F_OK) == 0;
-}
-
 static void expect_no_trace(struct process_owner *owner) {
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }
 
 static void expect_nothing_yet(struct process_owner *owner) {
@@ -71,17 +70,14 @@ static void expect_nothing_yet(struct process_owner *owner) {
 }
 
 static void expect_all_traces(struct process_owner *owner) {
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
+  process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
-  assert_true(has_file(owner, "made"));
+  assert_true(directory_has(&owner->directory, "made"));
 }
 
 static void expect_stopped(struct process_owner *owner) {
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->outcome.survivors, 0);
   assert_string_equal(owner->outcome.holder, "");
@@ -117,7 +113,7 @@ PROCESS_TEST(a_pause_may_come_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
   process_pause(owner->process);
   process_go(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
   process_resume(owner->process);
@@ -159,13 +155,11 @@ PROCESS_TEST(what_is_freed_before_it_goes_leaves_no_trace) {
 PROCESS_TEST(a_suspended_one_goes_when_it_continues) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(pid);
   assert_int_equal(kill(pid, SIGCONT), 0);
   assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS)); /* as before */
   expect_nothing_yet(owner);
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(pid);
   process_go(owner->process);
   expect_nothing_yet(owner);
   assert_int_equal(kill(pid, SIGCONT), 0);
@@ -174,9 +168,7 @@ PROCESS_TEST(a_suspended_one_goes_when_it_continues) {
 
 PROCESS_TEST(a_suspended_one_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
-  pid_t pid = wait_for_child();
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(wait_for_child());
   process_stop(owner->process, 3600000);
   expect_stopped(owner);
 }
@@ -185,52 +177,36 @@ PROCESS_TEST(a_suspended_one_can_be_stopped) {
 PROCESS_TEST(one_that_was_killed_is_reported) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   expect_nothing_yet(owner);
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
   assert_int_equal(owner->length[PROCESS_STDOUT], 0);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }
 
 PROCESS_TEST(one_that_was_killed_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   process_stop(owner->process, 0);
   expect_stopped(owner);
 }
 
 PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
-  static const struct {
-    const char *command;
-    const char *directory;
-    const char *reason;
-  } rows[] = {
-      {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
-      {"no-such-command", NULL, "no-such-command: command not found on PATH"},
-      {"true", "/no/such/place", "working directory /no/such/place: No such file or directory"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char command[32];
-    snprintf(command, sizeof command, "%s", rows[i].command);
-    char *argv[] = {command, NULL};
-    process_owner_prepare_argv(owner, argv, rows[i].directory);
-    (void)wait_for_child();
-    expect_nothing_yet(owner);
-    process_go(owner->process);
-    process_owner_wait(owner);
-    assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
-    assert_string_equal(owner->outcome.reason.text, rows[i].reason);
-  }
+  char *argv[] = {"no-such-command", NULL};
+  process_owner_prepare_argv(owner, argv, NULL);
+  (void)wait_for_child();
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
+  assert_string_equal(owner->outcome.reason.text, "no-such-command: command not found on PATH");
 }
 
 /* A step before it may have made the directory. */
 PROCESS_TEST(the_directory_is_entered_after_it_goes) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/later", owner->directory.path);
+  const char *path = directory_path(&owner->directory, "later");
   char *argv[] = {"pwd", NULL};
   process_owner_prepare_argv(owner, argv, path);
   (void)wait_for_child();
@@ -261,8 +237,7 @@ PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
   owner->timeout_seconds = 1;
   process_owner_prepare(owner, "exec sleep 3120");
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_true(owner->outcome.duration_ms >= 990);
 }
 
@@ -291,5 +266,5 @@ PROCESS_TEST(many_leave_nothing) {
   assert_int_equal(waitpid(-1, NULL, 0), -1);
   assert_int_equal(errno, ECHILD);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }

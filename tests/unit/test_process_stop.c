@@ -16,8 +16,7 @@
 PROCESS_TEST(the_deadline_ends_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo begun; exec sleep 3101");
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
   assert_true(owner->outcome.duration_ms >= 990);
   assert_int_equal(owner->outcome.survivors, 0);
@@ -28,19 +27,17 @@ PROCESS_TEST(the_deadline_runs_while_paused) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
   process_pause(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   assert_int_equal(WTERMSIG(owner->status), SIGTERM);
   process_resume(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");
 }
 
 PROCESS_TEST(an_exit_before_the_deadline_disarms_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
   assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
 }
 
@@ -49,8 +46,7 @@ PROCESS_TEST(a_stop_is_polite_first) {
                              "while :; do sleep 0.01; done 2>&-");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, FOREVER_MS);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
@@ -59,8 +55,7 @@ PROCESS_TEST(a_stop_without_grace_kills) {
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\n");
 }
@@ -85,8 +80,7 @@ PROCESS_TEST(a_second_stop_can_be_harder) {
   assert_int_equal(owner->ended, 0);
   process_stop(owner->process, 0);
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
 }
 
@@ -95,8 +89,7 @@ PROCESS_TEST(a_stop_after_the_deadline_leaves_the_reason) {
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\nterm\n");
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
 }
 
 PROCESS_TEST(the_command_may_be_reaped_before_its_tree_is_gone) {
@@ -104,12 +97,11 @@ PROCESS_TEST(the_command_may_be_reaped_before_its_tree_is_gone) {
                              "wait; exec sleep 3104");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, FOREVER_MS);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
 }
 
@@ -149,7 +141,7 @@ PROCESS_TEST(what_an_earlier_one_left_is_spared) {
 PROCESS_TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting) {
   process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
   process_owner_expect(owner, "hi\n");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   int64_t start_ms = wait_now_ms();
   process_stop(owner->process, FOREVER_MS);
   assert_int_equal(owner->ended, 0); /* never from inside a call */
@@ -165,8 +157,7 @@ PROCESS_TEST(a_stop_after_the_end_does_nothing) {
   process_owner_start(owner, "exit 1");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->ended));
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
 }
 
 PROCESS_TEST(survivors_are_counted_and_not_waited_for) {
@@ -175,8 +166,7 @@ PROCESS_TEST(survivors_are_counted_and_not_waited_for) {
   owner->keep_status = true;
   process_owner_start_others(owner);
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_true(owner->outcome.survivors > 0);
   assert_int_equal(owner->outcome.status, -1);
 }

@@ -40,9 +40,8 @@ static int children(void) {
 
 PROCESS_TEST(it_starts) {
   process_owner_start(owner, "echo out; exit 3");
-  process_owner_wait(owner);
+  process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
 PROCESS_TEST(what_is_prepared_starts_when_it_goes) {
@@ -51,17 +50,15 @@ PROCESS_TEST(what_is_prepared_starts_when_it_goes) {
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_go(owner->process);
-  process_owner_wait(owner);
+  process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
 PROCESS_TEST(what_cannot_start_says_why) {
   char *argv[] = {"no-such-command", NULL};
   process_owner_prepare_argv(owner, argv, NULL);
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_string_equal(owner->outcome.reason.text, "no-such-command: command not found on PATH");
 }
 
@@ -70,8 +67,7 @@ PROCESS_TEST(without_a_process_it_ends_when_it_goes) {
   no_process = true;
   process_go(owner->process);
   no_process = false;
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_string_equal(owner->outcome.reason.text,
                       "cannot start sh: Resource temporarily unavailable");
 }
@@ -80,8 +76,7 @@ PROCESS_TEST(what_does_not_go_leaves_nothing) {
   int descriptors = proc_fd_count(getpid());
   process_owner_prepare(owner, "echo out");
   process_stop(owner->process, 1000);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_owner_prepare(owner, "echo out");
