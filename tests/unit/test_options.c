@@ -168,34 +168,15 @@ TEST(help_and_version_need_nothing, clear_environment) {
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
-  static const char *const words[] = {"--redis-url URL",
-                                      "--job-id ID",
-                                      "--idle-cycles N",
-                                      "--events-maxlen N",
-                                      "--hold-bytes N",
-                                      "--key-ttl SECONDS",
-                                      "default 604800",
-                                      "--verbose",
-                                      "--help",
-                                      "--version",
-                                      "[REDIS_URL]",
-                                      "[JOB_ID]",
-                                      "redis+sentinel://",
-                                      "redis://",
-                                      "unix://",
-                                      "defaultDatabase",
-                                      "0 shutdown",
-                                      "2 idle",
-                                      "3 an error",
-                                      "64 wrong usage",
-                                      "128+N",
-                                      "default 5",
-                                      "default 10000",
-                                      "default 4194304",
-                                      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]"};
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (strstr(options_help, words[i]) == NULL)
-      fail_msg("no word of %s", words[i]);
+  char words[] = "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+                 "--key-ttl SECONDS|--verbose|--help|--version|[REDIS_URL]|[JOB_ID]|"
+                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
+                 "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
+                 "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
+  char *rest = words;
+  for (const char *word; (word = strsep(&rest, "|")) != NULL;)
+    if (strstr(options_help, word) == NULL)
+      fail_msg("no word of %s", word);
 }
 
 TEST(wrong_usage, clear_environment) {

@@ -36,21 +36,19 @@ static void assert_refused(const char *text, size_t length, const char *message,
   step_release(&step);
 }
 
-static void read_golden(const char *path, char *out, size_t size) {
+static void parse_golden(struct step *step, const char *path) {
+  char golden[1024] = "";
+  struct error error;
   FILE *file = fopen(path, "r");
   assert_non_null(file);
-  size_t length = fread(out, 1, size - 1, file);
-  assert_true(length > 0);
-  out[length] = '\0';
+  assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
   assert_int_equal(fclose(file), 0);
+  assert_int_equal(parse(step, golden, &error), 0);
 }
 
 TEST(a_run_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_run.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_run.json");
   assert_int_equal(step.schema_version, 1);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &run_kind.wire);
@@ -68,11 +66,8 @@ TEST(a_run_step_as_in_the_contract) {
 }
 
 TEST(a_shutdown_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_shutdown.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_shutdown.json");
   assert_string_equal(step.step_id, "00000000-0000-0000-0000-000000000002");
   assert_ptr_equal(step.kind, &step_shutdown);
   assert_null(step.target);
@@ -80,11 +75,8 @@ TEST(a_shutdown_step_as_in_the_contract) {
 }
 
 TEST(a_cancel_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_cancel.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_cancel.json");
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &step_cancel);
   assert_null(step.target);
