@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
+#include "base/staged_file.h"
+#include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -110,13 +112,10 @@ static void expect_link(const struct tree *tree, const char *name, const char *t
 
 TREE_TEST(links_are_written_through) {
   char absolute[64];
-  tree_make_directory(tree, "a", 0755);
-  tree_make_directory(tree, "b", 0755);
+  tree_make(tree, "a/ b/ a/second>../b/file c>b");
   tree_write(tree, "b/file", "\xEF\xBB\xBFold", 0640);
   (void)snprintf(absolute, sizeof absolute, "%s/a/second", tree->path);
   assert_int_equal(symlinkat(absolute, tree->fd, "first"), 0);
-  assert_int_equal(symlinkat("../b/file", tree->fd, "a/second"), 0);
-  assert_int_equal(symlinkat("b", tree->fd, "c"), 0);
   write_text(tree, "first", "new");
   tree_expect(tree, "b/file", "\xEF\xBB\xBFnew", 0640);
   expect_link(tree, "first", absolute);
@@ -130,39 +129,44 @@ TREE_TEST(links_are_written_through) {
 }
 
 TREE_TEST(dangling_links_are_written_through) {
-  tree_make_directory(tree, "a", 0755);
-  assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
+  tree_make(tree, "a/ a/link>../made/for/file round>round");
   write_text(tree, "a/link", "new");
   tree_expect(tree, "made/for/file", "new", 0644);
   expect_link(tree, "a/link", "../made/for/file");
-  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
   expect_rejected(tree, "round", "cannot write file (Too many levels of symbolic links): round");
 }
 
 TREE_TEST(other_kinds_are_rejected_by_name) {
-  tree_make_directory(tree, "directory", 0755);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
-  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
-  expect_rejected(tree, "directory", "is a directory, not a regular file: directory");
-  expect_rejected(tree, ".", "is a directory, not a regular file: .");
-  expect_rejected(tree, "fifo", "is a FIFO, not a regular file: fifo");
-  expect_rejected(tree, "link", "is a FIFO, not a regular file: link");
-  expect_rejected(tree, "/dev/null", "is a character device, not a regular file: /dev/null");
-  expect_rejected(tree, "new/", "cannot write file (Is a directory): new/");
-  expect_rejected(tree, "new/..", "is a directory, not a regular file: new/..");
-  expect_rejected(tree, "directory/", "is a directory, not a regular file: directory/");
-  expect_rejected(tree, "/", "is a directory, not a regular file: /");
-  expect_rejected(tree, "", "cannot write file (No such file or directory): ");
-  assert_int_equal(tree_count(tree, "."), 4); /* `new` was made */
+  static const struct {
+    const char *path;
+    const char *reason; /* the path follows */
+  } rows[] = {
+      {"directory", "is a directory, not a regular file: "},
+      {"directory/", "is a directory, not a regular file: "},
+      {".", "is a directory, not a regular file: "},
+      {"/", "is a directory, not a regular file: "},
+      {"fifo", "is a FIFO, not a regular file: "},
+      {"link", "is a FIFO, not a regular file: "},
+      {"/dev/null", "is a character device, not a regular file: "},
+      {"new/", "cannot write file (Is a directory): "},
+      {"new/..", "is a directory, not a regular file: "}, /* `new` is made */
+      {"", "cannot write file (No such file or directory): "},
+      {"link/below", "cannot write file (Not a directory): "},
+      {"link/a/b", "cannot write file (Not a directory): "},
+  };
+  tree_make(tree, "directory/ fifo| link>fifo");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[128];
+    (void)snprintf(text, sizeof text, "%s%s", rows[i].reason, rows[i].path);
+    expect_rejected(tree, rows[i].path, text);
+  }
+  assert_int_equal(tree_count(tree, "."), 4);
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-TREE_TEST(errors_on_the_way_name_the_path) {
+TREE_TEST(a_name_may_be_long_but_not_too_long) {
   char name[300];
   char text[400];
-  tree_write(tree, "file", "old", 0644);
-  expect_rejected(tree, "file/below", "cannot write file (Not a directory): file/below");
-  expect_rejected(tree, "file/a/b", "cannot write file (Not a directory): file/a/b");
   memset(name, 'x', sizeof name);
   name[256] = '\0';
   (void)snprintf(text, sizeof text, "cannot write file (File name too long): %s", name);
@@ -171,7 +175,7 @@ TREE_TEST(errors_on_the_way_name_the_path) {
   name[255] = '\0'; /* the longest that there is */
   write_text(tree, name, "new");
   tree_expect(tree, name, "new", 0644);
-  assert_int_equal(tree_count(tree, "."), 2);
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 TREE_TEST(the_limit_is_exact) {
@@ -179,7 +183,7 @@ TREE_TEST(the_limit_is_exact) {
   struct stat file;
   char *content = calloc(1, ATOMIC_FILE_MAX + 1);
   assert_non_null(content);
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MAX + 1, &error), -1);
   assert_string_equal(error.text, "content exceeds 10 MB limit");
   tree_expect(tree, "file", "old", 0644);
@@ -196,7 +200,7 @@ TREE_TEST(links_of_proc_are_checked) {
   char path[64];
   char text[128];
   int ends[2];
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   write_text(tree, path, "new"); /* it says the truth */
@@ -257,7 +261,7 @@ TREE_TEST(a_failed_write_keeps_the_old_file) {
   static const char content[8192] = "new";
   struct rlimit before;
   struct error error = {.text = ""};
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
   const struct rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
   void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -273,16 +277,171 @@ TREE_TEST(a_failed_write_keeps_the_old_file) {
 
 /* Other names of the same file are other files from then on. */
 TREE_TEST(a_hard_link_keeps_the_old_content) {
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
   write_text(tree, "file", "new");
   tree_expect(tree, "other", "old", 0644);
 }
 
-static int set_umask(void **state) {
-  (void)state;
-  umask(022);
-  return 0;
+/* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */
+
+enum { OTHER = 1234, TEAM = 1000 };
+
+struct writing {
+  const struct tree *tree;
+  const char *path;
+};
+
+static int write_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  return atomic_file_write(self->tree->fd, self->path, "new", 3, error);
 }
 
-TEST_GROUP(set_umask, NULL)
+static void write_as(const struct tree *tree, const char *path, uid_t user, gid_t group) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, path};
+  (void)as_user(user, group, write_it, &writing, &error);
+  assert_string_equal(error.text, "");
+}
+
+static void expect_rejected_as(const struct tree *tree, const char *path, uid_t user,
+                               const char *text) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, path};
+  int entries = tree_count(tree, ".");
+  assert_int_equal(as_user(user, user, write_it, &writing, &error), -1);
+  assert_string_equal(error.text, text);
+  assert_int_equal(tree_count(tree, "."), entries);
+}
+
+static void make(const struct tree *tree, const char *name, uid_t user, gid_t group, mode_t mode) {
+  tree_write(tree, name, "old", 0600);
+  assert_int_equal(fchownat(tree->fd, name, user, group, 0), 0);
+  assert_int_equal(fchmodat(tree->fd, name, mode, 0), 0);
+}
+
+static void expect_new(const struct tree *tree, const char *name, uid_t user, gid_t group,
+                       mode_t mode) {
+  struct stat file;
+  tree_expect(tree, name, "new", mode);
+  assert_int_equal(fstatat(tree->fd, name, &file, 0), 0);
+  assert_int_equal(file.st_uid, user);
+  assert_int_equal(file.st_gid, group);
+}
+
+TREE_TEST(the_owner_is_kept) {
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  make(tree, "file", NOBODY, NOBODY, 04755);
+  write_as(tree, "file", NOBODY, NOBODY);
+  expect_new(tree, "file", NOBODY, NOBODY, 04755);
+  make(tree, "unreadable", NOBODY, NOBODY, 0200);
+  write_as(tree, "unreadable", NOBODY, NOBODY);
+  expect_new(tree, "unreadable", NOBODY, NOBODY, 0200);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
+/* What may not be given away loses the rights that were another's. */
+TREE_TEST(a_kept_mode_grants_nothing_new) {
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  make(tree, "another's", 0, NOBODY, 06776);
+  write_as(tree, "another's", NOBODY, NOBODY);
+  expect_new(tree, "another's", NOBODY, NOBODY, 0776);
+  make(tree, "own", NOBODY, OTHER, 0664);
+  write_as(tree, "own", NOBODY, NOBODY);
+  expect_new(tree, "own", NOBODY, NOBODY, 0644);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
+/* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
+   is the group's. */
+TREE_TEST(files_of_a_group_directory_stay_the_groups) {
+  struct stat directory;
+  assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
+  assert_int_equal(fchmod(tree->fd, 02775), 0);
+  make(tree, "file", 0, TEAM, 0664);
+  write_as(tree, "file", OTHER, TEAM);
+  expect_new(tree, "file", OTHER, TEAM, 0664);
+  write_as(tree, "file", NOBODY, TEAM);
+  expect_new(tree, "file", NOBODY, TEAM, 0664);
+  write_as(tree, "new/file", NOBODY, TEAM);
+  expect_new(tree, "new/file", NOBODY, TEAM, 0644);
+  assert_int_equal(fstatat(tree->fd, "new", &directory, 0), 0);
+  assert_int_equal(directory.st_gid, TEAM);
+  assert_int_equal(directory.st_mode, S_IFDIR | 02755);
+}
+
+TREE_TEST(a_write_protected_file_is_rejected) {
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  make(tree, "file", NOBODY, NOBODY, 0444);
+  make(tree, "root's", 0, 0, 0644);
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
+  expect_rejected_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
+  tree_expect(tree, "file", "old", 0444);
+}
+
+TREE_TEST(a_directory_without_permission_is_reported) {
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_make_directory(tree, "hidden", 0700);
+  make(tree, "file", NOBODY, NOBODY, 0666);
+  expect_rejected_as(
+      tree, "file", NOBODY,
+      "cannot replace file (no file can be created beside it: Permission denied): file");
+  expect_rejected_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
+  expect_rejected_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
+  expect_rejected_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
+  tree_expect(tree, "file", "old", 0666);
+}
+
+/* As /tmp is: only its owner may replace a file, though all may write to it. */
+TREE_TEST(a_sticky_directory_protects_files_of_others) {
+  assert_int_equal(fchmod(tree->fd, 01777), 0);
+  make(tree, "file", OTHER, OTHER, 0666);
+  make(tree, "own", NOBODY, NOBODY, 0644);
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
+  write_as(tree, "own", NOBODY, NOBODY);
+  tree_expect(tree, "file", "old", 0666);
+  expect_new(tree, "own", NOBODY, NOBODY, 0644);
+}
+
+static int open_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  (void)error;
+  return openat(self->tree->fd, self->path, O_PATH | O_CLOEXEC);
+}
+
+/* By default it does not go where another user points to in a directory such as /tmp. */
+TREE_TEST(links_are_followed_where_the_kernel_does) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, "tmp/link"};
+  tree_make_directory(tree, "tmp", 01777);
+  make(tree, "file", NOBODY, NOBODY, 0666);
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  assert_int_equal(symlinkat("../file", tree->fd, "tmp/link"), 0);
+  assert_int_equal(fchownat(tree->fd, "tmp/link", OTHER, OTHER, AT_SYMLINK_NOFOLLOW), 0);
+  bool does = as_user(NOBODY, NOBODY, open_it, &writing, &error) >= 0;
+  if (does)
+    write_as(tree, "tmp/link", NOBODY, NOBODY);
+  else
+    expect_rejected_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
+  tree_expect(tree, "file", does ? "new" : "old", 0666);
+}
+
+static int leave_a_hidden_file(void *context, struct error *error) {
+  const struct tree *tree = context;
+  struct staged_file staged;
+  (void)error;
+  return staged_file_begin(&staged, tree->fd, "file", 0600); /* the child's end leaves it behind */
+}
+
+/* Each has a hidden file of its own, and what one left behind is not in the other's way. */
+TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
+  struct error error;
+  assert_int_equal(fchmod(tree->fd, 01777), 0);
+  make(tree, "file", NOBODY, NOBODY, 0644);
+  assert_int_equal(as_user(OTHER, OTHER, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(tree_count(tree, "."), 3);
+  write_as(tree, "file", NOBODY, NOBODY);
+  expect_new(tree, "file", NOBODY, NOBODY, 0644);
+  assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
+}

@@ -30,6 +30,7 @@ static void expect_refused(const struct tree *tree, const char *name, const char
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
+/* Closes it. */
 static void expect_content(int fd, const char *expected, size_t expected_length) {
   struct error error = {.text = ""};
   struct buffer content = {0};
@@ -38,8 +39,10 @@ static void expect_content(int fd, const char *expected, size_t expected_length)
   assert_int_equal(content.length, expected_length);
   assert_memory_equal(content.bytes, expected, expected_length);
   buffer_release(&content);
+  close(fd);
 }
 
+/* The same. */
 static void expect_unread(int fd, const char *text) {
   struct error error = {.text = ""};
   struct buffer content = {0};
@@ -47,31 +50,21 @@ static void expect_unread(int fd, const char *text) {
   assert_string_equal(error.text, text);
   assert_int_equal(content.length, 0);
   buffer_release(&content);
+  close(fd);
 }
 
 TREE_TEST(a_file_is_read) {
   char path[64];
-  tree_write(tree, "text", "one\ntwo", 0644);
-  tree_write(tree, "empty", "", 0644);
-  int fd = open_file(tree, "text");
-  expect_content(fd, "one\ntwo", 7);
-  close(fd);
-  fd = open_file(tree, "empty");
-  expect_content(fd, "", 0);
-  close(fd);
+  tree_make(tree, "text=one\ntwo empty");
+  expect_content(open_file(tree, "text"), "one\ntwo", 7);
+  expect_content(open_file(tree, "empty"), "", 0);
   (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  fd = open_file(tree, path);
-  expect_content(fd, "one\ntwo", 7);
-  close(fd);
+  expect_content(open_file(tree, path), "one\ntwo", 7);
 }
 
 TREE_TEST(links_are_followed) {
-  tree_write(tree, "text", "x", 0644);
-  assert_int_equal(symlinkat("text", tree->fd, "link"), 0);
-  int fd = open_file(tree, "link");
-  expect_content(fd, "x", 1);
-  close(fd);
-  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
+  tree_make(tree, "text=x link>text round>round");
+  expect_content(open_file(tree, "link"), "x", 1);
   expect_refused(tree, "round", "cannot read file (Too many levels of symbolic links): round");
 }
 
@@ -82,7 +75,6 @@ TREE_TEST(the_descriptor_is_that_of_the_path) {
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
   tree_write(tree, "text", "new", 0644);
   expect_content(fd, "old", 3);
-  close(fd);
 }
 
 TREE_TEST(descriptors_are_safe) {
@@ -97,8 +89,7 @@ TREE_TEST(descriptors_are_safe) {
 }
 
 TREE_TEST(what_is_missing_is_not_found) {
-  tree_write(tree, "text", "x", 0644);
-  assert_int_equal(symlinkat("nothing", tree->fd, "dangling"), 0);
+  tree_make(tree, "text=x dangling>nothing");
   expect_refused(tree, "missing", "file not found: missing");
   expect_refused(tree, "no/such/file", "file not found: no/such/file");
   expect_refused(tree, "text/below", "file not found: text/below");
@@ -150,11 +141,9 @@ static void make_socket(const struct tree *tree, const char *name) {
 }
 
 TREE_TEST(other_kinds_are_rejected_by_name) {
-  tree_make_directory(tree, "directory", 0755);
+  tree_make(tree, "directory/ fifo| link>fifo");
   make_socket(tree, "socket");
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
-  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
   expect_refused(tree, "directory", "is a directory, not a regular file: directory");
   expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
   expect_refused(tree, "link", "is a FIFO, not a regular file: link");
@@ -183,16 +172,10 @@ static int open_sized(const struct tree *tree, off_t size) {
 TREE_TEST(the_limit_is_exact) {
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
-  int fd = open_sized(tree, REGULAR_FILE_MAX);
-  expect_content(fd, zeros, REGULAR_FILE_MAX);
-  close(fd);
+  expect_content(open_sized(tree, REGULAR_FILE_MAX), zeros, REGULAR_FILE_MAX);
   free(zeros);
-  fd = open_sized(tree, REGULAR_FILE_MAX + 1);
-  expect_unread(fd, "file exceeds 1 MB limit");
-  close(fd);
-  fd = open_sized(tree, (off_t)1 << 40);
-  expect_unread(fd, "file exceeds 1 MB limit");
-  close(fd);
+  expect_unread(open_sized(tree, REGULAR_FILE_MAX + 1), "file exceeds 1 MB limit");
+  expect_unread(open_sized(tree, (off_t)1 << 40), "file exceeds 1 MB limit");
 }
 
 TREE_TEST(a_file_that_grows_is_limited_too) {
@@ -202,7 +185,6 @@ TREE_TEST(a_file_that_grows_is_limited_too) {
   assert_int_equal(write(writer, "x", 1), 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(writer);
-  close(fd);
 }
 
 /* Their size is said to be 0. */
@@ -224,9 +206,7 @@ TREE_TEST(a_file_without_a_name_is_read) {
   int first = open_file(tree, "text");
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", first);
-  int fd = open_file(tree, path);
-  expect_content(fd, "x", 1);
-  close(fd);
+  expect_content(open_file(tree, path), "x", 1);
   close(first);
 }
 
@@ -259,13 +239,9 @@ TREE_TEST(lines_are_cut) {
 
 TREE_TEST(read_errors_have_a_reason) {
   int ends[2];
-  int fd = open(tree->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  assert_true(fd >= 0);
-  expect_unread(fd, "cannot read file (Is a directory): name");
-  close(fd);
+  expect_unread(tree_open(tree, "."), "cannot read file (Is a directory): name");
   assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
   expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): name");
-  close(ends[0]);
   close(ends[1]);
 }
 
@@ -273,8 +249,7 @@ TREE_TEST(read_errors_have_a_reason) {
 TREE_TEST(a_fifo_is_not_opened) {
   char path[64];
   char events[512];
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
-  tree_write(tree, "text", "x", 0644);
+  tree_make(tree, "fifo| text=x");
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   (void)snprintf(path, sizeof path, "%s/fifo", tree->path);
   assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
