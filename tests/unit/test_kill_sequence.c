@@ -96,6 +96,19 @@ static bool is_reaped(void *context) {
   return scene->gone > 0 && scene->status != 0;
 }
 
+static void await_end(struct scene *self) {
+  assert_true(loop_until(&self->loop, is_reaped, self));
+}
+
+/* Starts one that says when it is ready; a shell's own words are not among its output. */
+static void start_ready(struct scene *self, char *script) {
+  start(self, script);
+  reads(self, "ready\n");
+}
+
+#define STUBBORN "exec 2>&-; trap '' TERM; echo ready; "
+#define LOOP "while :; do sleep 0.01; done"
+
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, set_up, tear_down, NAME)
 
 SCENE_TEST(nobody_is_gone_at_once_but_not_from_inside) {
@@ -108,23 +121,20 @@ SCENE_TEST(nobody_is_gone_at_once_but_not_from_inside) {
 }
 
 SCENE_TEST(sigterm_is_enough_for_the_polite) {
-  start(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+  start_ready(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; " LOOP);
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   reads(scene, "bye\n");
   assert_int_equal(WEXITSTATUS(scene->status), 3);
   assert_int_equal(scene->survivors, 0);
 }
 
 SCENE_TEST(the_stubborn_are_killed_after_the_grace) {
-  start(scene,
-        "exec 2>&-; trap '' TERM; echo ready; setsid sleep 2002 & while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+  start_ready(scene, STUBBORN "setsid sleep 2002 & " LOOP);
   assert_true(proc_wait_for("sleep 2002", WAIT_BOUND_MS) > 0);
   int64_t start_ms = wait_now_ms();
   kill_sequence_start(&scene->kill, 300);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_true(wait_now_ms() - start_ms >= 299);
   assert_int_equal(WTERMSIG(scene->status), SIGKILL);
   assert_int_equal(scene->survivors, 0);
@@ -132,42 +142,37 @@ SCENE_TEST(the_stubborn_are_killed_after_the_grace) {
 }
 
 SCENE_TEST(without_a_grace_there_is_no_sigterm) {
-  start(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+  start_ready(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; " LOOP);
   kill_sequence_start(&scene->kill, 0);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(WTERMSIG(scene->status), SIGKILL);
   char byte;
   assert_int_equal(read(scene->output, &byte, 1), 0);
 }
 
 SCENE_TEST(a_further_call_can_shorten_the_grace) {
-  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+  start_ready(scene, STUBBORN LOOP);
   kill_sequence_start(&scene->kill, FOREVER_MS);
   loop_settle(&scene->loop);
   assert_int_equal(scene->gone, 0);
   kill_sequence_start(&scene->kill, 0);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   loop_settle(&scene->loop);
   assert_int_equal(scene->gone, 1);
 }
 
 SCENE_TEST(a_further_call_cannot_lengthen_it) {
-  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+  start_ready(scene, STUBBORN LOOP);
   kill_sequence_start(&scene->kill, 20);
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(scene->gone, 1);
 }
 
 SCENE_TEST(what_is_started_on_the_way_is_found_too) {
-  start(scene,
-        "exec 2>&-; trap '' TERM; echo ready; while :; do setsid sleep 2003 & sleep 0.005; done");
-  reads(scene, "ready\n");
+  start_ready(scene, STUBBORN "while :; do setsid sleep 2003 & sleep 0.005; done");
   kill_sequence_start(&scene->kill, 50);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(scene->survivors, 0);
   assert_int_equal(proc_find("sleep 2003"), 0);
 }
@@ -190,6 +195,6 @@ SCENE_TEST(it_can_be_started_again) {
   scene->gone = 0;
   start(scene, "exec sleep 2004");
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(WTERMSIG(scene->status), SIGTERM);
 }

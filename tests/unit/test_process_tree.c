@@ -96,37 +96,29 @@ static void kills_all(struct scene *self, size_t expected, const char *command_l
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, set_up, tear_down, NAME)
 
-SCENE_TEST(children_belong) {
-  start_step(scene, "sleep 1001 & wait");
-  kills_all(scene, 2, "sleep 1001");
-}
-
-SCENE_TEST(a_session_of_its_own_is_no_way_out) {
-  start_step(scene, "setsid sleep 1002 & wait");
-  kills_all(scene, 2, "sleep 1002");
-}
-
-SCENE_TEST(a_cleared_environment_is_no_way_out) {
-  start_step(scene, "env -i sleep 1003 & wait");
-  kills_all(scene, 2, "sleep 1003");
-}
-
-SCENE_TEST(losing_the_parent_is_no_way_out) {
-  start_step(scene, "(setsid sleep 1004 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1004");
-}
-
-SCENE_TEST(all_of_them_together_are_no_way_out) {
-  start_step(scene, "(setsid env -i sleep 1005 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1005");
-}
-
-SCENE_TEST(the_tag_of_an_agent_run_inside_is_no_way_out) {
-  start_step(scene, "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1006");
+SCENE_TEST(there_is_no_way_out) {
+  static const struct {
+    const char *promise;
+    char *script;
+    size_t count;      /* with the leader, unless that has left */
+    const char *child; /* of it */
+  } rows[] = {
+      {"children belong", "sleep 1001 & wait", 2, "sleep 1001"},
+      {"with a session of their own", "setsid sleep 1002 & wait", 2, "sleep 1002"},
+      {"with a cleared environment", "env -i sleep 1003 & wait", 2, "sleep 1003"},
+      {"without their parent", "(setsid sleep 1004 &)", 1, "sleep 1004"},
+      {"with all of it together", "(setsid env -i sleep 1005 &)", 1, "sleep 1005"},
+      {"with the tag of an agent that runs inside",
+       "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)", 1, "sleep 1006"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].promise);
+    start_step(scene, rows[i].script);
+    pid_t leader = scene->tree.leader;
+    if (rows[i].count == 1)
+      assert_int_equal(waitpid(leader, NULL, 0), leader);
+    kills_all(scene, rows[i].count, rows[i].child);
+  }
 }
 
 SCENE_TEST(what_an_earlier_step_left_does_not_belong) {

@@ -75,16 +75,21 @@ static pid_t run_in(struct trial *self, const char *directory, char *const *argv
   return pid;
 }
 
-static void run_script(struct trial *self, char *script) {
-  char *argv[] = {"sh", "-c", script, NULL};
-  assert_true(run_in(self, NULL, argv, environ) > 0);
+static void says(struct trial *self, const char *directory, char *const *argv, char *const *envp,
+                 const char *expected) {
+  assert_true(run_in(self, directory, argv, envp) > 0);
   assert_int_equal(self->status, 0);
+  assert_string_equal(self->output, expected);
+}
+
+static void script_says(struct trial *self, char *script, const char *expected) {
+  char *argv[] = {"sh", "-c", script, NULL};
+  says(self, NULL, argv, environ, expected);
 }
 
 /* A file in the trial's directory, and a PATH that begins there. */
 static void make_file(struct trial *self, const char *name, const char *text, mode_t mode) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/%s", self->directory.path, name);
+  const char *path = directory_path(&self->directory, name);
   FILE *file = fopen(path, "we");
   assert_non_null(file);
   fputs(text, file);
@@ -111,29 +116,26 @@ TRIAL_TEST(arguments_arrive_untouched) {
   char *argv[] = {
       "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
       "\n\"'", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  assert_string_equal(trial->output, "[a b][][*][$HOME][\n\"']");
+  says(trial, NULL, argv, environ, "[a b][][*][$HOME][\n\"']");
 }
 
 TRIAL_TEST(environment_is_what_was_given) {
   char *argv[] = {"env", NULL};
   char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
+  says(trial, NULL, argv, envp, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
 }
 
 TRIAL_TEST(both_streams_are_where_they_were_sent) {
-  run_script(trial, "echo out; echo err >&2");
-  assert_string_equal(trial->output, "out\nerr\n");
+  script_says(trial, "echo out; echo err >&2", "out\nerr\n");
 }
 
 TRIAL_TEST(stdin_is_empty) {
-  run_script(trial, "cat; echo end");
-  assert_string_equal(trial->output, "end\n");
+  script_says(trial, "cat; echo end", "end\n");
 }
 
 TRIAL_TEST(it_leads_a_session_of_its_own) {
-  run_script(trial, "cut -d' ' -f1,5,6 /proc/$$/stat");
+  char *argv[] = {"cut", "-d ", "-f1,5,6", "/proc/self/stat", NULL};
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
   int pid;
   int group;
   int session;
@@ -144,8 +146,7 @@ TRIAL_TEST(it_leads_a_session_of_its_own) {
 
 TRIAL_TEST(no_signal_is_blocked_or_handled) {
   char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  assert_string_equal(trial->output, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
+  says(trial, NULL, argv, environ, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
 }
 
 TRIAL_TEST(no_other_descriptor_is_open) {
@@ -159,14 +160,12 @@ TRIAL_TEST(no_other_descriptor_is_open) {
 
 TRIAL_TEST(limit_of_open_files_is_the_given_one) {
   trial->defaults.open_files.rlim_cur = 123;
-  run_script(trial, "ulimit -n");
-  assert_string_equal(trial->output, "123\n");
+  script_says(trial, "ulimit -n", "123\n");
 }
 
 TRIAL_TEST(directory_is_the_given_one_or_our_own) {
   char *argv[] = {"pwd", NULL};
-  assert_true(run_in(trial, "/usr", argv, environ) > 0);
-  assert_string_equal(trial->output, "/usr\n");
+  says(trial, "/usr", argv, environ, "/usr\n");
   assert_true(run_in(trial, NULL, argv, environ) > 0);
   char *own = getcwd(NULL, 0);
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
@@ -179,8 +178,7 @@ TRIAL_TEST(path_is_that_of_the_child) {
   snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
   char *argv[] = {"only-here", NULL};
   char *envp[] = {path, NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, NULL, argv, envp, "found\n");
   refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
 }
 
@@ -190,8 +188,7 @@ TRIAL_TEST(search_goes_on_behind_what_may_not_run) {
   snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
   char *argv[] = {"true", NULL};
   char *envp[] = {path, NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "");
+  says(trial, NULL, argv, envp, "");
   path[strlen(path) - strlen("/bin")] = '\0'; /* leaves "dir:": the current directory is last */
   refused(trial, "/", "true", path, "not executable");
 }
@@ -202,23 +199,20 @@ TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
     char *argv[] = {"here", NULL};
     char *envp[] = {paths[i], NULL};
-    assert_true(run_in(trial, trial->directory.path, argv, envp) > 0);
-    assert_string_equal(trial->output, "found\n");
+    says(trial, trial->directory.path, argv, envp, "found\n");
   }
 }
 
 TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, NULL, argv, envp, "found\n");
 }
 
 TRIAL_TEST(slash_means_no_search) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *argv[] = {"./here", NULL};
-  assert_true(run_in(trial, trial->directory.path, argv, environ) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, trial->directory.path, argv, environ, "found\n");
   refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
 }
 
@@ -250,8 +244,7 @@ TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   assert_true(run_in(trial, "/bin/true", argv, environ) > 0);
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
-  assert_true(run_in(trial, "/usr", argv, environ) > 0);
-  assert_string_equal(trial->output, "/usr\n");
+  says(trial, "/usr", argv, environ, "/usr\n");
   /* What is relative is then not shown below a directory that is not there. */
   refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
   refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
@@ -295,38 +288,16 @@ TRIAL_TEST(without_a_process_it_says_so) {
   assert_int_equal(status, 0);
 }
 
-TRIAL_TEST(it_dies_with_the_agent) {
+/* Starts it in an agent, which ends at once. */
+static void dies_with_the_agent(struct trial *trial, char *const *argv, bool waits) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   pid_t agent = fork();
   if (agent == 0) {
-    char *argv[] = {"sleep", "1000", NULL};
     struct spawn_request request = {
-        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1]};
-    pid_t pid = spawned(&trial->defaults, &request);
-    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
-  }
-  close(ends[1]);
-  pid_t pid = 0;
-  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
-  assert_true(pid > 0);
-  assert_int_equal(waitpid(agent, NULL, 0), agent);
-  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
-  close(ends[0]);
-}
-
-/* While it waits, too: it is not to execute when nobody knows it. */
-TRIAL_TEST(one_that_waits_dies_with_the_agent) {
-  int ends[2];
-  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  pid_t agent = fork();
-  if (agent == 0) {
-    char *argv[] = {"sh", "-c", "echo ran", NULL};
-    struct spawn_request request = {
-        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = true};
-    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
-    assert_non_null(spawn);
-    pid_t pid = spawn_pid(spawn);
+        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = waits};
+    pid_t pid = waits ? spawn_pid(spawn_new(&trial->defaults, &request, &trial->error))
+                      : spawned(&trial->defaults, &request); /* which executes */
     _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
   }
   close(ends[1]);
@@ -338,4 +309,15 @@ TRIAL_TEST(one_that_waits_dies_with_the_agent) {
   char byte;
   assert_int_equal(read(ends[0], &byte, 1), 0); /* nothing was written */
   close(ends[0]);
+}
+
+TRIAL_TEST(it_dies_with_the_agent) {
+  char *argv[] = {"sleep", "1000", NULL};
+  dies_with_the_agent(trial, argv, false);
+}
+
+/* While it waits, too: it is not to execute when nobody knows it. */
+TRIAL_TEST(one_that_waits_dies_with_the_agent) {
+  char *argv[] = {"sh", "-c", "echo ran", NULL};
+  dies_with_the_agent(trial, argv, true);
 }

@@ -57,6 +57,13 @@ static void close_out(struct once *self) {
   self->out = -1;
 }
 
+/* What it was: another one can be started. */
+static void forget(struct once *self) {
+  close_in(self);
+  close_out(self);
+  self->length = 0;
+}
+
 static int tear_down(void **state) {
   struct once *self = *state;
   close_in(self);
@@ -118,15 +125,31 @@ static void start_with(struct once *self, int in, int out) {
   _exit(serve(self));
 }
 
-static void start(struct once *self) {
-  int in[2], out[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+/* Its input is this (-1: closed), which it takes over; its output is read here. */
+static void start_reading(struct once *self, int in) {
+  int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->in = in[1];
   self->out = out[0];
-  start_with(self, in[0], out[1]);
-  close(in[0]);
+  start_with(self, in, out[1]);
+  close(in);
   close(out[1]);
+}
+
+/* The same with its output; its input is written here. */
+static void start_writing(struct once *self, int out) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  self->in = in[1];
+  start_with(self, in[0], out);
+  close(in[0]);
+  close(out);
+}
+
+static void start(struct once *self) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  self->in = in[1];
+  start_reading(self, in[0]);
 }
 
 static void give(struct once *self, const char *bytes) {
@@ -218,9 +241,7 @@ ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
   read_until(once, "\"line\":\"one\"");
   assert_int_equal(lines(once), 2);
   assert_non_null(strstr(once->text, "\"kind\":\"started\",\"line\":\"sh\""));
-  char path[128];
-  snprintf(path, sizeof path, "%s/go", once->directory.path);
-  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  directory_touch(&once->directory, "go");
   ends_with(once, 7);
   assert_int_equal(lines(once), 5);
   assert_non_null(strstr(once->text, "\"kind\":\"stderr\",\"line\":\"two\""));
@@ -248,9 +269,7 @@ ONCE_TEST(exit_codes_are_the_steps) {
     give(once, quoted(step));
     ends_with(once, rows[i].exit_code);
     assert_non_null(strstr(result(once), "\"stepId\":\"s-1\""));
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
@@ -297,9 +316,7 @@ ONCE_TEST(the_step_ends_with_its_value) {
     start(once);
     give(once, quoted(steps[i]));
     ends_with(once, 0);
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
@@ -338,9 +355,7 @@ ONCE_TEST(what_is_no_step_is_refused) {
     ends_with(once, STDIO_DOOR_EXIT_REFUSED);
     assert_int_equal(lines(once), 1);
     assert_non_null(strstr(result(once), STEP_NIL_ID));
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
@@ -363,24 +378,19 @@ ONCE_TEST(a_file_is_read_to_its_end) {
   } rows[] = {{"{'schemaVersion':1,'stepId':'s-1','command':'sh','args':['-c','exit 9']}", 9},
               {"", STDIO_DOOR_EXIT_REFUSED}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    int file = memfd_create("step", MFD_CLOEXEC), out[2];
+    int file = memfd_create("step", MFD_CLOEXEC);
     const char *content = quoted(rows[i].content);
     assert_int_equal(write(file, content, strlen(content)), strlen(content));
     assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    once->out = out[0];
-    start_with(once, file, out[1]);
-    close(file);
-    close(out[1]);
+    start_reading(once, file);
     ends_with(once, rows[i].exit_code);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
 /* Longer than one read: the file is not waited for, and the loop goes on in between. */
 ONCE_TEST(a_long_file_is_read_too) {
-  int file = memfd_create("step", MFD_CLOEXEC), out[2];
+  int file = memfd_create("step", MFD_CLOEXEC);
   FILE *stream = fdopen(dup(file), "w");
   fputs(quoted("{'schemaVersion':1,'stepId':'s-1','command':'true','x':'"), stream);
   for (int i = 0; i < 1000000; i++)
@@ -388,11 +398,7 @@ ONCE_TEST(a_long_file_is_read_too) {
   fputs("\"}", stream);
   fclose(stream);
   lseek(file, 0, SEEK_SET);
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  once->out = out[0];
-  start_with(once, file, out[1]);
-  close(file);
-  close(out[1]);
+  start_reading(once, file);
   ends_with(once, 0);
 }
 
@@ -472,11 +478,8 @@ ONCE_TEST(a_reader_that_waits_stops_the_command) {
 }
 
 ONCE_TEST(output_to_a_file_needs_no_reader) {
-  int in[2], file = memfd_create("out", MFD_CLOEXEC);
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  once->in = in[1];
-  start_with(once, in[0], file);
-  close(in[0]);
+  int file = memfd_create("out", MFD_CLOEXEC);
+  start_writing(once, fcntl(file, F_DUPFD_CLOEXEC, 0));
   give_script(once, "seq 1 1000");
   ends_with(once, 0);
   once->text = calloc(1, 1 << 20);
@@ -487,23 +490,13 @@ ONCE_TEST(output_to_a_file_needs_no_reader) {
 }
 
 ONCE_TEST(output_that_cannot_be_written_is_a_reader_that_is_gone) {
-  int in[2], out = open("/dev/full", O_WRONLY | O_CLOEXEC);
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  assert_true(out >= 0);
-  once->in = in[1];
-  start_with(once, in[0], out);
-  close(in[0]);
-  close(out);
+  start_writing(once, open("/dev/full", O_WRONLY | O_CLOEXEC));
   give_script(once, "true");
   ends_with(once, 128 + SIGPIPE);
 }
 
 ONCE_TEST(without_input_there_is_no_step) {
-  int out[2];
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  once->out = out[0];
-  start_with(once, -1, out[1]); /* /dev/null, which startup opens in place of a closed one */
-  close(out[1]);
+  start_reading(once, -1); /* /dev/null, which startup opens in place of a closed one */
   ends_with(once, STDIO_DOOR_EXIT_REFUSED);
   assert_non_null(strstr(result(once), STEP_NIL_ID));
 }
