@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +39,14 @@ int tree_tear_down(void **state) {
   assert_int_equal(rmdir(self->path), 0);
   free(self);
   return 0;
+}
+
+const char *tree_path(const struct tree *self, const char *name) {
+  static char paths[8][PATH_MAX];
+  static unsigned next;
+  char *path = paths[next++ % 8];
+  assert_in_range(snprintf(path, PATH_MAX, "%s/%s", self->path, name), 1, PATH_MAX - 1);
+  return path;
 }
 
 void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode) {

@@ -18,7 +18,10 @@ int tree_set_up(void **state);
 int tree_tear_down(void **state);
 #define TREE_TEST(NAME) TEST_WITH(struct tree *tree, tree_set_up, tree_tear_down, NAME)
 
-/* Names are relative to the tree. */
+/* Names are relative to the tree. Of one of them the full path, valid until eight more were asked
+   for. */
+const char *tree_path(const struct tree *self, const char *name);
+
 void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode);
 void tree_make_directory(const struct tree *self, const char *name, mode_t mode);
 void tree_expect(const struct tree *self, const char *name, const char *content, mode_t mode);

@@ -11,6 +11,7 @@
 #include "base/staged_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -25,6 +26,12 @@ static void write_bytes(const struct tree *tree, const char *path, const char *c
 
 static void write_text(const struct tree *tree, const char *path, const char *text) {
   write_bytes(tree, path, text, strlen(text));
+}
+
+/* To a new file, or over an old one, which then has this mode. */
+static void writes(const struct tree *tree, const char *path, const char *text, mode_t mode) {
+  write_text(tree, path, text);
+  tree_expect(tree, path, text, mode);
 }
 
 static void expect_rejected(const struct tree *tree, const char *path, const char *text) {
@@ -49,8 +56,7 @@ TREE_TEST(an_old_file_is_replaced) {
   tree_write(tree, "file", "an old one", 0644);
   int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
   char text[32];
-  write_text(tree, "file", "new");
-  tree_expect(tree, "file", "new", 0644);
+  writes(tree, "file", "new", 0644);
   assert_int_equal(read(reader, text, sizeof text), 10); /* who reads it reads on */
   close(reader);
   write_bytes(tree, "file", "", 0);
@@ -59,10 +65,8 @@ TREE_TEST(an_old_file_is_replaced) {
 }
 
 TREE_TEST(absolute_paths_ignore_the_directory) {
-  char path[64];
-  (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
   struct error error = {.text = ""};
-  assert_int_equal(atomic_file_write(-1, path, "new", 3, &error), 0);
+  assert_int_equal(atomic_file_write(-1, tree_path(tree, "a/file"), "new", 3, &error), 0);
   tree_expect(tree, "a/file", "new", 0644);
 }
 
@@ -93,15 +97,12 @@ TREE_TEST(a_byte_order_mark_is_kept) {
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
   write_text(tree, "file", "new");
   tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
-  write_text(tree, "file", "\xEF\xBB\xBFmarked");
-  tree_expect(tree, "file", "\xEF\xBB\xBFmarked", 0644);
+  writes(tree, "file", "\xEF\xBB\xBFmarked", 0644);
   write_text(tree, "file", "");
   tree_expect(tree, "file", "\xEF\xBB\xBF", 0644);
   tree_write(tree, "file", "\xEF\xBB", 0644);
-  write_text(tree, "file", "new");
-  tree_expect(tree, "file", "new", 0644);
-  write_text(tree, "file", "\xEF\xBB\xBFnew");
-  tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
+  writes(tree, "file", "new", 0644);
+  writes(tree, "file", "\xEF\xBB\xBFnew", 0644);
 }
 
 static void expect_link(const struct tree *tree, const char *name, const char *text) {
@@ -111,10 +112,9 @@ static void expect_link(const struct tree *tree, const char *name, const char *t
 }
 
 TREE_TEST(links_are_written_through) {
-  char absolute[64];
   tree_make(tree, "a/ b/ a/second>../b/file c>b");
   tree_write(tree, "b/file", "\xEF\xBB\xBFold", 0640);
-  (void)snprintf(absolute, sizeof absolute, "%s/a/second", tree->path);
+  const char *absolute = formatted("%s/a/second", tree->path);
   assert_int_equal(symlinkat(absolute, tree->fd, "first"), 0);
   write_text(tree, "first", "new");
   tree_expect(tree, "b/file", "\xEF\xBB\xBFnew", 0640);
@@ -156,9 +156,7 @@ TREE_TEST(other_kinds_are_rejected_by_name) {
   };
   tree_make(tree, "directory/ fifo| link>fifo");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char text[128];
-    (void)snprintf(text, sizeof text, "%s%s", rows[i].reason, rows[i].path);
-    expect_rejected(tree, rows[i].path, text);
+    expect_rejected(tree, rows[i].path, formatted("%s%s", rows[i].reason, rows[i].path));
   }
   assert_int_equal(tree_count(tree, "."), 4);
   assert_int_equal(tree_count(tree, "directory"), 0);
@@ -197,21 +195,19 @@ TREE_TEST(the_limit_is_exact) {
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
 TREE_TEST(links_of_proc_are_checked) {
-  char path[64];
-  char text[128];
   int ends[2];
   tree_make(tree, "file=old");
   int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const char *path = formatted("/proc/self/fd/%d", fd);
   write_text(tree, path, "new"); /* it says the truth */
   tree_expect(tree, "file", "new", 0644);
-  (void)snprintf(text, sizeof text, "cannot write file (Operation not supported): %s", path);
+  const char *text = formatted("cannot write file (Operation not supported): %s", path);
   expect_rejected(tree, path, text); /* "…/file (deleted)", which was replaced */
   close(fd);
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
-  (void)snprintf(text, sizeof text, "is a FIFO, not a regular file: %s", path);
+  path = formatted("/proc/self/fd/%d", ends[1]);
+  text = formatted("is a FIFO, not a regular file: %s", path);
   expect_rejected(tree, path, text);
   close(ends[0]);
   close(ends[1]);
@@ -329,27 +325,26 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-TREE_TEST(the_owner_is_kept) {
-  assert_int_equal(fchmod(tree->fd, 0777), 0);
-  make(tree, "file", NOBODY, NOBODY, 04755);
-  write_as(tree, "file", NOBODY, NOBODY);
-  expect_new(tree, "file", NOBODY, NOBODY, 04755);
-  make(tree, "unreadable", NOBODY, NOBODY, 0200);
-  write_as(tree, "unreadable", NOBODY, NOBODY);
-  expect_new(tree, "unreadable", NOBODY, NOBODY, 0200);
-  assert_int_equal(tree_count(tree, "."), 2);
-}
-
 /* What may not be given away loses the rights that were another's. */
-TREE_TEST(a_kept_mode_grants_nothing_new) {
+TREE_TEST(the_owner_is_kept_and_a_kept_mode_grants_nothing_new) {
+  static const struct {
+    uid_t owner;
+    gid_t group;
+    mode_t mode, kept;
+  } rows[] = {
+      {NOBODY, NOBODY, 04755, 04755},
+      {NOBODY, NOBODY, 0200, 0200}, /* which is not readable */
+      {0, NOBODY, 06776, 0776},
+      {NOBODY, OTHER, 0664, 0644},
+  };
   assert_int_equal(fchmod(tree->fd, 0777), 0);
-  make(tree, "another's", 0, NOBODY, 06776);
-  write_as(tree, "another's", NOBODY, NOBODY);
-  expect_new(tree, "another's", NOBODY, NOBODY, 0776);
-  make(tree, "own", NOBODY, OTHER, 0664);
-  write_as(tree, "own", NOBODY, NOBODY);
-  expect_new(tree, "own", NOBODY, NOBODY, 0644);
-  assert_int_equal(tree_count(tree, "."), 2);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *name = formatted("%zu", i);
+    make(tree, name, rows[i].owner, rows[i].group, rows[i].mode);
+    write_as(tree, name, NOBODY, NOBODY);
+    expect_new(tree, name, NOBODY, NOBODY, rows[i].kept);
+    assert_int_equal(tree_count(tree, "."), i + 1);
+  }
 }
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made

@@ -8,6 +8,7 @@
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
 #include "tests/support/injection.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { LONG = 1 << 20 };
@@ -34,11 +35,10 @@ static void write_new(struct injection *self, const char *name) {
 static void expect_rejected(struct injection *self, const char *name, size_t length,
                             const char *reason) {
   struct error error = {.text = ""};
-  char expected[512];
   char *content = calloc(1, length);
   assert_non_null(content);
   const char *path = injection_path(self, "%s", name);
-  (void)snprintf(expected, sizeof expected, "%s: %s", reason, path);
+  const char *expected = formatted("%s: %s", reason, path);
   assert_int_equal(atomic_file_write(AT_FDCWD, path, content, length, &error), -1);
   assert_string_equal(error.text, expected);
   free(content);

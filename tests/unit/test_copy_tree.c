@@ -5,6 +5,7 @@
 
 #include "inject/copy_tree.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -61,10 +62,8 @@ COPY_TEST(files_keep_their_modes) {
   copies(tree);
   umask(before);
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-    char content[32];
     snprintf(name, sizeof name, "to/%04o", (unsigned)modes[i]);
-    snprintf(content, sizeof content, "from/%04o", (unsigned)modes[i]);
-    tree_expect(tree, name, content, modes[i]);
+    tree_expect(tree, name, formatted("from/%04o", (unsigned)modes[i]), modes[i]);
   }
 }
 
@@ -114,8 +113,7 @@ COPY_TEST(times_are_kept) {
 
 COPY_TEST(links_stay_links) {
   static const struct {
-    const char *name;
-    const char *target;
+    const char *name, *target;
   } rows[] = {
       {"to/link", "file"}, {"to/dangling", "/nowhere"}, {"to/up", ".."}, {"to/loop", "loop"}};
   tree_make(tree, "from/link>file from/dangling>/nowhere from/up>.. from/loop>loop");

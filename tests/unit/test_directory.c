@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -32,10 +33,8 @@ static const struct {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void expect_refusal(const struct tree *tree, const char *name, const char *refusal) {
-  char path[128];
-  char expected[256];
-  (void)snprintf(path, sizeof path, "%s/%s", tree->path, name);
-  (void)snprintf(expected, sizeof expected, "%s%s", refusal, path);
+  const char *path = tree_path(tree, name);
+  const char *expected = formatted("%s%s", refusal, path);
   struct error error = {.text = ""};
   assert_int_equal(directory_open(path, &error), -1);
   assert_string_equal(error.text, expected);
@@ -44,14 +43,12 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
 TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/%s", tree->path, kinds[i].name);
     struct error error = {.text = "none"};
     if (kinds[i].refusal != NULL) {
       expect_refusal(tree, kinds[i].name, kinds[i].refusal);
       continue;
     }
-    int fd = directory_open(path, &error);
+    int fd = directory_open(tree_path(tree, kinds[i].name), &error);
     assert_true(fd >= 0);
     assert_string_equal(error.text, "none");
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/process/exec_error.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Every test runs in an empty directory, where the file is called "file". */
@@ -76,8 +77,7 @@ TEST(other_reasons, setup, teardown) {
 
 TEST(scripts_without_their_interpreter, setup, teardown) {
   static const struct {
-    const char *content;
-    const char *says;
+    const char *content, *says;
   } rows[] = {
       {"#!/no/bash\n", "it exists, but its interpreter /no/bash does not"},
       {"#! \t/no/bash -eu\nexit\n", "it exists, but its interpreter /no/bash does not"},
@@ -92,10 +92,8 @@ TEST(scripts_without_their_interpreter, setup, teardown) {
       {"text", "it exists, but its interpreter or loader does not"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char expected[256];
     make_file(rows[i].content, strlen(rows[i].content), 0755);
-    (void)snprintf(expected, sizeof expected, "cannot run file: %s", rows[i].says);
-    assert_says("file", ENOENT, expected);
+    assert_says("file", ENOENT, formatted("cannot run file: %s", rows[i].says));
   }
 }
 
@@ -212,10 +210,10 @@ TEST(programs_for_other_machines, setup, teardown) {
   size_t ours = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     bool is_ours = strncmp(own.machine, rows[i].name, strlen(rows[i].name)) == 0;
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "cannot run file: exec format error: %s%s",
-                   is_ours ? "no whole program" : "wrong architecture, built for ",
-                   is_ours ? "" : rows[i].name);
+    const char *expected =
+        formatted("cannot run file: exec format error: %s%s",
+                  is_ours ? "no whole program" : "wrong architecture, built for ",
+                  is_ours ? "" : rows[i].name);
     ours += is_ours;
     /* In both byte orders. */
     struct program program = make_program(htole16(rows[i].machine), "");

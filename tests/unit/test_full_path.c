@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/full_path.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -17,9 +18,7 @@ static void check(const char *path, const char *expected, const char *name) {
 
 TEST(an_absolute_path_is_cleaned_up) {
   static const struct {
-    const char *path;
-    const char *full;
-    const char *name;
+    const char *path, *full, *name;
   } rows[] = {
       {"/", "/", ""},
       {"//", "/", ""},
@@ -41,8 +40,7 @@ TEST(an_absolute_path_is_cleaned_up) {
 
 TREE_TEST(a_relative_path_begins_at_the_current_directory) {
   static const struct {
-    const char *path;
-    const char *rest;
+    const char *path, *rest;
     const char *name; /* NULL: the directory's own */
   } rows[] = {
       {".", "", NULL},     {"./", "", NULL},       {"a", "/a", "a"},    {"./a//b/.", "/a/b", "b"},
@@ -52,8 +50,7 @@ TREE_TEST(a_relative_path_begins_at_the_current_directory) {
   assert_non_null(current);
   assert_int_equal(fchdir(tree->fd), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "%s%s", tree->path, rows[i].rest);
+    const char *expected = formatted("%s%s", tree->path, rows[i].rest);
     check(rows[i].path, expected,
           rows[i].name != NULL ? rows[i].name : strrchr(tree->path, '/') + 1);
   }

@@ -17,9 +17,7 @@ static bool fits(const char *text, const char *path) {
 
 /* Paths are parted by a space. */
 struct row {
-  const char *glob;
-  const char *fit;
-  const char *others;
+  const char *glob, *fit, *others;
 };
 
 static void check_paths(const char *glob, const char *paths, bool expected) {
@@ -320,8 +318,7 @@ TEST(a_path_needs_no_nul) {
 
 TEST(a_bad_glob_is_rejected) {
   static const struct {
-    const char *glob;
-    const char *error;
+    const char *glob, *error;
   } rows[] = {
       {"[", "glob: no ] for the [ at offset 0"},
       {"[]", "glob: no ] for the [ at offset 0"},

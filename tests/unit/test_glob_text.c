@@ -35,8 +35,7 @@ static void expect(const char *text, const char *expected) {
 
 TEST(braces_are_expanded_in_order) {
   static const struct {
-    const char *text;
-    const char *texts;
+    const char *text, *texts;
   } rows[] = {
       {"", ""},
       {"a", "a"},

@@ -8,6 +8,7 @@
 #include "inject/copy_bytes.h"
 #include "inject/inject.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -28,7 +29,6 @@ static int inject(const struct tree *tree, const char *name, const char *tools, 
 
 static void succeeds(const struct tree *tree, const char *name, const char *made) {
   char text[512];
-  char expected[512];
   struct stat file;
   if (inject(tree, name, "no tools", text, sizeof text) != 0)
     fail_msg("%s", text);
@@ -38,8 +38,8 @@ static void succeeds(const struct tree *tree, const char *name, const char *made
   assert_int_equal(fstat(copy, &file), 0);
   assert_int_equal(file.st_mode, S_IFREG | 0755);
   assert_int_equal(copy_bytes_same(self, copy, file.st_size), 1);
-  snprintf(expected, sizeof expected, "injected %s/%s, %lld bytes", tree->path, made,
-           (long long)file.st_size);
+  const char *expected =
+      formatted("injected %s/%s, %lld bytes", tree->path, made, (long long)file.st_size);
   assert_string_equal(text, expected);
   close(copy);
   close(self);

@@ -10,8 +10,7 @@ static int scan(struct json_guard *guard, const char *text, struct error *error)
 
 TEST(it_refuses_what_cjson_lets_through) {
   static const struct {
-    const char *text;
-    const char *message;
+    const char *text, *message;
   } rows[] = {
       {"['\x80']", "payload: expected UTF-8, broken at byte 2"},
       {"['ab\xC0\x80']", "payload: expected UTF-8, broken at byte 4"},
@@ -121,8 +120,7 @@ TEST(the_number_of_values_has_a_limit) {
 
 TEST(it_finds_the_member) {
   static const struct {
-    const char *text;
-    const char *member;
+    const char *text, *member;
   } rows[] = {
       {"{'id':'a'}", "'a'"},
       {" {'x':{'id':'inner'},'id' \n:\t'a'}", "'a'"},
@@ -195,8 +193,7 @@ TEST(the_member_is_found_behind_every_limit) {
 
 TEST(escaped_nuls_are_marked) {
   static const struct {
-    const char *text;
-    const char *copy;
+    const char *text, *copy;
     bool has_nul;
   } rows[] = {
       {"['abc']", "['abc']", false},

@@ -184,10 +184,7 @@ static void make(struct step_owner *owner, const char *fields) {
   const struct step_kind *known[TEST_KINDS + 1] = {0};
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
-  char json[4 * KIND_TITLE_MAX];
-  (void)snprintf(json, sizeof json, "{'stepId':'s-1',%s}", fields);
-  quoted_in_place(json);
-  step_owner_make_of(owner, known, json);
+  step_owner_make_of(owner, known, quoted(formatted("{'stepId':'s-1',%s}", fields)));
 }
 
 static void start_fields(struct step_owner *owner, const char *fields) {
@@ -196,18 +193,14 @@ static void start_fields(struct step_owner *owner, const char *fields) {
 }
 
 static void start(struct step_owner *owner, const char *kind, const char *more) {
-  char fields[512];
-  (void)snprintf(fields, sizeof fields, "'kind':'%s','path':'/the/path'%s", kind, more);
-  start_fields(owner, fields);
+  start_fields(owner, formatted("'kind':'%s','path':'/the/path'%s", kind, more));
 }
 
 STEP_TEST(what_a_kind_returns_is_the_result_and_its_events) {
   static const struct {
-    const char *promise;
-    const char *kind;
+    const char *promise, *kind;
     int exit_code;
-    const char *error;
-    const char *content;
+    const char *error, *content;
     const char *events; /* between the first and the last */
   } rows[] = {
       {"output is content and no event", "echo", 0, NULL, "/the/path", ""},
@@ -237,9 +230,7 @@ STEP_TEST(the_title_is_one_line_with_an_end) {
   assert_string_equal(owner->events, "started echo /a b  c\n");
   step_owner_ends(owner, 0, NULL, "/a\nb\r\nc");
 
-  char fields[3 * KIND_TITLE_MAX];
-  (void)snprintf(fields, sizeof fields, "'kind':'nothing','path':'/%0*d'", 2 * KIND_TITLE_MAX, 0);
-  start_fields(owner, fields);
+  start_fields(owner, formatted("'kind':'nothing','path':'/%0*d'", 2 * KIND_TITLE_MAX, 0));
   assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
   step_owner_wait(owner);
 }
@@ -254,8 +245,7 @@ STEP_TEST(a_long_warning_is_cut) {
 STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
   const char *path = directory_path(&owner->directory, "fifo");
   assert_int_equal(mkfifo(path, 0600), 0);
-  char fields[256];
-  (void)snprintf(fields, sizeof fields, "'kind':'hang','path':'%s','timeoutSeconds':1", path);
+  const char *fields = formatted("'kind':'hang','path':'%s','timeoutSeconds':1", path);
   start_fields(owner, fields);
   step_owner_ends(owner, -1, "timed out after 1s", NULL);
   assert_true(owner->result.timed_out);
@@ -266,9 +256,8 @@ STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
 }
 
 STEP_TEST(a_relative_path_begins_at_the_working_directory) {
-  char fields[256];
-  (void)snprintf(fields, sizeof fields, "'kind':'where','path':'x','workingDirectory':'%s'",
-                 owner->directory.path);
+  const char *fields =
+      formatted("'kind':'where','path':'x','workingDirectory':'%s'", owner->directory.path);
   start_fields(owner, fields);
   step_owner_ends(owner, 0, NULL, owner->directory.path);
 
@@ -300,8 +289,7 @@ STEP_TEST(content_of_any_size_is_unchanged) {
 
 STEP_TEST(fields_are_those_of_the_kind) {
   static const struct {
-    const char *fields;
-    const char *content;
+    const char *fields, *content;
   } rows[] = {
       {",'bytes':''", "none  7 false 0"},
       {",'bytes':'b','text':'t','count':3,'flag':true,'choice':'SECONDONE'", "t b 3 true 1"},
@@ -326,8 +314,7 @@ STEP_TEST(bytes_may_have_a_nul) {
 
 STEP_TEST(a_bad_field_is_named) {
   static const struct {
-    const char *fields;
-    const char *message;
+    const char *fields, *message;
   } rows[] = {
       {"", "bytes: expected a string, got nothing"},
       {",'bytes':1", "bytes: expected a string, got a number"},
@@ -342,8 +329,7 @@ STEP_TEST(a_bad_field_is_named) {
   };
   const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char text[256];
-    (void)snprintf(text, sizeof text, "{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
+    const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
     const char *json = quoted(text);
     struct step step;
     struct error error = {""};

@@ -53,9 +53,7 @@ static const char *lines_of(const char *source, const char *text, size_t length,
 }
 
 struct row {
-  const char *pattern;
-  const char *text;
-  const char *lines;
+  const char *pattern, *text, *lines;
 };
 
 static const struct row rows[] = {
@@ -96,16 +94,8 @@ static const struct row rows[] = {
     {"a$(?!\\s)", "b\nb\na\nb\n", "3 "},
     {"a(?=\\s)", "a\na b\n", "2 "},
     {"\\B", "a\nb\n", ""}, /* nor does one begin behind the last */
-    {"(?>a+)b", "aab\n", "1 "},
-    {"a\\Kb", "ab\n", "1 "},
     {"(?<x>a|b)\\k<x>", "ab\nbb\n", "2 "},
-    {"(?P<x>a|b)(?P=x)", "ab\nbb\n", "2 "},
     {"(?<x>a)|(?<x>b)", "c\nb\n", "2 "},
-    {"^(\\((?1)*\\))$", "(()())\n(()\n", "1 "},
-    {"\\bcl\\w+\\b", "a class\nsubclass\n", "1 "},
-    {"\\b\\w{16,}\\b", "sixteencharacter\nfifteencharacte\n", "1 "},
-    {"\\d{4}-\\d\\d", "on 2026-11\nno\n", "1 "},
-    {"foo|ba[rz]", "baz\nba\nfoo\n", "1 3 "},
     {"(?i)CLASS", "Class\nclassic\nglass\n", "1 2 "},
     {"(?i)kiss", "KISS\n\xE2\x84\xAAi\xC5\xBF\xC5\xBF\n", "1 2 "}, /* Kelvin, long s */
     {"(?i)\xC3\x89T\xC3\x89", E_ACUTE "t" E_ACUTE "\nete\n", "1 "},
@@ -117,19 +107,15 @@ static const struct row rows[] = {
     {"foo\\d{2}|bar", "foo bar\n" E_ACUTE " bar\n" E_ACUTE " foo12\n", "1 2 3 "},
     {"foo\\h{2}|bar", "x bar\nfoo \n", "1 "},
     {"x?\\.\\d{2,}", E_ACUTE " .12\n", "1 "},
-    {"x{0,1}\\.\\d{2}", E_ACUTE " .12\n", "1 "},
     {"ab{\t2\t}c", "abbc\n", "1 "},
-    {"ab{2\t,3}c", "abbc\n", "1 "},
     {"ab{2,\t3}c", "abbc\n", "1 "},
     {"\\p{\t^Nd}*\\p{Lu}", "A\n", "1 "},
-    {"\\p{  ^Nd}*\\p{Lu}", "A\n", "1 "},
     {"(*NO_JIT)b", "a\nb\n", "2 "},
     {"\\p{L}+", "42\n\xCE\xB1\n", "2 "},
     {"\\p{Lu}", "a\n\xC3\x89\nA\n", "2 3 "},
     {"^\\w+$", E_ACUTE "t" E_ACUTE "\na b\nab\n", "1 3 "},
     {"^\\d$", "\xD9\xA3\n3\n", "1 2 "}, /* three, in Arabic */
     {"\\x{e9}", E_ACUTE "\n\xE9\n", "1 "},
-    {"\\x{20ac}", "\xE2\x82\xAC\n", "1 "},
     {"\\xe9|x", "ASCII\nx\n", "2 "},
     {"[\\x{17f}]", "s\n\xC5\xBF\n", "2 "},
     {"(?i)[\\x{17f}]", "x\ns\n", "2 "}, /* in a text that is ASCII */

@@ -90,8 +90,7 @@ static void assert_record(struct record *self, const char *text, size_t length) 
 
 TEST(each_ending_ends_a_line) {
   static const struct {
-    const char *text;
-    const char *pieces;
+    const char *text, *pieces;
   } rows[] = {
       {"", ""},
       {"a", "[a]"},

@@ -203,8 +203,7 @@ TREE_TEST(paths_are_absolute) {
   assert_non_null(current);
   assert_int_equal(fchdir(tree->fd), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "%s%s", tree->path, rows[i].begin + 1);
+    const char *expected = formatted("%s%s", tree->path, rows[i].begin + 1);
     const char *json = list(rows[i].path, (struct wish){.max_depth = 1});
     assert_string_equal(path_of(entries_of(json)->child), expected);
   }
@@ -223,8 +222,7 @@ TREE_TEST(hostile_names_are_escaped) {
   memset(longest, 'z', NAME_MAX);
   longest[NAME_MAX] = '\0';
   const struct {
-    const char *name;
-    const char *read;
+    const char *name, *read;
   } rows[] = {
       /* in the order of bytes */
       {"\x01", "\x01"},
@@ -252,8 +250,7 @@ TREE_TEST(hostile_names_are_escaped) {
 /* Files whose times are in an order of their own, and whose sizes are 0 and 1. */
 static void make_files(const struct tree *tree, int count) {
   for (int i = 0; i < count; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%04d", i);
+    const char *name = formatted("%04d", i);
     tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
     set_time(tree, name, i * 7919 % count, 0);
   }
@@ -349,10 +346,8 @@ TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   tree_make_directory(tree, "search-only", 0711);
   assert_int_equal(seteuid(65534), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char path[128];
-    char expected[256];
-    (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
-    (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
+    const char *path = tree_path(tree, rows[i].name);
+    const char *expected = formatted("%s%s", rows[i].reason, path);
     struct buffer content = {0};
     struct error error = {.text = ""};
     struct listing_result found;

@@ -114,8 +114,7 @@ TRIAL_TEST(what_is_not_known_is_left_out) {
 
 TRIAL_TEST(a_fact_stays_a_line) {
   static const struct {
-    const char *text;
-    const char *shown;
+    const char *text, *shown;
   } rows[] = {
       {"a\nb\r\tc", "a\\x0ab\\x0d\\x09c"},
       {"\x01\x1b[31mred\x07\x7f", "\\x01\\x1b[31mred\\x07\\u007f"},

@@ -1,4 +1,5 @@
 #include "agent/options.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 14 };
@@ -208,8 +209,7 @@ TEST(wrong_usage, clear_environment) {
 
 TEST(numbers, clear_environment) {
   static const struct {
-    const char *flag;
-    const char *name;
+    const char *flag, *name;
     const char *good[2];
     const char *bad[2];
     const char *range;
@@ -242,10 +242,9 @@ TEST(numbers, clear_environment) {
       options_release(&options);
     }
     for (size_t k = 0; k < 2 + sizeof never / sizeof never[0]; k++) {
-      char message[256];
       arguments[3] = k < 2 ? rows[i].bad[k] : never[k - 2];
-      (void)snprintf(message, sizeof message, "%s: expected a whole number from %s, got '%s'",
-                     rows[i].name, rows[i].range, arguments[3]);
+      const char *message = formatted("%s: expected a whole number from %s, got '%s'", rows[i].name,
+                                      rows[i].range, arguments[3]);
       assert_refused(arguments, message);
     }
   }
@@ -291,8 +290,7 @@ TEST(once_knows_no_redis, clear_environment) {
                                       "--hold-bytes", "--events-maxlen", "--key-ttl"};
   struct options options;
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-    char message[64];
-    snprintf(message, sizeof message, "%s: not with --once, which needs no Redis", flags[i]);
+    const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
     assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
     assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
   }

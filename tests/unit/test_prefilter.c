@@ -20,8 +20,7 @@ static const char *literals_of(const char *pattern, char out[1024]) {
 }
 
 static const struct {
-  const char *pattern;
-  const char *literals;
+  const char *pattern, *literals;
 } in_every_match[] = {
     {"", ""},
     {"a", ""}, /* one byte is in too many lines */

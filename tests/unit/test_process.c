@@ -30,9 +30,7 @@ PROCESS_TEST(a_signal_is_in_the_status) {
 
 PROCESS_TEST(what_cannot_start_is_told) {
   static const struct {
-    const char *command;
-    const char *directory;
-    const char *reason;
+    const char *command, *directory, *reason;
   } rows[] = {
       {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
       {"no-such-command", NULL, "no-such-command: command not found on PATH"},

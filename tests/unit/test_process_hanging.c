@@ -7,6 +7,7 @@
 #include "tests/support/injection.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -76,9 +77,7 @@ static bool is_stuck(void *context) {
 static pid_t only_child_but(pid_t server) {
   size_t length;
   pid_t found = 0;
-  char path[32];
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
+  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
   assert_non_null(list);
   for (char *at = list, *end; *at != '\0'; at = end) {
     long pid = strtol(at, &end, 10);

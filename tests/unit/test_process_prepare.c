@@ -9,6 +9,7 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -18,10 +19,8 @@ enum { MANY = 1000 };
 
 /* The only child, or 0. */
 static pid_t find_child(void) {
-  char path[32];
   size_t length;
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
+  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
   assert_non_null(list);
   pid_t pid = (pid_t)strtol(list, NULL, 10);
   free(list);
@@ -87,8 +86,7 @@ static void expect_stopped(struct process_owner *owner) {
 
 /* As LEAVES_TRACES. */
 static int work(const void *directory) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/made", (const char *)directory);
+  const char *path = formatted("%s/made", (const char *)directory);
   int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   bool written = write(1, "out\n", 4) == 4 && write(2, "err\n", 4) == 4;
   return fd >= 0 && close(fd) == 0 && written ? 5 : 6;

@@ -5,6 +5,7 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -12,6 +13,12 @@
 #define FOREVER_MS 3600000
 
 #define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
+
+/* It says when it is ready. */
+static void start_ready(struct process_owner *owner, const char *script) {
+  process_owner_start(owner, script);
+  process_owner_expect(owner, "ready\n");
+}
 
 PROCESS_TEST(the_deadline_ends_it) {
   owner->timeout_seconds = 1;
@@ -51,15 +58,6 @@ PROCESS_TEST(a_stop_is_polite_first) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
 
-PROCESS_TEST(a_stop_without_grace_kills) {
-  process_owner_start(owner, STUBBORN);
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, 0);
-  process_owner_ends(owner, PROCESS_STOPPED);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "ready\n");
-}
-
 /* On its way to the program it has all signals blocked: they come when it opens for them. */
 PROCESS_TEST(a_stop_may_come_before_the_command_runs) {
   for (int i = 0; i < 40; i++) {
@@ -70,18 +68,6 @@ PROCESS_TEST(a_stop_may_come_before_the_command_runs) {
     assert_int_equal(WTERMSIG(owner->outcome.status), i % 2 == 0 ? SIGTERM : SIGKILL);
     assert_int_equal(owner->outcome.survivors, 0);
   }
-}
-
-PROCESS_TEST(a_second_stop_can_be_harder) {
-  process_owner_start(owner, STUBBORN);
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, FOREVER_MS);
-  process_owner_expect(owner, "ready\nterm\n");
-  assert_int_equal(owner->ended, 0);
-  process_stop(owner->process, 0);
-  process_stop(owner->process, 0);
-  process_owner_ends(owner, PROCESS_STOPPED);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
 }
 
 PROCESS_TEST(a_stop_after_the_deadline_leaves_the_reason) {
@@ -109,16 +95,12 @@ PROCESS_TEST(a_stop_ends_the_whole_tree) {
   process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
                              "(sleep 3108 &); echo ready; wait");
   process_owner_expect(owner, "ready\n");
-  assert_true(proc_wait_for("sleep 3105", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3106", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3107", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3108", WAIT_BOUND_MS) > 0);
+  for (int i = 3105; i <= 3108; i++)
+    assert_true(proc_wait_for(formatted("sleep %d", i), WAIT_BOUND_MS) > 0);
   process_stop(owner->process, FOREVER_MS);
   process_owner_wait(owner);
-  assert_int_equal(proc_find("sleep 3105"), 0);
-  assert_int_equal(proc_find("sleep 3106"), 0);
-  assert_int_equal(proc_find("sleep 3107"), 0);
-  assert_int_equal(proc_find("sleep 3108"), 0);
+  for (int i = 3105; i <= 3108; i++)
+    assert_int_equal(proc_find(formatted("sleep %d", i)), 0);
   assert_string_equal(owner->outcome.holder, "");
 }
 
@@ -130,8 +112,7 @@ PROCESS_TEST(what_an_earlier_one_left_is_spared) {
   pid_t cleared = proc_find("sleep 3110");
   assert_true(tagged > 0 && cleared > 0);
   owner->step = 2;
-  process_owner_start(owner, "echo ready; exec sleep 3111");
-  process_owner_expect(owner, "ready\n");
+  start_ready(owner, "echo ready; exec sleep 3111");
   process_stop(owner->process, 0);
   process_owner_wait(owner);
   assert_int_equal(proc_find("sleep 3109"), tagged);
@@ -161,8 +142,7 @@ PROCESS_TEST(a_stop_after_the_end_does_nothing) {
 }
 
 PROCESS_TEST(survivors_are_counted_and_not_waited_for) {
-  process_owner_start(owner, "echo ready; exec sleep 3113");
-  process_owner_expect(owner, "ready\n");
+  start_ready(owner, "echo ready; exec sleep 3113");
   owner->keep_status = true;
   process_owner_start_others(owner);
   process_stop(owner->process, 0);

@@ -7,6 +7,7 @@
 #include "agent/process/spawn.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/spawned.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -177,8 +178,7 @@ SCENE_TEST(who_holds_a_pipe_is_named) {
   start_step(scene, "exec sleep 1012");
   pid_t pid = proc_wait_for("sleep 1012", WAIT_BOUND_MS);
   assert_int_equal(process_tree_pipe_holder(scene->output, name, sizeof name), 1);
-  char expected[64];
-  snprintf(expected, sizeof expected, "pid %d (sleep)", (int)pid);
+  const char *expected = formatted("pid %d (sleep)", (int)pid);
   assert_string_equal(name, expected);
   char little[6];
   assert_int_equal(process_tree_pipe_holder(scene->output, little, sizeof little), 1);

@@ -11,6 +11,7 @@
 #include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -54,12 +55,10 @@ static void expect_unread(int fd, const char *text) {
 }
 
 TREE_TEST(a_file_is_read) {
-  char path[64];
   tree_make(tree, "text=one\ntwo empty");
   expect_content(open_file(tree, "text"), "one\ntwo", 7);
   expect_content(open_file(tree, "empty"), "", 0);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  expect_content(open_file(tree, path), "one\ntwo", 7);
+  expect_content(open_file(tree, tree_path(tree, "text")), "one\ntwo", 7);
 }
 
 TREE_TEST(links_are_followed) {
@@ -201,12 +200,10 @@ TREE_TEST(files_of_the_kernel_are_read) {
 
 /* A link of /proc leads to the open file, whether it has a name or not. */
 TREE_TEST(a_file_without_a_name_is_read) {
-  char path[64];
   tree_write(tree, "text", "x", 0644);
   int first = open_file(tree, "text");
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", first);
-  expect_content(open_file(tree, path), "x", 1);
+  expect_content(open_file(tree, formatted("/proc/self/fd/%d", first)), "x", 1);
   close(first);
 }
 
@@ -224,14 +221,10 @@ static void expect_cut(const char *path, const struct line_range *slice, const c
 
 TREE_TEST(lines_are_cut) {
   const struct line_range all = {0};
-  char path[64];
-  tree_write(tree, "text", "\xEF\xBB\xBFone\ntwo\n", 0644);
-  tree_write(tree, "binary", "\xFF", 0644);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  expect_cut(path, &all, "one\ntwo\n");
-  expect_cut(path, &(struct line_range){2, 1, true}, "2\ttwo\n");
-  (void)snprintf(path, sizeof path, "%s/binary", tree->path);
-  expect_cut(path, &all, "binary or non-UTF-8 content not supported");
+  tree_make(tree, "text=\xEF\xBB\xBFone\ntwo\n binary=\xFF");
+  expect_cut(tree_path(tree, "text"), &all, "one\ntwo\n");
+  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo\n");
+  expect_cut(tree_path(tree, "binary"), &all, "binary or non-UTF-8 content not supported");
   expect_cut("/nowhere", &all, "file not found: /nowhere");
   expect_cut("/", &all, "is a directory, not a regular file: /");
   expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
@@ -247,16 +240,13 @@ TREE_TEST(read_errors_have_a_reason) {
 
 /* A writer that waits for a reader must not take us for it, to be left alone at once. */
 TREE_TEST(a_fifo_is_not_opened) {
-  char path[64];
   char events[512];
   tree_make(tree, "fifo| text=x");
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  (void)snprintf(path, sizeof path, "%s/fifo", tree->path);
-  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "fifo"), IN_OPEN) >= 0);
   expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
   assert_int_equal(read(watch, events, sizeof events), -1);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "text"), IN_OPEN) >= 0);
   close(open_file(tree, "text"));
   assert_true(read(watch, events, sizeof events) > 0);
   close(watch);

@@ -57,23 +57,27 @@ STEP_TEST(a_failure_tells_the_end_of_both_streams) {
                                      "completed exit=3 timedOut=False\n");
 }
 
-STEP_TEST(a_silent_failure_tells_its_code) {
-  step_owner_start_script(owner, "exit 3", TIMEOUT);
-  step_owner_ends(owner, 3, "exited with code 3 and wrote nothing", NULL);
-}
-
-STEP_TEST(a_signal_is_128_and_its_number) {
-  step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
-  step_owner_ends(owner, 134, "killed by signal 6 (SIGABRT)", NULL);
-  step_owner_start_script(owner, "echo out; kill -KILL $$", TIMEOUT);
-  step_owner_ends(owner, 137, "out", "out\n");
-}
-
-STEP_TEST(over_its_time_outranks_output) {
-  step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
-  step_owner_ends(owner, -1, "timed out after 1s", "out\n");
+STEP_TEST(the_first_that_is_known_is_the_message) {
+  static const struct {
+    const char *promise, *script;
+    int exit_code;
+    const char *message, *output;
+  } rows[] = {
+      {"its code", "exit 3", 3, "exited with code 3 and wrote nothing", NULL},
+      {"a signal is 128 and its number", "kill -ABRT $$", 134, "killed by signal 6 (SIGABRT)",
+       NULL},
+      {"output outranks it", "echo out; kill -KILL $$", 137, "out", "out\n"},
+      {"over its time outranks output", "echo out; exec sleep 4001", -1, "timed out after 1s",
+       "out\n"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    bool over_time = rows[i].exit_code < 0;
+    print_message("%s\n", rows[i].promise);
+    step_owner_start_script(owner, rows[i].script, over_time ? 1 : TIMEOUT);
+    step_owner_ends(owner, rows[i].exit_code, rows[i].message, rows[i].output);
+    assert_int_equal(owner->result.timed_out, over_time);
+  }
   assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=-1 timedOut=True\n");
-  assert_true(owner->result.timed_out);
 }
 
 STEP_TEST(what_cannot_start_is_reported_like_the_rest) {
@@ -294,13 +298,4 @@ STEP_TEST(a_line_without_end_comes_in_pieces) {
   assert_int_equal(letters, 600000);
   assert_string_equal(at, "completed exit=0 timedOut=False\n");
   assert_int_equal(owner->result.output_content_length, 600001);
-}
-
-STEP_TEST(what_is_freed_while_it_runs_is_killed) {
-  step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
-  assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);
-  step_owner_free_run(owner);
-  assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
-  assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
 }

@@ -9,9 +9,7 @@
 /* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
  */
 static const char *run(struct step_owner *owner, const char *fields) {
-  char json[1024];
-  snprintf(json, sizeof json, "{'schemaVersion':1,'stepId':'s-1',%s}", fields);
-  step_owner_start(owner, quoted(json));
+  step_owner_start(owner, quoted(formatted("{'schemaVersion':1,'stepId':'s-1',%s}", fields)));
   step_owner_wait(owner);
   return owner->output_content == NULL ? "" : owner->output_content;
 }
@@ -95,19 +93,16 @@ STEP_TEST(path_of_the_step_finds_the_command) {
   fputs("#!/bin/sh\necho found\n", file);
   fclose(file);
   chmod(path, 0755);
-  char fields[128];
-  snprintf(fields, sizeof fields, "'command':'only-here','env':{'PATH':'%s'}",
-           owner->directory.path);
+  const char *fields =
+      formatted("'command':'only-here','env':{'PATH':'%s'}", owner->directory.path);
   assert_string_equal(run(owner, fields), "found\n");
   (void)run(owner, "'command':'only-here'");
   assert_int_equal(owner->result.exit_code, -1);
 }
 
 STEP_TEST(the_step_names_its_directory) {
-  char fields[128];
-  char expected[64];
-  snprintf(fields, sizeof fields, "'command':'pwd','workingDirectory':'%s'", owner->directory.path);
-  snprintf(expected, sizeof expected, "%s\n", owner->directory.path);
+  const char *fields = formatted("'command':'pwd','workingDirectory':'%s'", owner->directory.path);
+  const char *expected = formatted("%s\n", owner->directory.path);
   assert_string_equal(run(owner, fields), expected);
   (void)run(owner, "'command':'pwd','workingDirectory':'/no/such/place'");
   assert_int_equal(owner->result.exit_code, -1);
@@ -119,8 +114,6 @@ STEP_TEST(without_a_directory_there_is_a_default) {
   struct stat work;
   char *own = getcwd(NULL, 0);
   bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
-  char expected[512];
-  snprintf(expected, sizeof expected, "%s\n", there ? "/work" : own);
-  assert_string_equal(run(owner, "'command':'/bin/pwd'"), expected);
+  assert_string_equal(run(owner, "'command':'/bin/pwd'"), formatted("%s\n", there ? "/work" : own));
   free(own);
 }

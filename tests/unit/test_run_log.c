@@ -4,6 +4,7 @@
 #include "agent/engine/run_log.h"
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
@@ -127,12 +128,11 @@ TRIAL_TEST(a_payload_is_shown) {
 
 TRIAL_TEST(of_a_long_one_the_beginning) {
   char payload[202] = "";
-  char expected[400];
   memset(payload, 'x', 200);
-  (void)snprintf(expected, sizeof expected, REFUSED "%s\n", payload);
+  const char *expected = formatted(REFUSED "%s\n", payload);
   refused(trial, payload);
   expect(trial, expected);
-  (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+  expected = formatted(REFUSED "%s...\n", payload);
   payload[200] = 'y';
   refused(trial, payload);
   expect(trial, expected);
@@ -140,8 +140,7 @@ TRIAL_TEST(of_a_long_one_the_beginning) {
 
 TRIAL_TEST(values_of_env_are_never_shown) {
   static const struct {
-    const char *payload;
-    const char *shown;
+    const char *payload, *shown;
   } rows[] = {
       {"{\"stepId\":\"s\",\"env\":{\"TOKEN\":\"secret\"}", "{\"stepId\":\"s\",\"..."},
       {"{\"Env\" : {\"TOKEN\":\"secret\"}", "{\"..."},
@@ -155,19 +154,16 @@ TRIAL_TEST(values_of_env_are_never_shown) {
       {"{\"env", "{\"..."},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[400];
     refused(trial, rows[i].payload);
-    (void)snprintf(expected, sizeof expected, REFUSED "%s\n", rows[i].shown);
-    expect(trial, expected);
+    expect(trial, formatted(REFUSED "%s\n", rows[i].shown));
   }
 }
 
 TRIAL_TEST(nor_where_the_beginning_ends_in_the_name) {
   for (size_t before = 196; before <= 200; before++) {
     char payload[400] = "";
-    char expected[600];
     memset(payload, ' ', before);
-    (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+    const char *expected = formatted(REFUSED "%s...\n", payload);
     strcat(payload, "env\":{\"TOKEN\":\"secret\"}}");
     refused(trial, payload);
     expect(trial, expected);

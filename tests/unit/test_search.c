@@ -12,6 +12,7 @@
 #include "agent/files/tree/walk.h"
 #include "tests/support/changes.h"
 #include "tests/support/no_jit.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -51,10 +52,8 @@ static void add_entry(char *out, size_t size, const cJSON *entry) {
 static struct answer ask(const struct tree *tree, struct search search) {
   static struct answer answer;
   struct buffer content = {0};
-  char path[200];
   memset(&answer, 0, sizeof answer);
-  (void)snprintf(path, sizeof path, "%s/%s", tree->path, search.path == NULL ? "" : search.path);
-  search.path = path;
+  search.path = tree_path(tree, search.path == NULL ? "" : search.path);
   if (search.head_limit == 0)
     search.head_limit = LIMIT;
   answer.result = search_run(&search, &content, &answer.found, &answer.error);
@@ -153,8 +152,7 @@ TREE_TEST(context_comes_once_and_in_order) {
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
   static const struct {
-    size_t before;
-    size_t after;
+    size_t before, after;
     const char *text;
   } rows[] = {
       {0, 0, "a:1:M1 a:5:M5 a:6:M6 a:10:M10 b:2:M2 "},
@@ -182,8 +180,7 @@ TREE_TEST(the_head_limit_counts_matches) {
   static const struct {
     enum search_output output;
     bool is_cut;
-    size_t limit;
-    size_t context;
+    size_t limit, context;
     const char *text;
     size_t matches;
   } rows[] = {
@@ -215,9 +212,7 @@ TREE_TEST(the_answer_has_a_size_limit) {
   static char text[900000];
   memset(text, '\n', sizeof text);
   write_bytes(tree, "a", text, sizeof text);
-  char path[64];
-  (void)snprintf(path, sizeof path, "%s/a", tree->path);
-  struct absolute answer = ask_path(path, "", SIZE_MAX);
+  struct absolute answer = ask_path(tree_path(tree, "a"), "", SIZE_MAX);
   assert_int_equal(answer.result, 0);
   assert_true(answer.found.is_cut);
   const struct buffer *content = &answer.content;
@@ -286,8 +281,7 @@ TREE_TEST(only_regular_files_are_opened) {
 
 TEST(what_is_read_outside_of_a_tree) {
   static const struct {
-    const char *path;
-    const char *pattern;
+    const char *path, *pattern;
     size_t matches;
     const char *error; /* NULL: none */
   } rows[] = {
@@ -320,9 +314,8 @@ static int search_what_is_closed(const struct tree *tree) {
                {"text/x", NULL}};
   for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
     struct answer answer = ask(tree, (struct search){.path = roots[i].path, .pattern = "yes"});
-    char expected[256];
-    (void)snprintf(expected, sizeof expected, "%s%s/%s",
-                   roots[i].reason == NULL ? "" : roots[i].reason, tree->path, roots[i].path);
+    const char *expected = formatted("%s%s/%s", roots[i].reason == NULL ? "" : roots[i].reason,
+                                     tree->path, roots[i].path);
     if (roots[i].reason == NULL ? answer.result != 0 || answer.text[0] != '\0'
                                 : answer.result != -1 || strcmp(answer.error.text, expected) != 0)
       return 10 + (int)i;

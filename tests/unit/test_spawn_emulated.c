@@ -9,6 +9,7 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Of the C library, whose clone() stands behind this one. */
@@ -29,10 +30,8 @@ int clone(int (*function)(void *), void *stack, int flags, void *context, ...) {
 }
 
 static int children(void) {
-  char path[32];
   size_t length;
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
+  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
   assert_non_null(list);
   free(list);
   return (int)length;

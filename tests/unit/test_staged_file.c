@@ -10,6 +10,7 @@
 
 #include "base/staged_file.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -243,13 +244,12 @@ TREE_TEST(what_lies_there_is_not_written_to) {
 /* Both what lies under the hidden name and what was half removed from there. */
 TREE_TEST(what_a_dead_maker_of_a_directory_left_is_removed) {
   struct staged_file staged;
-  char words[4 * sizeof staged.hidden + 32];
   begin_directory(&staged, tree);
   char hidden[sizeof staged.hidden];
   strcpy(hidden, staged.hidden);
   staged_file_release(&staged);
-  (void)snprintf(words, sizeof words, "%s/ %s/file=half %s-old/ %s-old/file=half", hidden, hidden,
-                 hidden, hidden);
+  const char *words =
+      formatted("%s/ %s/file=half %s-old/ %s-old/file=half", hidden, hidden, hidden, hidden);
   tree_make(tree, words);
   put_directory(tree, "one");
   tree_write(tree, hidden, "a file", 0400);

@@ -263,8 +263,7 @@ ONCE_TEST(exit_codes_are_the_steps) {
               {"'kind':'shutdown'", 125},
               {"'kind':'cancel'", 125}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char step[256];
-    snprintf(step, sizeof step, "{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
+    const char *step = formatted("{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
     start(once);
     give(once, quoted(step));
     ends_with(once, rows[i].exit_code);

@@ -117,8 +117,7 @@ TEST(kinds_are_read_in_any_case) {
       {"shutdown", &step_shutdown}, {"ShutDown", &step_shutdown}, {"SHUTDOWN", &step_shutdown},
       {"cancel", &step_cancel},     {"Cancel", &step_cancel},     {"CANCEL", &step_cancel}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
+    const char *json = formatted("{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -180,8 +179,7 @@ TEST(timeouts) {
   static const unsigned good[] = {1, 10, 600, 31536000};
   static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
+    const char *json = formatted("{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -189,20 +187,16 @@ TEST(timeouts) {
     step_release(&step);
   }
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    char json[128];
-    char message[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%s}", bad[i]);
-    (void)snprintf(message, sizeof message,
-                   "timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
+    const char *json = formatted("{'stepId':'s','command':'x','timeoutSeconds':%s}", bad[i]);
+    const char *message =
+        formatted("timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
     assert_refused(json, strlen(json), message, "s");
   }
 }
 
 TEST(payloads_that_are_no_step) {
   static const struct {
-    const char *payload;
-    const char *message;
-    const char *id;
+    const char *payload, *message, *id;
   } rows[] = {
       {"", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
       {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
@@ -290,16 +284,14 @@ TEST(fields_that_are_wrong) {
        "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[256];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x',%s}", rows[i].fields);
+    const char *json = formatted("{'stepId':'s','command':'x',%s}", rows[i].fields);
     assert_refused(json, strlen(json), rows[i].message, "s");
   }
 }
 
 TEST(a_run_needs_a_command) {
   static const struct {
-    const char *field;
-    const char *message;
+    const char *field, *message;
   } rows[] = {
       {"", "command: expected a non-empty string, got nothing"},
       {",'command':null", "command: expected a non-empty string, got nothing"},
@@ -309,16 +301,14 @@ TEST(a_run_needs_a_command) {
       {",'command':'\\u0000'", "command: expected a string without NUL, got one with it"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s'%s}", rows[i].field);
+    const char *json = formatted("{'stepId':'s'%s}", rows[i].field);
     assert_refused(json, strlen(json), rows[i].message, "s");
   }
 }
 
 TEST(every_step_needs_an_id) {
   static const struct {
-    const char *field;
-    const char *message;
+    const char *field, *message;
   } rows[] = {
       {"'x':1", "stepId: expected a non-empty string, got nothing"},
       {"'StepId':'s'", "stepId: expected a non-empty string, got nothing"},
@@ -331,8 +321,7 @@ TEST(every_step_needs_an_id) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     static const char *const names[] = {"shutdown", "cancel"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-      char json[128];
-      (void)snprintf(json, sizeof json, "{%s,'kind':'%s'}", rows[i].field, names[k]);
+      const char *json = formatted("{%s,'kind':'%s'}", rows[i].field, names[k]);
       assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
     }
   }
@@ -340,8 +329,7 @@ TEST(every_step_needs_an_id) {
 
 TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
   static const struct {
-    const char *json;
-    const char *message;
+    const char *json, *message;
   } rows[] = {
       {"{'stepId':'s','kind':'cancel','schemaVersion':2}", "schemaVersion: expected 1, got 2"},
       {"{'schemaVersion':'1','kind':'CANCEL','stepId':'s'}",
@@ -353,29 +341,29 @@ TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
 }
 
 TEST(an_id_may_be_long_but_not_too_long) {
-  char json[8 * STEP_ID_MAX];
   char id[STEP_ID_MAX + 2];
   struct step step;
   struct error error;
   memset(id, 'i', sizeof id);
   id[STEP_ID_MAX] = '\0';
-  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
+  const char *json = formatted("{'stepId':'%s','kind':'shutdown'}", id);
   assert_int_equal(parse(&step, json, &error), 0);
   assert_string_equal(step.step_id, id);
   step_release(&step);
 
   id[STEP_ID_MAX] = 'i';
   id[STEP_ID_MAX + 1] = '\0';
-  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
+  json = formatted("{'stepId':'%s','kind':'shutdown'}", id);
   assert_refused(json, strlen(json), "stepId: expected at most 1024 bytes, got 1025", STEP_NIL_ID);
 
   /* Each character escaped, in a step that is refused: still echoed. */
-  char *end = stpcpy(json, "{'stepId':'");
+  char escaped[8 * STEP_ID_MAX];
+  char *end = stpcpy(escaped, "{'stepId':'");
   for (size_t i = 0; i < STEP_ID_MAX; i++)
     end = stpcpy(end, "\\u0069");
   strcpy(end, "','kind':1,}");
   id[STEP_ID_MAX] = '\0';
-  assert_int_equal(parse(&step, json, &error), -1);
+  assert_int_equal(parse(&step, escaped, &error), -1);
   assert_string_equal(step.step_id, id);
   step_release(&step);
 }

@@ -98,12 +98,11 @@ TEST(numbers_have_the_digits_they_need) {
       {UINT64_MAX, "18446744073709551615"},
   };
   for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
-    char json[256];
     struct step_event self = event(STEP_EVENT_STDOUT, "x", 1);
     self.seq = rows[i / 2].seq;
     self.partial = i % 2 == 1;
-    (void)snprintf(json, sizeof json, BEFORE "'stdout','line':'x'" AFTER "%s%s}", rows[i / 2].text,
-                   self.partial ? ",'partial':true" : "");
+    const char *json = formatted(BEFORE "'stdout','line':'x'" AFTER "%s%s}", rows[i / 2].text,
+                                 self.partial ? ",'partial':true" : "");
     assert_writes(&self, quoted(json));
   }
 }

@@ -48,12 +48,11 @@ TEST(a_failure_has_its_message) {
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
 
 TEST(empty_is_not_null) {
-  char json[256];
   const struct step_result self = {.step_id = "s", .error_message = "", .output_content = ""};
-  (void)snprintf(json, sizeof json,
-                 RESULT_OF_S "'durationSeconds':0,'errorMessage':'','outputContent':'',"
-                             "'eventCount':0}",
-                 0);
+  const char *json =
+      formatted(RESULT_OF_S "'durationSeconds':0,'errorMessage':'','outputContent':'',"
+                            "'eventCount':0}",
+                0);
   assert_writes(&self, quoted(json));
 }
 
@@ -95,11 +94,10 @@ TEST(numbers_are_the_shortest) {
       {0, -5, "0", 0, "0"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[512];
-    (void)snprintf(json, sizeof json,
-                   RESULT_OF_S "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
-                               "'eventCount':%s}",
-                   rows[i].exit_code, rows[i].seconds, rows[i].count_text);
+    const char *json =
+        formatted(RESULT_OF_S "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
+                              "'eventCount':%s}",
+                  rows[i].exit_code, rows[i].seconds, rows[i].count_text);
     const struct step_result self = {.step_id = "s",
                                      .exit_code = rows[i].exit_code,
                                      .duration_ms = rows[i].ms,

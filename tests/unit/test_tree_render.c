@@ -7,6 +7,7 @@
 #include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -29,8 +30,7 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
                    const char *expected) {
   struct tree_render result;
   const char *text = draw(&result, tree->path, max_depth, globs);
-  char root[64];
-  (void)snprintf(root, sizeof root, "%s/\n", strrchr(tree->path, '/') + 1);
+  const char *root = formatted("%s/\n", strrchr(tree->path, '/') + 1);
   assert_memory_equal(text, root, strlen(root));
   assert_string_equal(text + strlen(root), expected);
   size_t lines = 0;
@@ -136,15 +136,12 @@ TREE_TEST(default_excludes_are_not_shown) {
       "bin",  "build", "coverage", "dist",  "node_modules", "obj", "vendor",
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    char words[64];
-    (void)snprintf(words, sizeof words, "%s/ %s/x a/%s/", names[i], names[i], names[i]);
-    tree_make(tree, words);
+    tree_make(tree, formatted("%s/ %s/x a/%s/", names[i], names[i], names[i]));
   }
   expect(tree, 4, NULL, begin);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     bool last = i + 1 == sizeof names / sizeof *names;
-    char name[32];
-    (void)snprintf(name, sizeof name, "a/%s", names[i]);
+    const char *name = formatted("a/%s", names[i]);
     assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
     tree_make(tree, name);
     buffer_add_string(&files, last ? "    └── " : "    ├── ");
@@ -155,10 +152,8 @@ TREE_TEST(default_excludes_are_not_shown) {
   expect(tree, 4, NULL, files.bytes);
   buffer_release(&files);
   /* Who asks for one gets it. */
-  char path[64];
   struct tree_render result;
-  (void)snprintf(path, sizeof path, "%s/build", tree->path);
-  assert_string_equal(draw(&result, path, 4, NULL), "build/\n└── x\n");
+  assert_string_equal(draw(&result, tree_path(tree, "build"), 4, NULL), "build/\n└── x\n");
 }
 
 TREE_TEST(globs_are_matched_against_names) {
@@ -217,9 +212,7 @@ TREE_TEST(control_characters_are_replaced) {
   longest[NAME_MAX] = '\0';
   tree_make_directory(tree, longest, 0700);
   struct tree_render result;
-  char path[NAME_MAX + 64];
-  (void)snprintf(path, sizeof path, "%s/%s", tree->path, longest);
-  const char *text = draw(&result, path, 4, NULL); /* the root's name too */
+  const char *text = draw(&result, tree_path(tree, longest), 4, NULL); /* the root's name too */
   assert_int_equal(strlen(text), 3 * NAME_MAX + 2);
   assert_memory_equal(text, UTF8_REPLACEMENT, 3);
   assert_string_equal(text + 3 * NAME_MAX, "/\n");
@@ -227,8 +220,7 @@ TREE_TEST(control_characters_are_replaced) {
 
 TREE_TEST(the_root_has_the_name_of_its_full_path) {
   static const struct {
-    const char *path;
-    const char *line;
+    const char *path, *line;
   } rows[] = {
       {"a/", "a/\n"}, {"./a/.", "a/\n"}, {"a/b/..", "../\n"}, {"//", "/\n"}, {"link", "link/\n"},
   };
@@ -281,12 +273,9 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
 }
 
 TREE_TEST(a_root_that_is_no_directory_is_rejected) {
-  char path[64];
-  char expected[128];
   tree_make(tree, "file");
-  (void)snprintf(path, sizeof path, "%s/file", tree->path);
-  (void)snprintf(expected, sizeof expected, "is a regular file, not a directory: %s", path);
-  expect_refusal(path, NULL, expected);
+  const char *path = tree_path(tree, "file");
+  expect_refusal(path, NULL, formatted("is a regular file, not a directory: %s", path));
 }
 
 TREE_TEST(a_bad_glob_is_named_in_the_error) {
@@ -366,9 +355,7 @@ TREE_TEST(the_first_of_too_many_are_shown) {
   at += sizeof begin - 1;
   int line = 0;
   for (; *at != '\0'; line++, at += LENGTH + LINE) {
-    char expected[LENGTH + LINE + 1];
-    (void)snprintf(expected, sizeof expected, "├── %0*d\n", LENGTH, line);
-    assert_memory_equal(at, expected, LENGTH + LINE);
+    assert_memory_equal(at, formatted("├── %0*d\n", LENGTH, line), LENGTH + LINE);
   }
   assert_int_equal(result.entries, line + 2);
   assert_int_equal((size_t)line,

@@ -107,8 +107,7 @@ TEST(every_code_point) {
 TEST(four_bytes_that_break_off) {
   static const struct {
     const char *text;
-    size_t length;
-    size_t broken;
+    size_t length, broken;
   } rows[] = {
       {"\xF0\x9F\x98"
        "a",

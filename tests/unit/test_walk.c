@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/files/tree/walk.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -130,8 +131,7 @@ TREE_TEST(what_is_too_deep_is_counted) {
 TREE_TEST(many_names_come_once_each) {
   enum { COUNT = 3000 };
   for (int i = 0; i < COUNT; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%d", i);
+    const char *name = formatted("%d", i);
     tree_write(tree, name, "", 0600);
   }
   for (int sorted = 0; sorted < 2; sorted++) {
@@ -196,8 +196,7 @@ TREE_TEST(unreadable_directories_are_counted) {
     mode_t mode;
   } rows[] = {{"closed", 0700}, {"names-only", 0744}, {"open", 0755}, {"search-only", 0711}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char below[32];
-    (void)snprintf(below, sizeof below, "%s/x", rows[i].name);
+    const char *below = formatted("%s/x", rows[i].name);
     tree_make_directory(tree, rows[i].name, rows[i].mode);
     tree_make_directory(tree, below, 0755);
   }
