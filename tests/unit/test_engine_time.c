@@ -43,11 +43,6 @@ static void let_pass(struct step_owner *owner, int64_t milliseconds) {
   event_free(timer);
 }
 
-/* From the beginning of the loop on, without running it to the end. */
-static void begin(struct step_owner *owner) {
-  engine_touch(&owner->door);
-}
-
 static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_t milliseconds) {
   int idle = owner->idle;
   while (owner->idle == idle && virtual_time_ms < begin_ms + milliseconds + LATE_MS)
@@ -61,7 +56,7 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 #define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, set_up, step_owner_tear_down, NAME)
 
 ENGINE_TEST(without_a_step_the_door_is_asked_at_the_limit) {
-  begin(owner);
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(step_owner_logged(owner, "no step for 1 s"), 1);
   let_pass(owner, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
@@ -78,7 +73,7 @@ ENGINE_TEST(the_limit_counts_from_the_start) {
 }
 
 ENGINE_TEST(who_waits_on_is_asked_again) {
-  begin(owner);
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   let_pass(owner, LIMIT_MS / 2); /* an answer may take its time */
   engine_wait_on(&owner->door);
@@ -89,7 +84,7 @@ ENGINE_TEST(who_waits_on_is_asked_again) {
 }
 
 ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
-  begin(owner);
+  engine_touch(&owner->door);
   let_pass(owner, LIMIT_MS / 2);
   engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
@@ -102,7 +97,7 @@ ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
 
 /* It is time without a step until it executes: without a server that may be never. */
 ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
-  begin(owner);
+  engine_touch(&owner->door);
   let_pass(owner, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
@@ -115,7 +110,7 @@ ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
 }
 
 ENGINE_TEST(a_submit_withdraws_the_question) {
-  begin(owner);
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
@@ -125,7 +120,7 @@ ENGINE_TEST(a_submit_withdraws_the_question) {
 }
 
 ENGINE_TEST(what_executes_is_not_idle) {
-  begin(owner);
+  engine_touch(&owner->door);
   let_pass(owner, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");
@@ -145,13 +140,13 @@ ENGINE_TEST(what_waits_for_room_is_idle) {
 
 ENGINE_TEST(without_a_limit_nobody_is_asked) {
   step_owner_limit_idle_time(owner, 0);
-  begin(owner);
+  engine_touch(&owner->door);
   let_pass(owner, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
 ENGINE_TEST(nor_when_the_agent_leaves) {
-  begin(owner);
+  engine_touch(&owner->door);
   let_pass(owner, LIMIT_MS / 2);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_touch(&owner->door);
@@ -170,17 +165,13 @@ static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
   assert_true(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
 }
 
-static void expect_exit_code(struct step_owner *owner, int exit_code) {
-  assert_int_equal(engine_run(owner->engine), exit_code);
-}
-
 ENGINE_TEST(a_door_that_does_not_close_has_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = HOLDS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
   assert_int_equal(owner->closes, 2); /* patient, now */
-  expect_exit_code(owner, AGENT_EXIT_ERROR);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
 }
 
 ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
@@ -188,7 +179,7 @@ ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
   owner->delivery = DELIVERS_AT_LAST;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
-  expect_exit_code(owner, AGENT_EXIT_SHUTDOWN);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
 }
 
 ENGINE_TEST(a_signal_has_a_deadline) {
@@ -197,7 +188,7 @@ ENGINE_TEST(a_signal_has_a_deadline) {
   owner->delivery = DELIVERS_AT_LAST;
   engine_signal(owner->engine, SIGINT);
   expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
-  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGINT);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGINT);
 }
 
 ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
@@ -209,7 +200,7 @@ ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   engine_signal(owner->engine, SIGTERM);
   assert_int_equal(owner->close, DOOR_CLOSE_PROMPT);
   expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
-  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
 /* What ignores SIGTERM: not one millisecond less. How much more is the machine's affair. */

@@ -8,24 +8,17 @@
 
 #include "agent/process/exec_error.h"
 #include "tests/support/quoted.h"
+#include "tests/support/tree.h"
 #include "tests/test.h"
 
 /* Every test runs in an empty directory, where the file is called "file". */
 static int setup(void **state) {
-  char *directory = strdup("/tmp/exec_failure.XXXXXX");
-  assert_non_null(directory);
-  assert_non_null(mkdtemp(directory));
-  assert_int_equal(chdir(directory), 0);
-  *state = directory;
-  return 0;
+  (void)tree_set_up(state);
+  return fchdir(((const struct tree *)*state)->fd);
 }
 
 static int teardown(void **state) {
-  (void)unlink("file");
-  assert_int_equal(chdir("/"), 0);
-  assert_int_equal(rmdir(*state), 0);
-  free(*state);
-  return 0;
+  return chdir("/") + tree_tear_down(state);
 }
 
 static void make_file(const void *content, size_t length, mode_t mode) {
@@ -183,14 +176,7 @@ TEST(broken_programs, setup, teardown) {
 }
 
 TEST(what_is_no_program, setup, teardown) {
-  static const char *const contents[] = {"",
-                                         "#",
-                                         "text\n",
-                                         "\x7f"
-                                         "EL",
-                                         "MZ\x90",
-                                         "\x7f"
-                                         "ELF\x02"};
+  static const char *const contents[] = {"", "#", "text\n", "\177EL", "MZ\x90", "\177ELF\x02"};
   for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
     make_file(contents[i], strlen(contents[i]), 0755);
     assert_says("file", ENOEXEC,

@@ -20,26 +20,25 @@ static int say(struct output *output, const char *text) {
   return 0;
 }
 
-static int echo(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+#define WORK(NAME)                                                                                 \
+  static int NAME(__attribute__((unused)) const struct step *step,                                 \
+                  __attribute__((unused)) struct output *output,                                   \
+                  __attribute__((unused)) struct error *error)
+
+WORK(echo) {
   return say(output, step->target);
 }
 
-static int nothing(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)output;
-  (void)error;
+WORK(nothing) {
   return 0;
 }
 
-static int warning(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(warning) {
   kind_warn(output, "noted %s", step->target);
   return say(output, "content");
 }
 
-static int note_more(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(note_more) {
   kind_warn(output, "noted %s", step->target);
   kind_warn_unread(output, 0);
   kind_warn_unread(output, 3);
@@ -47,33 +46,29 @@ static int note_more(const struct step *step, struct output *output, struct erro
 }
 
 /* What is too long for a note ends where that does. */
-static int note_much(const struct step *step, struct output *output, struct error *error) {
+WORK(note_much) {
   for (int i = 0; i < 30; i++)
     kind_warn(output, "0123456789");
   return note_more(step, output, error);
 }
 
-static int refuse(const struct step *step, struct output *output, struct error *error) {
+WORK(refuse) {
   (void)say(output, "half of it");
   return error_set(error, "no such thing: %s", step->target);
 }
 
-static int crash(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)output;
-  (void)error;
+WORK(crash) {
   (void)raise(SIGKILL); /* a sanitizer would catch SIGSEGV */
   return 0;
 }
 
 /* A FIFO without a writer. */
-static int hang(const struct step *step, struct output *output, struct error *error) {
+WORK(hang) {
   (void)say(output, "half of it");
   return open(step->target, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
 }
 
-static int where(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
+WORK(where) {
   char path[512];
   if (getcwd(path, sizeof path) == NULL)
     return error_set(error, "%s", strerror(errno));
@@ -81,9 +76,7 @@ static int where(const struct step *step, struct output *output, struct error *e
 }
 
 /* What a command would see, and what it would not. */
-static int look(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)error;
+WORK(look) {
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {
       buffer_add_number(&output->content, (unsigned long long)fd);
@@ -103,9 +96,7 @@ static int look(const struct step *step, struct output *output, struct error *er
 /* More than a pipe holds, of every byte. */
 enum { MUCH = 3000000 };
 
-static int much(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)error;
+WORK(much) {
   char *bytes = buffer_space(&output->content, MUCH);
   for (size_t i = 0; i < MUCH; i++)
     bytes[i] = (char)(i % 251);
@@ -121,8 +112,7 @@ struct values {
   unsigned choice;
 };
 
-static int show(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(show) {
   const struct values *values = step->fields;
   buffer_add_string(&output->content, values->text != NULL ? values->text : "none");
   buffer_add_string(&output->content, " ");

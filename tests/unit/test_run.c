@@ -240,20 +240,6 @@ STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
   assert_int_equal(owner->out_of_sequence, 0);
 }
 
-STEP_TEST(each_step_counts_from_one) {
-  step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 4);
-  run_script(owner, "true");
-  assert_int_equal(owner->result.event_count, 2);
-  step_owner_start(owner, quoted(NO_SUCH_COMMAND));
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 2);
-  step_owner_start_script(owner, "echo out; exec sleep 4005", 1);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 3);
-}
-
 static bool the_command_is_reaped(void *context) {
   (void)context;
   return proc_child_count(getpid(), NULL) == 0;

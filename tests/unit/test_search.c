@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,7 +10,6 @@
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
 #include "tests/support/changes.h"
-#include "tests/support/no_jit.h"
 #include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -437,18 +435,4 @@ TREE_TEST(too_many_skipped_lines_are_an_error) {
 TREE_TEST(names_are_bytes) {
   tree_make(tree, "b\xFF=yes a\"\n=yes");
   assert_string_equal(FOUND(tree, .pattern = "yes"), "a\"\n:1:yes b\xEF\xBF\xBD:1:yes ");
-}
-
-static const struct tree *without_jit;
-static int search_without_jit(void) {
-  return strcmp(FOUND(without_jit, .pattern = "\\b[a-z]+Name\\b|(?i)\xC3\x89"),
-                "a:1:getName b:2:\xC3\xA9 ");
-}
-
-TREE_TEST(results_without_jit_are_the_same) {
-  without_jit = tree;
-  tree_write(without_jit, "a", "getName\n", 0600);
-  tree_write(without_jit, "b", "x\n\xC3\xA9\n\xFF\n", 0600);
-  assert_int_equal(search_without_jit(), 0);
-  no_jit_run(search_without_jit);
 }

@@ -2,8 +2,6 @@
    is to wait is made when it goes. */
 #include <errno.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/process/process.h"

@@ -166,6 +166,11 @@ static void give_script(struct once *self, const char *script) {
   give(self, quoted(step));
 }
 
+static void start_script(struct once *self, const char *script) {
+  start(self);
+  give_script(self, script);
+}
+
 /* Reads more of its output; false at the end. */
 static bool read_more(struct once *self) {
   struct pollfd out = {.fd = self->out, .events = POLLIN};
@@ -235,8 +240,7 @@ static void logged(const struct once *self, const char *text) {
 #define ONCE_TEST(NAME) TEST_WITH(struct once *once, set_up, tear_down, NAME)
 
 ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
-  start(once);
-  give_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
+  start_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
   close_in(once);
   read_until(once, "\"line\":\"one\"");
   assert_int_equal(lines(once), 2);
@@ -273,15 +277,13 @@ ONCE_TEST(exit_codes_are_the_steps) {
 }
 
 ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
-  start(once);
-  give_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
+  start_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
   ends_with(once, 4);
   assert_int_equal(proc_find("sleep 4042"), 0);
 }
 
 ONCE_TEST(a_signal_ends_the_step_and_is_the_exit_code) {
-  start(once);
-  give_script(once, "echo ready; exec sleep 4043");
+  start_script(once, "echo ready; exec sleep 4043");
   read_until(once, "ready");
   kill(once->pid, SIGTERM);
   ends_with(once, 128 + SIGTERM);
@@ -404,8 +406,7 @@ ONCE_TEST(a_long_file_is_read_too) {
 /* --- who reads -------------------------------------------------------------------------------- */
 
 ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
-  start(once);
-  give_script(once, "echo ready; exec sleep 4044");
+  start_script(once, "echo ready; exec sleep 4044");
   read_until(once, "ready");
   close_out(once);
   ends_with(once, 128 + SIGPIPE);
@@ -414,8 +415,7 @@ ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
 }
 
 ONCE_TEST(and_one_that_writes) {
-  start(once);
-  give_script(once, "while :; do echo line; done");
+  start_script(once, "while :; do echo line; done");
   read_until(once, "line\"");
   close_out(once);
   ends_with(once, 128 + SIGPIPE);
@@ -429,8 +429,7 @@ static bool is_answered(void *context) {
 
 /* The step has ended well; but who asked does not know. */
 ONCE_TEST(a_result_that_is_not_read_is_no_success) {
-  start(once);
-  give_script(once, "seq 1 1200"); /* more than the pipe takes, less than is held */
+  start_script(once, "seq 1 1200"); /* more than the pipe takes, less than is held */
   assert_true(wait_until(is_answered, once, WAIT_BOUND_MS));
   assert_false(has_exited(once));
   close_out(once);

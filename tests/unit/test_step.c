@@ -194,6 +194,19 @@ TEST(timeouts) {
   }
 }
 
+struct refusal {
+  const char *fields, *message;
+};
+
+/* Each row's fields, with this around them, are refused with its message. */
+static void assert_all_refused(const struct refusal *rows, size_t count, const char *before,
+                               const char *after, const char *id) {
+  for (size_t i = 0; i < count; i++) {
+    const char *json = formatted("%s%s%s", before, rows[i].fields, after);
+    assert_refused(json, strlen(json), rows[i].message, id);
+  }
+}
+
 TEST(payloads_that_are_no_step) {
   static const struct {
     const char *payload, *message, *id;
@@ -242,10 +255,7 @@ TEST(payloads_that_are_no_step) {
 }
 
 TEST(fields_that_are_wrong) {
-  static const struct {
-    const char *fields; /* behind a good stepId, kind run and command */
-    const char *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"'schemaVersion':2", "schemaVersion: expected 1, got 2"},
       {"'schemaVersion':0", "schemaVersion: expected 1, got 0"},
       {"'schemaVersion':1.5", "schemaVersion: expected 1, got 1.5"},
@@ -283,16 +293,11 @@ TEST(fields_that_are_wrong) {
       {"'timeoutSeconds':1e999",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const char *json = formatted("{'stepId':'s','command':'x',%s}", rows[i].fields);
-    assert_refused(json, strlen(json), rows[i].message, "s");
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s','command':'x',", "}", "s");
 }
 
 TEST(a_run_needs_a_command) {
-  static const struct {
-    const char *field, *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"", "command: expected a non-empty string, got nothing"},
       {",'command':null", "command: expected a non-empty string, got nothing"},
       {",'command':''", "command: expected a non-empty string, got an empty string"},
@@ -300,16 +305,11 @@ TEST(a_run_needs_a_command) {
       {",'command':'l\\u0000s'", "command: expected a string without NUL, got one with it"},
       {",'command':'\\u0000'", "command: expected a string without NUL, got one with it"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const char *json = formatted("{'stepId':'s'%s}", rows[i].field);
-    assert_refused(json, strlen(json), rows[i].message, "s");
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s'", "}", "s");
 }
 
 TEST(every_step_needs_an_id) {
-  static const struct {
-    const char *field, *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"'x':1", "stepId: expected a non-empty string, got nothing"},
       {"'StepId':'s'", "stepId: expected a non-empty string, got nothing"},
       {"'stepId':null", "stepId: expected a non-empty string, got nothing"},
@@ -318,26 +318,18 @@ TEST(every_step_needs_an_id) {
       {"'stepId':{'stepId':'s'}", "stepId: expected a non-empty string, got an object"},
       {"'stepId':'a\\u0000b'", "stepId: expected a string without NUL, got one with it"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    static const char *const names[] = {"shutdown", "cancel"};
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-      const char *json = formatted("{%s,'kind':'%s'}", rows[i].field, names[k]);
-      assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
-    }
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{", ",'kind':'shutdown'}", STEP_NIL_ID);
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{", ",'kind':'cancel'}", STEP_NIL_ID);
 }
 
 TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
-  static const struct {
-    const char *json, *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"{'stepId':'s','kind':'cancel','schemaVersion':2}", "schemaVersion: expected 1, got 2"},
       {"{'schemaVersion':'1','kind':'CANCEL','stepId':'s'}",
        "schemaVersion: expected 1, got a string"},
       {"{'stepId':'s','kind':'cancel','x':1,'x':2}", "x: expected once, got it twice"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    assert_refused(rows[i].json, strlen(rows[i].json), rows[i].message, STEP_NIL_ID);
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "", "", STEP_NIL_ID);
 }
 
 TEST(an_id_may_be_long_but_not_too_long) {

@@ -273,9 +273,15 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
 }
 
 TREE_TEST(a_root_that_is_no_directory_is_rejected) {
+  const char *file = tree_path(tree, "file");
+  const char *closed = tree_path(tree, "names-only");
   tree_make(tree, "file");
-  const char *path = tree_path(tree, "file");
-  expect_refusal(path, NULL, formatted("is a regular file, not a directory: %s", path));
+  tree_make_directory(tree, "names-only", 0744);
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  assert_int_equal(seteuid(65534), 0);
+  expect_refusal(file, NULL, formatted("is a regular file, not a directory: %s", file));
+  expect_refusal(closed, NULL, formatted("cannot read directory (Permission denied): %s", closed));
+  assert_int_equal(seteuid(0), 0);
 }
 
 TREE_TEST(a_bad_glob_is_named_in_the_error) {
