@@ -88,8 +88,7 @@ int process_owner_tear_down(void **state) {
   struct process_owner *self = *state;
   event_free(self->another);
   if (self->process != NULL)
-    process_free(self->process);
-  self->process = NULL;
+    process_owner_free(self);
   orphaned_pipes_free(self->context.orphaned_pipes);
   close(self->context.spawn.stdin_fd);
   loop_release(&self->loop);
@@ -158,6 +157,11 @@ void process_owner_prepare_work(struct process_owner *self, int (*work)(const vo
         &(struct process_spec){.work = work, .work_context = self->directory.path});
 }
 
+void process_owner_free(struct process_owner *self) {
+  process_free(self->process);
+  self->process = NULL;
+}
+
 void process_owner_reap(struct process_owner *self) {
   assert_true(loop_until(&self->loop, loop_is_counted, &self->reaped));
 }
@@ -166,8 +170,7 @@ void process_owner_wait(struct process_owner *self) {
   assert_true(loop_until(&self->loop, loop_is_counted, &self->ended));
   loop_settle(&self->loop);
   assert_int_equal(self->ended, 1);
-  process_free(self->process);
-  self->process = NULL;
+  process_owner_free(self);
 }
 
 void process_owner_ends(struct process_owner *self, enum process_end end) {

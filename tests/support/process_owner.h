@@ -59,6 +59,9 @@ void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
 /* Prepares work, whose context is the path of the directory. */
 void process_owner_prepare_work(struct process_owner *self, int (*work)(const void *context));
 
+/* Frees it while it may run. */
+void process_owner_free(struct process_owner *self);
+
 /* From now on another process with the same tag begins every few milliseconds, before any scan can
    come: it stands for one that SIGKILL does not end. */
 void process_owner_start_others(struct process_owner *self);

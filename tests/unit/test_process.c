@@ -213,8 +213,7 @@ PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
   process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
   assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 3003", WAIT_BOUND_MS) > 0);
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
 }

@@ -7,7 +7,6 @@
 #include "tests/support/injection.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
-#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -66,30 +65,8 @@ static void a_timer_fires(struct process_owner *owner) {
    connection of the agent's stays open for its sake. */
 static bool is_stuck(void *context) {
   pid_t pid = *(const pid_t *)context;
-  size_t length;
-  char *text = proc_read(pid, "stat", &length);
-  const char *state = text != NULL ? strrchr(text, ')') : NULL;
-  bool waits = state != NULL && (state[2] == 'S' || state[2] == 'D');
-  free(text);
-  return waits && proc_fd_count(pid) == 3;
-}
-
-static pid_t only_child_but(pid_t server) {
-  size_t length;
-  pid_t found = 0;
-  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
-  assert_non_null(list);
-  for (char *at = list, *end; *at != '\0'; at = end) {
-    long pid = strtol(at, &end, 10);
-    if (end == at)
-      break;
-    if (pid != server) {
-      assert_int_equal(found, 0);
-      found = (pid_t)pid;
-    }
-  }
-  free(list);
-  return found;
+  char state = proc_state(pid);
+  return (state == 'S' || state == 'D') && proc_fd_count(pid) == 3;
 }
 
 static void another_one_runs(struct process_owner *owner) {
@@ -104,7 +81,7 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   int64_t started_ms = wait_now_ms();
   process_owner_start_argv(owner, argv, directory);
   assert_true(wait_now_ms() - started_ms < 1000);
-  pid_t child = only_child_but(hang->mount.server);
+  pid_t child = proc_child_but(hang->mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   a_timer_fires(owner);
   assert_int_equal(owner->ended, 0);
@@ -137,11 +114,10 @@ PROCESS_TEST(what_is_freed_while_it_hangs_waits_for_nobody) {
   hang_begin(&hang, owner);
   char *argv[] = {TRUE_PATH, NULL};
   process_owner_start_argv(owner, argv, hang.inside);
-  pid_t child = only_child_but(hang.mount.server);
+  pid_t child = proc_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   int64_t now_ms = wait_now_ms();
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(wait_now_ms() - now_ms < 1000);
   hang_end(&hang);
   assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
@@ -156,7 +132,7 @@ PROCESS_TEST(an_error_that_comes_late_is_told) {
   snprintf(name, sizeof name, "%s", hang.inside);
   char *argv[] = {name, NULL};
   process_owner_start_argv(owner, argv, NULL);
-  pid_t child = only_child_but(hang.mount.server);
+  pid_t child = proc_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   hang_end(&hang);
   process_owner_ends(owner, PROCESS_NOT_STARTED);

@@ -17,32 +17,13 @@ enum { MANY = 1000 };
 
 #define LEAVES_TRACES "touch $D/made; echo out; echo err >&2; exit 5"
 
-/* The only child, or 0. */
-static pid_t find_child(void) {
-  size_t length;
-  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
-  assert_non_null(list);
-  pid_t pid = (pid_t)strtol(list, NULL, 10);
-  free(list);
-  return pid;
-}
-
-static char state_of(pid_t pid) {
-  size_t length;
-  char *text = proc_read(pid, "stat", &length);
-  const char *end = text != NULL ? strrchr(text, ')') : NULL;
-  char state = end != NULL ? end[2] : '\0';
-  free(text);
-  return state;
-}
-
 /* It has set itself up, and sleeps. */
 static bool waits_at_the_gate(void *pid) {
-  return proc_fd_count(*(pid_t *)pid) == 3 && state_of(*(pid_t *)pid) == 'S';
+  return proc_fd_count(*(pid_t *)pid) == 3 && proc_state(*(pid_t *)pid) == 'S';
 }
 
 static bool is_suspended(void *pid) {
-  return state_of(*(pid_t *)pid) == 'T';
+  return proc_state(*(pid_t *)pid) == 'T';
 }
 
 static void suspend(pid_t pid) {
@@ -51,7 +32,7 @@ static void suspend(pid_t pid) {
 }
 
 static pid_t wait_for_child(void) {
-  pid_t pid = find_child();
+  pid_t pid = proc_child_but(0);
   assert_true(pid > 0);
   assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS));
   return pid;
@@ -81,7 +62,7 @@ static void expect_stopped(struct process_owner *owner) {
   assert_int_equal(owner->outcome.survivors, 0);
   assert_string_equal(owner->outcome.holder, "");
   expect_no_trace(owner);
-  assert_int_equal(find_child(), 0);
+  assert_int_equal(proc_child_but(0), 0);
 }
 
 /* As LEAVES_TRACES. */
@@ -144,8 +125,7 @@ PROCESS_TEST(a_stop_leaves_no_trace) {
 PROCESS_TEST(what_is_freed_before_it_goes_leaves_no_trace) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   expect_nothing_yet(owner);
 }
@@ -241,7 +221,7 @@ PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
 
 static bool no_child_is_left(void *context) {
   (void)context;
-  return find_child() == 0;
+  return proc_child_but(0) == 0;
 }
 
 /* The sanitizers look for what they left in memory. */
@@ -256,8 +236,7 @@ PROCESS_TEST(many_leave_nothing) {
       process_stop(owner->process, 0);
       process_owner_wait(owner);
     } else {
-      process_free(owner->process);
-      owner->process = NULL;
+      process_owner_free(owner);
     }
   }
   assert_true(loop_until(&owner->loop, no_child_is_left, NULL));

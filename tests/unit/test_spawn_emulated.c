@@ -7,7 +7,6 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Of the C library, whose clone() stands behind this one. */
@@ -27,14 +26,6 @@ int clone(int (*function)(void *), void *stack, int flags, void *context, ...) {
   return __clone(function, stack, flags, context);
 }
 
-static int children(void) {
-  size_t length;
-  char *list = proc_read(getpid(), formatted("task/%d/children", (int)getpid()), &length);
-  assert_non_null(list);
-  free(list);
-  return (int)length;
-}
-
 PROCESS_TEST(it_starts) {
   process_owner_start(owner, "echo out; exit 3");
   process_owner_exits(owner, 3);
@@ -43,7 +34,7 @@ PROCESS_TEST(it_starts) {
 
 PROCESS_TEST(what_is_prepared_starts_when_it_goes) {
   process_owner_prepare(owner, "echo out; exit 3");
-  assert_int_equal(children(), 0);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_go(owner->process);
@@ -77,7 +68,6 @@ PROCESS_TEST(what_does_not_go_leaves_nothing) {
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_owner_prepare(owner, "echo out");
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }

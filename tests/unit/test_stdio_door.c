@@ -439,12 +439,7 @@ ONCE_TEST(a_result_that_is_not_read_is_no_success) {
 static bool waits_to_write(void *context) {
   pid_t pid = *(const pid_t *)context;
   for (int i = 0; i < 10; i++) {
-    size_t length;
-    char *stat = proc_read(pid, "stat", &length);
-    const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
-    bool sleeps = state != NULL && strncmp(state, ") S", 3) == 0;
-    free(stat);
-    if (!sleeps)
+    if (proc_state(pid) != 'S')
       return false;
     usleep(5000);
   }
