@@ -36,3 +36,11 @@ const char *quoted(const char *text) {
   quoted_in_place(out);
   return out;
 }
+
+const char *nth_word(const char *words, size_t n) {
+  for (; n > 0 && words != NULL; n--) {
+    words = strchr(words, ' ');
+    words = words == NULL ? NULL : words + 1;
+  }
+  return words == NULL ? NULL : formatted("%.*s", (int)strcspn(words, " "), words);
+}

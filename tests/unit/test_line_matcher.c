@@ -2,6 +2,7 @@
 
 #include "agent/files/grep/line_matcher.h"
 #include "tests/support/no_jit.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 #define E_ACUTE "\xC3\xA9"
@@ -459,13 +460,9 @@ static int compare(const char *source, uint64_t *state) {
 static int compare_all(void) {
   uint64_t state = 20261122;
   int failed = 0;
-  char *copy = strdup(patterns);
-  if (copy == NULL)
-    abort();
-  char *rest = copy;
-  for (const char *pattern; (pattern = strsep(&rest, " ")) != NULL;)
+  const char *pattern;
+  for (size_t i = 0; (pattern = nth_word(patterns, i)) != NULL; i++)
     failed |= compare(pattern, &state);
-  free(copy);
   return failed;
 }
 

@@ -136,13 +136,14 @@ TEST(what_is_written_can_be_read_back) {
 }
 
 TEST(what_is_no_event_of_the_step_has_no_number) {
-  char others[] = " x { null [] {} {'stepId':'s'} {'seq':3} {'stepId':'S','seq':3} "
-                  "{'stepId':'s2','seq':3} {'stepId':3,'seq':3} {'stepId':'s','Seq':3} "
-                  "{'stepId':'s','seq':'3'} {'stepId':'s','seq':null} {'stepId':'s','seq':0} "
-                  "{'stepId':'s','seq':-3} {'stepId':'s','seq':1e16} {'stepId':'s','seq':1e999} "
-                  "[{'stepId':'s','seq':3}]"; /* one space between them: the first is empty */
-  char *rest = others;
-  for (const char *other; (other = strsep(&rest, " ")) != NULL;)
+  static const char others[] =
+      " x { null [] {} {'stepId':'s'} {'seq':3} {'stepId':'S','seq':3} "
+      "{'stepId':'s2','seq':3} {'stepId':3,'seq':3} {'stepId':'s','Seq':3} "
+      "{'stepId':'s','seq':'3'} {'stepId':'s','seq':null} {'stepId':'s','seq':0} "
+      "{'stepId':'s','seq':-3} {'stepId':'s','seq':1e16} {'stepId':'s','seq':1e999} "
+      "[{'stepId':'s','seq':3}]"; /* one space between them: the first is empty */
+  const char *other;
+  for (size_t i = 0; (other = nth_word(others, i)) != NULL; i++)
     if (read_seq(quoted(other), "s") != -1)
       fail_msg("%s", other);
   assert_int_equal(read_seq(quoted("{'stepId':'s','seq':3}"), "s"), 3);
