@@ -37,8 +37,7 @@ static void set_up_file(struct job *job) {
 }
 
 /* A step that is too long for its input is executed by a fork; those around it are not. */
-TEST(its_answers_are_those_of_a_fork, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(its_answers_are_those_of_a_fork) {
   set_up_file(job);
   static const struct kind_row rows[] = {
       {"'kind':'readFile','path':'file','withLineNumbers':true", 0, "1\tcontent\n", NULL},
@@ -55,8 +54,7 @@ TEST(its_answers_are_those_of_a_fork, job_setup_server, job_teardown) {
   }
 }
 
-TEST(a_killed_one_costs_no_answer, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
   set_up_file(job);
   for (int i = 0; i < 20; i++) {
     pid_t pid = wait_for_standby(job);
@@ -67,8 +65,7 @@ TEST(a_killed_one_costs_no_answer, job_setup_server, job_teardown) {
 }
 
 /* A step that kills all it can see kills it too, in vain. */
-TEST(it_survives_no_step_and_costs_none, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(it_survives_no_step_and_costs_none) {
   set_up_file(job);
   for (int i = 0; i < 5; i++) {
     pid_t pid = wait_for_standby(job);
@@ -78,8 +75,7 @@ TEST(it_survives_no_step_and_costs_none, job_setup_server, job_teardown) {
   }
 }
 
-TEST(a_cancelled_step_leaves_it_alone, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
   set_up_file(job);
   pid_t pid = wait_for_standby(job);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
@@ -92,8 +88,7 @@ TEST(a_cancelled_step_leaves_it_alone, job_setup_server, job_teardown) {
 }
 
 /* No answer to a step is to be forged in the process that will give it, nor its memory read. */
-TEST(no_other_process_may_attach_to_it, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
   set_up_file(job);
   struct stat status;
   char path[64];
@@ -102,8 +97,7 @@ TEST(no_other_process_may_attach_to_it, job_setup_server, job_teardown) {
   assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
 }
 
-TEST(it_ends_with_the_agent, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
   set_up_file(job);
   pid_t pid = wait_for_standby(job);
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
@@ -119,8 +113,7 @@ TEST(it_ends_with_the_agent, job_setup_server, job_teardown) {
 }
 
 /* Also where a program that runs already may not be executed again. */
-TEST(where_there_can_be_none_a_fork_answers, job_setup_server, job_teardown) {
-  struct job *job = *state;
+JOB_TEST_NO_AGENT(where_there_can_be_none_a_fork_answers) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));

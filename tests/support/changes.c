@@ -9,16 +9,21 @@
 #include "tests/test.h"
 
 static void change(int directory) {
+  char name[16];
   for (int i = 0; i < 50; i++) {
-    char name[16];
     (void)snprintf(name, sizeof name, "d/%d", i);
     (void)mkdirat(directory, name, 0700);
     (void)unlinkat(directory, name, AT_REMOVEDIR);
     (void)symlinkat("..", directory, name);
     (void)unlinkat(directory, name, 0);
+    (void)mknodat(directory, name, S_IFREG | 0600, 0);
   }
   (void)renameat(directory, "d", directory, "e");
   (void)renameat(directory, "e", directory, "d");
+  for (int i = 0; i < 50; i++) {
+    (void)snprintf(name, sizeof name, "d/%d", i);
+    (void)unlinkat(directory, name, 0);
+  }
 }
 
 pid_t changes_start(const struct tree *tree) {

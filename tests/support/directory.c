@@ -20,3 +20,22 @@ void directory_release(struct directory *self) {
   closedir(entries);
   assert_int_equal(rmdir(self->path), 0);
 }
+
+const char *directory_path(const struct directory *self, const char *name) {
+  static char paths[8][128];
+  static unsigned next;
+  char *path = paths[next++ % 8];
+  assert_in_range(snprintf(path, sizeof paths[0], "%s/%s", self->path, name), 1,
+                  sizeof paths[0] - 1);
+  return path;
+}
+
+void directory_touch(const struct directory *self, const char *name) {
+  int fd = open(directory_path(self, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  close(fd);
+}
+
+bool directory_has(const struct directory *self, const char *name) {
+  return access(directory_path(self, name), F_OK) == 0;
+}

@@ -121,6 +121,27 @@ struct search {
 };
 
 /* A parent may end between two looks; its children have another one then. */
+char proc_state(pid_t pid) {
+  char state = '\0';
+  (void)parent_of(pid, &state);
+  return state;
+}
+
+static bool is_child_but(pid_t pid, void *context) {
+  char state;
+  pid_t *found = context; /* the other one, until there is one */
+  if (parent_of(pid, &state) != getpid() || pid == *found)
+    return true;
+  *found = pid;
+  return false;
+}
+
+pid_t proc_child_but(pid_t other) {
+  pid_t found = other;
+  each_process(is_child_but, &found);
+  return found == other ? 0 : found;
+}
+
 static bool is_descendant(pid_t pid) {
   for (int attempt = 0; attempt < 10; attempt++) {
     char state = '?';

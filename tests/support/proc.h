@@ -22,6 +22,12 @@ int proc_fd_count(pid_t pid);
 /* Children, zombies included; `zombies` may be NULL. */
 int proc_child_count(pid_t parent, int *zombies);
 
+/* Its state as one letter of /proc/<pid>/stat; NUL when it is gone. */
+char proc_state(pid_t pid);
+
+/* A child of this process that is not `other`; 0: there is none. */
+pid_t proc_child_but(pid_t other);
+
 /* The live process whose arguments, joined by single spaces, are exactly `command_line`; 0: none.
    Only descendants of this process count, whatever they did to their environment or session, so
    that tests that run side by side do not meet: test_main.c adopts orphans. */

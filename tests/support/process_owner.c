@@ -88,8 +88,7 @@ int process_owner_tear_down(void **state) {
   struct process_owner *self = *state;
   event_free(self->another);
   if (self->process != NULL)
-    process_free(self->process);
-  self->process = NULL;
+    process_owner_free(self);
   orphaned_pipes_free(self->context.orphaned_pipes);
   close(self->context.spawn.stdin_fd);
   loop_release(&self->loop);
@@ -163,34 +162,46 @@ bool process_owner_give(struct process_owner *self, const char *input, size_t le
   return process_give(self->process, input, length, self->timeout_seconds, &handler, self);
 }
 
-void process_owner_wait(struct process_owner *self) {
-  assert_true(loop_until(&self->loop, loop_is_counted, &self->ended));
-  loop_settle(&self->loop);
-  assert_int_equal(self->ended, 1);
+void process_owner_free(struct process_owner *self) {
   process_free(self->process);
   self->process = NULL;
 }
 
-static void make_path(const struct process_owner *self, const char *name, char *out, size_t size) {
-  snprintf(out, size, "%s/%s", self->directory.path, name);
+void process_owner_reap(struct process_owner *self) {
+  assert_true(loop_until(&self->loop, loop_is_counted, &self->reaped));
 }
 
-void process_owner_touch(struct process_owner *self, const char *name) {
-  char path[128];
-  make_path(self, name, path, sizeof path);
-  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  close(fd);
+void process_owner_wait(struct process_owner *self) {
+  assert_true(loop_until(&self->loop, loop_is_counted, &self->ended));
+  loop_settle(&self->loop);
+  assert_int_equal(self->ended, 1);
+  process_owner_free(self);
 }
 
-static bool is_there(void *path) {
-  return access(path, F_OK) == 0;
+void process_owner_ends(struct process_owner *self, enum process_end end) {
+  process_owner_wait(self);
+  assert_int_equal(self->outcome.end, end);
+}
+
+void process_owner_exits(struct process_owner *self, int exit_code) {
+  process_owner_ends(self, PROCESS_EXITED);
+  assert_true(WIFEXITED(self->outcome.status));
+  assert_int_equal(WEXITSTATUS(self->outcome.status), exit_code);
+}
+
+struct file {
+  const struct directory *directory;
+  const char *name;
+};
+
+static bool is_there(void *context) {
+  const struct file *file = context;
+  return directory_has(file->directory, file->name);
 }
 
 void process_owner_await(struct process_owner *self, const char *name) {
-  char path[128];
-  make_path(self, name, path, sizeof path);
-  assert_true(loop_until(&self->loop, is_there, path));
+  struct file file = {&self->directory, name};
+  assert_true(loop_until(&self->loop, is_there, &file));
 }
 
 struct expectation {

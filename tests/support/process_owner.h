@@ -41,6 +41,8 @@ struct process_owner {
 /* For cmocka: the state is a process_owner without a process. */
 int process_owner_set_up(void **state);
 int process_owner_tear_down(void **state);
+#define PROCESS_TEST(NAME)                                                                         \
+  TEST_WITH(struct process_owner *owner, NAME, process_owner_set_up, process_owner_tear_down)
 
 /* Starts it; fails the test when it does not start. */
 void process_owner_start(struct process_owner *self, const char *script);
@@ -59,15 +61,24 @@ void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
 void process_owner_prepare_reader(struct process_owner *self, const char *script);
 bool process_owner_give(struct process_owner *self, const char *input, size_t length);
 
+/* Frees it while it may run. */
+void process_owner_free(struct process_owner *self);
+
 /* From now on another process with the same tag begins every few milliseconds, before any scan can
    come: it stands for one that SIGKILL does not end. */
 void process_owner_start_others(struct process_owner *self);
 
+/* Runs the loop until the command was reaped. */
+void process_owner_reap(struct process_owner *self);
+
 /* Runs the loop until it has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);
 
-/* A file in the directory: makes it, or runs the loop until it is there. */
-void process_owner_touch(struct process_owner *self, const char *name);
+/* The same; it has ended in this way, or by itself with this code. */
+void process_owner_ends(struct process_owner *self, enum process_end end);
+void process_owner_exits(struct process_owner *self, int exit_code);
+
+/* Runs the loop until this file is in the directory. */
 void process_owner_await(struct process_owner *self, const char *name);
 
 /* Runs the loop until stdout holds exactly this text. */

@@ -269,6 +269,21 @@ void step_owner_wait(struct step_owner *self) {
   assert_int_equal(self->result.event_count, self->event_count);
 }
 
+static void expect_text(const char *text, const char *expected) {
+  assert_int_equal(text == NULL, expected == NULL);
+  if (text != NULL && expected != NULL)
+    assert_string_equal(text, expected);
+}
+
+void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
+                     const char *output_content) {
+  step_owner_wait(self);
+  assert_int_equal(self->result.exit_code, exit_code);
+  expect_text(self->error_message, error_message);
+  expect_text(self->output_content, output_content);
+  assert_int_equal(self->flushed_events, self->event_count);
+}
+
 struct expectation {
   const struct step_owner *owner;
   const char *events;
@@ -286,20 +301,17 @@ void step_owner_expect(struct step_owner *self, const char *events) {
     fail_msg("%d of %d events flushed: %s", self->flushed_events, self->event_count, self->events);
 }
 
-void step_owner_touch(struct step_owner *self, const char *name) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", self->directory.path, name);
-  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  close(fd);
-}
+struct file {
+  const struct directory *directory;
+  const char *name;
+};
 
-static bool is_there(void *path) {
-  return access(path, F_OK) == 0;
+static bool is_there(void *context) {
+  const struct file *file = context;
+  return directory_has(file->directory, file->name);
 }
 
 void step_owner_await(struct step_owner *self, const char *name) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", self->directory.path, name);
-  assert_true(loop_until(&self->loop, is_there, path));
+  struct file file = {&self->directory, name};
+  assert_true(loop_until(&self->loop, is_there, &file));
 }

@@ -58,6 +58,8 @@ struct step_owner {
 /* For cmocka: the state is a step_owner without a step. */
 int step_owner_set_up(void **state);
 int step_owner_tear_down(void **state);
+#define STEP_TEST(NAME)                                                                            \
+  TEST_WITH(struct step_owner *owner, NAME, step_owner_set_up, step_owner_tear_down)
 
 /* Makes the step that this JSON means: its first event is there, its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);
@@ -95,8 +97,11 @@ void step_owner_wait(struct step_owner *self);
 /* Runs the loop until all events are these, and were flushed. */
 void step_owner_expect(struct step_owner *self, const char *events);
 
-/* A file in the directory: makes it, or runs the loop until it is there. */
-void step_owner_touch(struct step_owner *self, const char *name);
+/* step_owner_wait; the result is this one, and all events were flushed. NULL: there is none. */
+void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
+                     const char *output_content);
+
+/* Runs the loop until this file is in the directory. */
 void step_owner_await(struct step_owner *self, const char *name);
 
 #endif

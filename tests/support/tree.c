@@ -2,7 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,18 +19,34 @@ int tree_set_up(void **state) {
   return 0;
 }
 
-static int remove_one(const char *path, const struct stat *file, int kind, struct FTW *walk) {
-  (void)file;
-  (void)walk;
-  return kind == FTW_DP ? rmdir(path) : unlink(path);
+/* By descriptors: a path may be longer than any call takes. */
+static void remove_all_in(int fd) {
+  DIR *directory = fdopendir(fd);
+  assert_non_null(directory);
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+        unlinkat(fd, entry->d_name, 0) == 0)
+      continue;
+    remove_all_in(openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    assert_int_equal(unlinkat(fd, entry->d_name, AT_REMOVEDIR), 0);
+  }
+  closedir(directory);
 }
 
 int tree_tear_down(void **state) {
   struct tree *self = *state;
-  close(self->fd);
-  assert_int_equal(nftw(self->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+  remove_all_in(self->fd);
+  assert_int_equal(rmdir(self->path), 0);
   free(self);
   return 0;
+}
+
+const char *tree_path(const struct tree *self, const char *name) {
+  static char paths[8][PATH_MAX];
+  static unsigned next;
+  char *path = paths[next++ % 8];
+  assert_in_range(snprintf(path, PATH_MAX, "%s/%s", self->path, name), 1, PATH_MAX - 1);
+  return path;
 }
 
 void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode) {
@@ -44,6 +60,41 @@ void tree_write(const struct tree *self, const char *name, const char *content, 
 void tree_make_directory(const struct tree *self, const char *name, mode_t mode) {
   assert_int_equal(mkdirat(self->fd, name, 0700), 0);
   assert_int_equal(fchmodat(self->fd, name, mode, 0), 0);
+}
+
+static void make_one(const struct tree *self, char *word) {
+  size_t length = strcspn(word, "=>|");
+  char mark = word[length];
+  word[length] = '\0';
+  if (mark == '>')
+    assert_int_equal(symlinkat(word + length + 1, self->fd, word), 0);
+  else if (mark == '|')
+    assert_int_equal(mkfifoat(self->fd, word, 0644), 0);
+  else if (length > 0 && word[length - 1] == '/')
+    assert_int_equal(mkdirat(self->fd, word, 0755), 0);
+  else
+    tree_write(self, word, mark == '=' ? word + length + 1 : "", 0644);
+}
+
+void tree_make(const struct tree *self, const char *words) {
+  char *copy = strdup(words);
+  assert_non_null(copy);
+  char *rest = copy;
+  for (char *word; (word = strsep(&rest, " ")) != NULL;)
+    make_one(self, word);
+  free(copy);
+}
+
+void tree_make_chain(const struct tree *self, const char *name, int levels) {
+  int fd = tree_open(self, ".");
+  for (int i = 0; i < levels; i++) {
+    assert_int_equal(mkdirat(fd, name, 0755), 0);
+    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(below >= 0);
+    close(fd);
+    fd = below;
+  }
+  close(fd);
 }
 
 void tree_expect(const struct tree *self, const char *name, const char *content, mode_t mode) {

@@ -1,14 +1,15 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
+#include "base/staged_file.h"
+#include "tests/support/as_user.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -25,6 +26,12 @@ static void write_text(const struct tree *tree, const char *path, const char *te
   write_bytes(tree, path, text, strlen(text));
 }
 
+/* To a new file, or over an old one, which then has this mode. */
+static void writes(const struct tree *tree, const char *path, const char *text, mode_t mode) {
+  write_text(tree, path, text);
+  tree_expect(tree, path, text, mode);
+}
+
 static void expect_rejected(const struct tree *tree, const char *path, const char *text) {
   struct error error = {.text = ""};
   int descriptors = proc_fd_count(getpid());
@@ -33,8 +40,7 @@ static void expect_rejected(const struct tree *tree, const char *path, const cha
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_new_file_is_made) {
   mode_t before = umask(027);
   write_text(tree, "file", "new\n");
   write_bytes(tree, "empty", NULL, 0);
@@ -44,13 +50,11 @@ TEST(a_new_file_is_made, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(an_old_file_is_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_old_file_is_replaced) {
   tree_write(tree, "file", "an old one", 0644);
   int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
   char text[32];
-  write_text(tree, "file", "new");
-  tree_expect(tree, "file", "new", 0644);
+  writes(tree, "file", "new", 0644);
   assert_int_equal(read(reader, text, sizeof text), 10); /* who reads it reads on */
   close(reader);
   write_bytes(tree, "file", "", 0);
@@ -58,17 +62,13 @@ TEST(an_old_file_is_replaced, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(absolute_paths_ignore_the_directory, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char path[64];
-  (void)snprintf(path, sizeof path, "%s/a/file", tree->path);
+TREE_TEST(absolute_paths_ignore_the_directory) {
   struct error error = {.text = ""};
-  assert_int_equal(atomic_file_write(-1, path, "new", 3, &error), 0);
+  assert_int_equal(atomic_file_write(-1, tree_path(tree, "a/file"), "new", 3, &error), 0);
   tree_expect(tree, "a/file", "new", 0644);
 }
 
-TEST(missing_directories_are_created, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_directories_are_created) {
   write_text(tree, "a/b//c/./file", "new");
   write_text(tree, "a/b/../d/file", "new");
   tree_expect(tree, "a/b/c/file", "new", 0644);
@@ -76,8 +76,7 @@ TEST(missing_directories_are_created, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "a"), 2);
 }
 
-TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(mode_and_owner_are_kept) {
   static const mode_t modes[] = {0600, 0755, 0000, 0777, 04755, 02711};
   struct stat file;
   for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -92,20 +91,16 @@ TEST(mode_and_owner_are_kept, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(a_byte_order_mark_is_kept, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_byte_order_mark_is_kept) {
   tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
   write_text(tree, "file", "new");
   tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
-  write_text(tree, "file", "\xEF\xBB\xBFmarked");
-  tree_expect(tree, "file", "\xEF\xBB\xBFmarked", 0644);
+  writes(tree, "file", "\xEF\xBB\xBFmarked", 0644);
   write_text(tree, "file", "");
   tree_expect(tree, "file", "\xEF\xBB\xBF", 0644);
   tree_write(tree, "file", "\xEF\xBB", 0644);
-  write_text(tree, "file", "new");
-  tree_expect(tree, "file", "new", 0644);
-  write_text(tree, "file", "\xEF\xBB\xBFnew");
-  tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
+  writes(tree, "file", "new", 0644);
+  writes(tree, "file", "\xEF\xBB\xBFnew", 0644);
 }
 
 static void expect_link(const struct tree *tree, const char *name, const char *text) {
@@ -114,16 +109,11 @@ static void expect_link(const struct tree *tree, const char *name, const char *t
   assert_string_equal(found, text);
 }
 
-TEST(links_are_written_through, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char absolute[64];
-  tree_make_directory(tree, "a", 0755);
-  tree_make_directory(tree, "b", 0755);
+TREE_TEST(links_are_written_through) {
+  tree_make(tree, "a/ b/ a/second>../b/file c>b");
   tree_write(tree, "b/file", "\xEF\xBB\xBFold", 0640);
-  (void)snprintf(absolute, sizeof absolute, "%s/a/second", tree->path);
+  const char *absolute = formatted("%s/a/second", tree->path);
   assert_int_equal(symlinkat(absolute, tree->fd, "first"), 0);
-  assert_int_equal(symlinkat("../b/file", tree->fd, "a/second"), 0);
-  assert_int_equal(symlinkat("b", tree->fd, "c"), 0);
   write_text(tree, "first", "new");
   tree_expect(tree, "b/file", "\xEF\xBB\xBFnew", 0640);
   expect_link(tree, "first", absolute);
@@ -136,43 +126,43 @@ TEST(links_are_written_through, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "b"), 1);
 }
 
-TEST(dangling_links_are_written_through, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0755);
-  assert_int_equal(symlinkat("../made/for/file", tree->fd, "a/link"), 0);
+TREE_TEST(dangling_links_are_written_through) {
+  tree_make(tree, "a/ a/link>../made/for/file round>round");
   write_text(tree, "a/link", "new");
   tree_expect(tree, "made/for/file", "new", 0644);
   expect_link(tree, "a/link", "../made/for/file");
-  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
   expect_rejected(tree, "round", "cannot write file (Too many levels of symbolic links): round");
 }
 
-TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "directory", 0755);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
-  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
-  expect_rejected(tree, "directory", "is a directory, not a regular file: directory");
-  expect_rejected(tree, ".", "is a directory, not a regular file: .");
-  expect_rejected(tree, "fifo", "is a FIFO, not a regular file: fifo");
-  expect_rejected(tree, "link", "is a FIFO, not a regular file: link");
-  expect_rejected(tree, "/dev/null", "is a character device, not a regular file: /dev/null");
-  expect_rejected(tree, "new/", "cannot write file (Is a directory): new/");
-  expect_rejected(tree, "new/..", "is a directory, not a regular file: new/..");
-  expect_rejected(tree, "directory/", "is a directory, not a regular file: directory/");
-  expect_rejected(tree, "/", "is a directory, not a regular file: /");
-  expect_rejected(tree, "", "cannot write file (No such file or directory): ");
-  assert_int_equal(tree_count(tree, "."), 4); /* `new` was made */
+TREE_TEST(other_kinds_are_rejected_by_name) {
+  static const struct {
+    const char *path;
+    const char *reason; /* the path follows */
+  } rows[] = {
+      {"directory", "is a directory, not a regular file: "},
+      {"directory/", "is a directory, not a regular file: "},
+      {".", "is a directory, not a regular file: "},
+      {"/", "is a directory, not a regular file: "},
+      {"fifo", "is a FIFO, not a regular file: "},
+      {"link", "is a FIFO, not a regular file: "},
+      {"/dev/null", "is a character device, not a regular file: "},
+      {"new/", "cannot write file (Is a directory): "},
+      {"new/..", "is a directory, not a regular file: "}, /* `new` is made */
+      {"", "cannot write file (No such file or directory): "},
+      {"link/below", "cannot write file (Not a directory): "},
+      {"link/a/b", "cannot write file (Not a directory): "},
+  };
+  tree_make(tree, "directory/ fifo| link>fifo");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    expect_rejected(tree, rows[i].path, formatted("%s%s", rows[i].reason, rows[i].path));
+  }
+  assert_int_equal(tree_count(tree, "."), 4);
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-TEST(errors_on_the_way_name_the_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_name_may_be_long_but_not_too_long) {
   char name[300];
   char text[400];
-  tree_write(tree, "file", "old", 0644);
-  expect_rejected(tree, "file/below", "cannot write file (Not a directory): file/below");
-  expect_rejected(tree, "file/a/b", "cannot write file (Not a directory): file/a/b");
   memset(name, 'x', sizeof name);
   name[256] = '\0';
   (void)snprintf(text, sizeof text, "cannot write file (File name too long): %s", name);
@@ -181,16 +171,15 @@ TEST(errors_on_the_way_name_the_path, tree_set_up, tree_tear_down) {
   name[255] = '\0'; /* the longest that there is */
   write_text(tree, name, "new");
   tree_expect(tree, name, "new", 0644);
-  assert_int_equal(tree_count(tree, "."), 2);
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_limit_is_exact) {
   struct error error = {.text = ""};
   struct stat file;
   char *content = calloc(1, ATOMIC_FILE_MAX + 1);
   assert_non_null(content);
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MAX + 1, &error), -1);
   assert_string_equal(error.text, "content exceeds 10 MB limit");
   tree_expect(tree, "file", "old", 0644);
@@ -203,31 +192,27 @@ TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
 }
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
-TEST(links_of_proc_are_checked, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char path[64];
-  char text[128];
+TREE_TEST(links_of_proc_are_checked) {
   int ends[2];
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const char *path = formatted("/proc/self/fd/%d", fd);
   write_text(tree, path, "new"); /* it says the truth */
   tree_expect(tree, "file", "new", 0644);
-  (void)snprintf(text, sizeof text, "cannot write file (Operation not supported): %s", path);
+  const char *text = formatted("cannot write file (Operation not supported): %s", path);
   expect_rejected(tree, path, text); /* "…/file (deleted)", which was replaced */
   close(fd);
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
-  (void)snprintf(text, sizeof text, "is a FIFO, not a regular file: %s", path);
+  path = formatted("/proc/self/fd/%d", ends[1]);
+  text = formatted("is a FIFO, not a regular file: %s", path);
   expect_rejected(tree, path, text);
   close(ends[0]);
   close(ends[1]);
 }
 
 /* As many links as the kernel follows, and one more. */
-TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(long_chains_of_links_are_followed) {
   char name[16] = "file";
   char next[16];
   for (int i = 1; i <= 41; i++) {
@@ -241,8 +226,7 @@ TEST(long_chains_of_links_are_followed, tree_set_up, tree_tear_down) {
 }
 
 /* The kernel's own limit, which is told before anything is made. */
-TEST(too_long_a_path_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_long_a_path_is_rejected) {
   struct error error;
   char path[PATH_MAX + 1] = "new/";
   for (size_t i = 4; i < PATH_MAX; i++)
@@ -259,8 +243,7 @@ TEST(too_long_a_path_is_rejected, tree_set_up, tree_tear_down) {
 }
 
 /* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
-TEST(a_link_to_a_missing_directory_is_not_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_link_to_a_missing_directory_is_not_followed) {
   assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
   expect_rejected(tree, "a_link/file",
                   "cannot write file (No such file or directory): a_link/file");
@@ -268,12 +251,11 @@ TEST(a_link_to_a_missing_directory_is_not_followed, tree_set_up, tree_tear_down)
 }
 
 /* As a full disk does it. */
-TEST(a_failed_write_keeps_the_old_file, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_failed_write_keeps_the_old_file) {
   static const char content[8192] = "new";
   struct rlimit before;
   struct error error = {.text = ""};
-  tree_write(tree, "file", "old", 0644);
+  tree_make(tree, "file=old");
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
   const struct rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
   void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -288,18 +270,171 @@ TEST(a_failed_write_keeps_the_old_file, tree_set_up, tree_tear_down) {
 }
 
 /* Other names of the same file are other files from then on. */
-TEST(a_hard_link_keeps_the_old_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_write(tree, "file", "old", 0644);
+TREE_TEST(a_hard_link_keeps_the_old_content) {
+  tree_make(tree, "file=old");
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
   write_text(tree, "file", "new");
   tree_expect(tree, "other", "old", 0644);
 }
 
-static int set_umask(void **state) {
-  (void)state;
-  umask(022);
-  return 0;
+/* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */
+
+enum { OTHER = 1234, TEAM = 1000 };
+
+struct writing {
+  const struct tree *tree;
+  const char *path;
+};
+
+static int write_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  return atomic_file_write(self->tree->fd, self->path, "new", 3, error);
 }
 
-TEST_GROUP(set_umask, NULL)
+static void write_as(const struct tree *tree, const char *path, uid_t user, gid_t group) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, path};
+  (void)as_user(user, group, write_it, &writing, &error);
+  assert_string_equal(error.text, "");
+}
+
+static void expect_rejected_as(const struct tree *tree, const char *path, uid_t user,
+                               const char *text) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, path};
+  int entries = tree_count(tree, ".");
+  assert_int_equal(as_user(user, user, write_it, &writing, &error), -1);
+  assert_string_equal(error.text, text);
+  assert_int_equal(tree_count(tree, "."), entries);
+}
+
+static void make(const struct tree *tree, const char *name, uid_t user, gid_t group, mode_t mode) {
+  tree_write(tree, name, "old", 0600);
+  assert_int_equal(fchownat(tree->fd, name, user, group, 0), 0);
+  assert_int_equal(fchmodat(tree->fd, name, mode, 0), 0);
+}
+
+static void expect_new(const struct tree *tree, const char *name, uid_t user, gid_t group,
+                       mode_t mode) {
+  struct stat file;
+  tree_expect(tree, name, "new", mode);
+  assert_int_equal(fstatat(tree->fd, name, &file, 0), 0);
+  assert_int_equal(file.st_uid, user);
+  assert_int_equal(file.st_gid, group);
+}
+
+/* What may not be given away loses the rights that were another's. */
+TREE_TEST(the_owner_is_kept_and_a_kept_mode_grants_nothing_new) {
+  static const struct {
+    uid_t owner;
+    gid_t group;
+    mode_t mode, kept;
+  } rows[] = {
+      {NOBODY, NOBODY, 04755, 04755},
+      {NOBODY, NOBODY, 0200, 0200}, /* which is not readable */
+      {0, NOBODY, 06776, 0776},
+      {NOBODY, OTHER, 0664, 0644},
+  };
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *name = formatted("%zu", i);
+    make(tree, name, rows[i].owner, rows[i].group, rows[i].mode);
+    write_as(tree, name, NOBODY, NOBODY);
+    expect_new(tree, name, NOBODY, NOBODY, rows[i].kept);
+    assert_int_equal(tree_count(tree, "."), i + 1);
+  }
+}
+
+/* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
+   is the group's. */
+TREE_TEST(files_of_a_group_directory_stay_the_groups) {
+  struct stat directory;
+  assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
+  assert_int_equal(fchmod(tree->fd, 02775), 0);
+  make(tree, "file", 0, TEAM, 0664);
+  write_as(tree, "file", OTHER, TEAM);
+  expect_new(tree, "file", OTHER, TEAM, 0664);
+  write_as(tree, "file", NOBODY, TEAM);
+  expect_new(tree, "file", NOBODY, TEAM, 0664);
+  write_as(tree, "new/file", NOBODY, TEAM);
+  expect_new(tree, "new/file", NOBODY, TEAM, 0644);
+  assert_int_equal(fstatat(tree->fd, "new", &directory, 0), 0);
+  assert_int_equal(directory.st_gid, TEAM);
+  assert_int_equal(directory.st_mode, S_IFDIR | 02755);
+}
+
+TREE_TEST(a_write_protected_file_is_rejected) {
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  make(tree, "file", NOBODY, NOBODY, 0444);
+  make(tree, "root's", 0, 0, 0644);
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
+  expect_rejected_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
+  tree_expect(tree, "file", "old", 0444);
+}
+
+TREE_TEST(a_directory_without_permission_is_reported) {
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_make_directory(tree, "hidden", 0700);
+  make(tree, "file", NOBODY, NOBODY, 0666);
+  expect_rejected_as(
+      tree, "file", NOBODY,
+      "cannot replace file (no file can be created beside it: Permission denied): file");
+  expect_rejected_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
+  expect_rejected_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
+  expect_rejected_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
+  tree_expect(tree, "file", "old", 0666);
+}
+
+/* As /tmp is: only its owner may replace a file, though all may write to it. */
+TREE_TEST(a_sticky_directory_protects_files_of_others) {
+  assert_int_equal(fchmod(tree->fd, 01777), 0);
+  make(tree, "file", OTHER, OTHER, 0666);
+  make(tree, "own", NOBODY, NOBODY, 0644);
+  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
+  write_as(tree, "own", NOBODY, NOBODY);
+  tree_expect(tree, "file", "old", 0666);
+  expect_new(tree, "own", NOBODY, NOBODY, 0644);
+}
+
+static int open_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  (void)error;
+  return openat(self->tree->fd, self->path, O_PATH | O_CLOEXEC);
+}
+
+/* By default it does not go where another user points to in a directory such as /tmp. */
+TREE_TEST(links_are_followed_where_the_kernel_does) {
+  struct error error = {.text = ""};
+  struct writing writing = {tree, "tmp/link"};
+  tree_make_directory(tree, "tmp", 01777);
+  make(tree, "file", NOBODY, NOBODY, 0666);
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  assert_int_equal(symlinkat("../file", tree->fd, "tmp/link"), 0);
+  assert_int_equal(fchownat(tree->fd, "tmp/link", OTHER, OTHER, AT_SYMLINK_NOFOLLOW), 0);
+  bool does = as_user(NOBODY, NOBODY, open_it, &writing, &error) >= 0;
+  if (does)
+    write_as(tree, "tmp/link", NOBODY, NOBODY);
+  else
+    expect_rejected_as(tree, "tmp/link", NOBODY, "cannot write file (Permission denied): tmp/link");
+  tree_expect(tree, "file", does ? "new" : "old", 0666);
+}
+
+static int leave_a_hidden_file(void *context, struct error *error) {
+  const struct tree *tree = context;
+  struct staged_file staged;
+  (void)error;
+  return staged_file_begin(&staged, tree->fd, "file", 0600); /* the child's end leaves it behind */
+}
+
+/* Each has a hidden file of its own, and what one left behind is not in the other's way. */
+TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
+  struct error error;
+  assert_int_equal(fchmod(tree->fd, 01777), 0);
+  make(tree, "file", NOBODY, NOBODY, 0644);
+  assert_int_equal(as_user(OTHER, OTHER, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, leave_a_hidden_file, tree, &error), 0);
+  assert_int_equal(tree_count(tree, "."), 3);
+  write_as(tree, "file", NOBODY, NOBODY);
+  expect_new(tree, "file", NOBODY, NOBODY, 0644);
+  assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
+}

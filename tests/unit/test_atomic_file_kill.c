@@ -111,8 +111,8 @@ static void old_file(const struct tree *tree) {
   assert_int_equal(fchmodat(tree->fd, "a/file", 0400, 0), 0);
 }
 
-TEST(killed_while_it_replaces, tree_set_up, tree_tear_down) {
-  kill_everywhere(*state, "a/file", "a", 'a', old_file);
+TREE_TEST(killed_while_it_replaces) {
+  kill_everywhere(tree, "a/file", "a", 'a', old_file);
 }
 
 static void no_file(const struct tree *tree) {
@@ -122,8 +122,8 @@ static void no_file(const struct tree *tree) {
   assert_false(tree_has(tree, "new"));
 }
 
-TEST(killed_while_it_creates, tree_set_up, tree_tear_down) {
-  kill_everywhere(*state, "new/a/file", "new/a", 0, no_file);
+TREE_TEST(killed_while_it_creates) {
+  kill_everywhere(tree, "new/a/file", "new/a", 0, no_file);
 }
 
 static void link_to_file(const struct tree *tree) {
@@ -132,17 +132,15 @@ static void link_to_file(const struct tree *tree) {
   assert_int_equal(symlinkat("a/file", tree->fd, "link"), 0);
 }
 
-TEST(killed_while_it_writes_through_a_link, tree_set_up, tree_tear_down) {
-  kill_everywhere(*state, "link", "a", 'a', link_to_file);
+TREE_TEST(killed_while_it_writes_through_a_link) {
+  kill_everywhere(tree, "link", "a", 'a', link_to_file);
   struct stat link;
-  assert_int_equal(fstatat(((const struct tree *)*state)->fd, "link", &link, AT_SYMLINK_NOFOLLOW),
-                   0);
+  assert_int_equal(fstatat(tree->fd, "link", &link, AT_SYMLINK_NOFOLLOW), 0);
   assert_true(S_ISLNK(link.st_mode));
 }
 
 /* One more step of the same: what is left behind is itself taken over by one that is killed. */
-TEST(killed_while_it_removes_what_another_left, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(killed_while_it_removes_what_another_left) {
   int temp_file_calls = 0;
   old_file(tree);
   do
@@ -209,8 +207,7 @@ static bool reader_has_seen_it(void *context) {
 
 /* One of them writes without end, is killed when it was seen at work, and another takes its place.
  */
-TEST(many_writers_at_once, tree_set_up, tree_tear_down) {
-  struct tree *tree = *state;
+TREE_TEST(many_writers_at_once) {
   struct shared *shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(shared != MAP_FAILED);

@@ -8,6 +8,7 @@
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
 #include "tests/support/injection.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { LONG = 1 << 20 };
@@ -34,18 +35,16 @@ static void write_new(struct injection *self, const char *name) {
 static void expect_rejected(struct injection *self, const char *name, size_t length,
                             const char *reason) {
   struct error error = {.text = ""};
-  char expected[512];
   char *content = calloc(1, length);
   assert_non_null(content);
   const char *path = injection_path(self, "%s", name);
-  (void)snprintf(expected, sizeof expected, "%s: %s", reason, path);
+  const char *expected = formatted("%s: %s", reason, path);
   assert_int_equal(atomic_file_write(AT_FDCWD, path, content, length, &error), -1);
   assert_string_equal(error.text, expected);
   free(content);
 }
 
-TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_full_disk_keeps_the_old_file) {
   injection_mount(self, "small", "size=512k", 0);
   injection_write(self, "small/file", "old", 0644);
   expect_rejected(self, "small/file", LONG, "cannot write file (No space left on device)");
@@ -55,8 +54,7 @@ TEST(a_full_disk_keeps_the_old_file, injection_set_up, injection_tear_down) {
   write_new(self, "small/file");
 }
 
-TEST(a_disk_without_inodes_keeps_the_old_file, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_disk_without_inodes_keeps_the_old_file) {
   injection_mount(self, "few", "nr_inodes=2", 0);
   injection_write(self, "few/file", "old", 0644);
   expect_rejected(
@@ -66,8 +64,7 @@ TEST(a_disk_without_inodes_keeps_the_old_file, injection_set_up, injection_tear_
   expect_content(self, "few/file", "old");
 }
 
-TEST(a_read_only_file_system_is_rejected, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_read_only_file_system_is_rejected) {
   injection_mount(self, "fixed", NULL, 0);
   injection_write(self, "fixed/file", "old", 0644);
   injection_remount(self, "fixed", MS_RDONLY);
@@ -78,8 +75,7 @@ TEST(a_read_only_file_system_is_rejected, injection_set_up, injection_tear_down)
 }
 
 /* /etc/hosts of a container, a key of a ConfigMap by subPath. */
-TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(a_mounted_file_is_not_replaced) {
   injection_write(self, "outside", "old", 0644);
   injection_make_directory(self, "etc", 0755, 0);
   injection_write(self, "etc/hosts", "", 0644);
@@ -102,8 +98,7 @@ TEST(a_mounted_file_is_not_replaced, injection_set_up, injection_tear_down) {
 }
 
 /* A minimal root file system has none. What is opened is then looked at again. */
-TEST(files_are_read_and_written_without_proc, injection_set_up, injection_tear_down) {
-  struct injection *self = *state;
+INJECTION_TEST(files_are_read_and_written_without_proc) {
   injection_write(self, "file", "\xEF\xBB\xBFold", 0644);
   assert_int_equal(symlink("file", injection_path(self, "link")), 0);
   assert_int_equal(mkfifo(injection_path(self, "fifo"), 0644), 0);

@@ -119,8 +119,7 @@ TEST(a_pause_is_no_silence) {
 
 TEST(after_a_silence_there_are_quick_batches_again) {
   static const struct {
-    int64_t silence_ms;
-    int64_t next_due_in_ms;
+    int64_t silence_ms, next_due_in_ms;
   } rows[] = {{BATCHER_AGE_MS - 1, BATCHER_AGE_MS},
               {BATCHER_AGE_MS, BATCHER_GAP_MS - 1},
               {100000, BATCHER_GAP_MS - 1}};

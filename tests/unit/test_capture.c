@@ -39,57 +39,59 @@ static void assert_tail(const struct capture *capture, const char *expected, siz
   assert_memory_equal(tail, expected, size);
 }
 
-TEST(without_output_there_is_nothing) {
-  struct capture capture;
-  size_t length = 1;
+static int set_up(void **state) {
+  static struct capture capture;
   capture_init(&capture);
-  assert_null(capture_head(&capture, &length));
+  *state = &capture;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  capture_release(*state);
+  return 0;
+}
+
+#define CAPTURE_TEST(NAME) TEST_WITH(struct capture *capture, NAME, set_up, tear_down)
+
+CAPTURE_TEST(without_output_there_is_nothing) {
+  size_t length = 1;
+  assert_null(capture_head(capture, &length));
   assert_int_equal(length, 0);
   length = 1;
-  assert_null(capture_tail(&capture, &length));
+  assert_null(capture_tail(capture, &length));
   assert_int_equal(length, 0);
-  capture_release(&capture);
 }
 
-TEST(the_head_is_stdout_and_the_tail_is_both) {
-  struct capture capture;
-  capture_init(&capture);
-  add(&capture, false, "e1", 2, false);
+CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
+  add(capture, false, "e1", 2, false);
   size_t length;
-  assert_null(capture_head(&capture, &length));
-  assert_tail(&capture, "e1", 2);
-  add(&capture, true, "o1", 2, false);
-  add(&capture, true, "", 0, false);
-  add(&capture, false, "e2", 2, false);
-  add(&capture, true, "o\0002", 3, false);
-  assert_int_equal(capture.head_length, 8);
-  assert_memory_equal(capture_head(&capture, &length), "o1\n\no\0002\n", 8);
-  assert_tail(&capture, "e1\no1\n\ne2\no\0002", 13);
-  assert_tail(&capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
-  capture_release(&capture);
+  assert_null(capture_head(capture, &length));
+  assert_tail(capture, "e1", 2);
+  add(capture, true, "o1", 2, false);
+  add(capture, true, "", 0, false);
+  add(capture, false, "e2", 2, false);
+  add(capture, true, "o\0002", 3, false);
+  assert_int_equal(capture->head_length, 8);
+  assert_memory_equal(capture_head(capture, &length), "o1\n\no\0002\n", 8);
+  assert_tail(capture, "e1\no1\n\ne2\no\0002", 13);
+  assert_tail(capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
 }
 
-TEST(only_one_line_end_is_left_out) {
-  struct capture capture;
-  capture_init(&capture);
-  add(&capture, true, "", 0, false);
-  assert_head(&capture, "\n");
-  assert_tail(&capture, "", 0);
-  add(&capture, true, "", 0, false);
-  assert_tail(&capture, "\n", 1);
-  capture_release(&capture);
+CAPTURE_TEST(only_one_line_end_is_left_out) {
+  add(capture, true, "", 0, false);
+  assert_head(capture, "\n");
+  assert_tail(capture, "", 0);
+  add(capture, true, "", 0, false);
+  assert_tail(capture, "\n", 1);
 }
 
-TEST(pieces_of_a_line_are_one_line) {
-  struct capture capture;
-  capture_init(&capture);
-  add(&capture, true, "a", 1, true);
-  assert_tail(&capture, "a", 1);
-  add(&capture, true, "b", 1, true);
-  add(&capture, true, "c", 1, false);
-  assert_head(&capture, "abc\n");
-  assert_tail(&capture, "abc", 3);
-  capture_release(&capture);
+CAPTURE_TEST(pieces_of_a_line_are_one_line) {
+  add(capture, true, "a", 1, true);
+  assert_tail(capture, "a", 1);
+  add(capture, true, "b", 1, true);
+  add(capture, true, "c", 1, false);
+  assert_head(capture, "abc\n");
+  assert_tail(capture, "abc", 3);
 }
 
 /* Around the bound, the line's own end included; what comes later is not taken either. */
@@ -163,8 +165,7 @@ TEST(the_tail_is_the_last_8_kib) {
 TEST(the_tail_begins_between_characters) {
   static const struct {
     const char *text; /* of it `lost` bytes are over the bound */
-    size_t lost;
-    size_t kept;
+    size_t lost, kept;
   } rows[] = {{"\xC3\xA9", 1, 0},
               {"\xE2\x82\xAC", 1, 0},
               {"\xE2\x82\xAC", 2, 0},
@@ -189,35 +190,29 @@ TEST(the_tail_begins_between_characters) {
   }
 }
 
-TEST(a_tail_that_fits_is_not_cut) {
-  struct capture capture;
-  capture_init(&capture);
-  add(&capture, false, "\x80\x80", 2, true);
-  add_filled(&capture, false, 'y', TAIL_MAX - 2, true);
+CAPTURE_TEST(a_tail_that_fits_is_not_cut) {
+  add(capture, false, "\x80\x80", 2, true);
+  add_filled(capture, false, 'y', TAIL_MAX - 2, true);
   size_t length;
-  const char *tail = capture_tail(&capture, &length);
+  const char *tail = capture_tail(capture, &length);
   assert_int_equal(length, TAIL_MAX);
   assert_memory_equal(tail, "\x80\x80yy", 4);
-  capture_release(&capture);
 }
 
-TEST(content_is_bounded_and_no_tail) {
-  struct capture capture;
-  capture_init(&capture);
+CAPTURE_TEST(content_is_bounded_and_no_tail) {
   size_t length = 0;
   for (size_t filled = 0; filled < CAPTURE_CONTENT_MAX + 1000000;) {
     size_t size;
-    char *space = capture_content_space(&capture, &size);
+    char *space = capture_content_space(capture, &size);
     assert_true(size >= CAPTURE_CONTENT_READ);
     memset(space, filled < CAPTURE_CONTENT_MAX ? 'x' : 'y', size);
-    capture_content_filled(&capture, size);
+    capture_content_filled(capture, size);
     filled += size;
   }
-  const char *head = capture_head(&capture, &length);
+  const char *head = capture_head(capture, &length);
   assert_int_equal(length, CAPTURE_CONTENT_MAX);
-  assert_true(capture.head_capacity < 3 * CAPTURE_CONTENT_MAX);
+  assert_true(capture->head_capacity < 3 * CAPTURE_CONTENT_MAX);
   assert_int_equal(head[0], 'x');
-  (void)capture_tail(&capture, &length);
+  (void)capture_tail(capture, &length);
   assert_int_equal(length, 0);
-  capture_release(&capture);
 }

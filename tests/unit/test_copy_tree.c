@@ -1,10 +1,10 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "inject/copy_tree.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -12,8 +12,7 @@ enum { OLD = 1000000000 };
 
 static int set_up(void **state) {
   (void)tree_set_up(state);
-  tree_make_directory(*state, "from", 0755);
-  tree_make_directory(*state, "to", 0755);
+  tree_make(*state, "from/ to/");
   return 0;
 }
 
@@ -44,49 +43,48 @@ static void fails(const struct tree *tree, int error, const char *expected) {
   assert_string_equal(where, expected);
 }
 
-TEST(an_empty_directory_is_copied, set_up, tree_tear_down) {
-  copies(*state);
-  assert_int_equal(tree_count(*state, "to"), 0);
+#define COPY_TEST(NAME) TEST_WITH(struct tree *tree, NAME, set_up, tree_tear_down)
+
+COPY_TEST(an_empty_directory_is_copied) {
+  copies(tree);
+  assert_int_equal(tree_count(tree, "to"), 0);
 }
 
-TEST(files_keep_their_modes, set_up, tree_tear_down) {
+COPY_TEST(files_keep_their_modes) {
   static const mode_t modes[] = {0755, 0644, 0600, 0444, 0, 04755, 0777};
   char name[32];
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     snprintf(name, sizeof name, "from/%04o", (unsigned)modes[i]);
-    tree_write(*state, name, name, modes[i]);
+    tree_write(tree, name, name, modes[i]);
   }
   mode_t before = umask(077);
-  copies(*state);
+  copies(tree);
   umask(before);
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-    char content[32];
     snprintf(name, sizeof name, "to/%04o", (unsigned)modes[i]);
-    snprintf(content, sizeof content, "from/%04o", (unsigned)modes[i]);
-    tree_expect(*state, name, content, modes[i]);
+    tree_expect(tree, name, formatted("from/%04o", (unsigned)modes[i]), modes[i]);
   }
 }
 
-TEST(names_may_be_anything, set_up, tree_tear_down) {
-  tree_write(*state, "from/.hidden", "1", 0644);
-  tree_write(*state, "from/...", "2", 0644);
-  tree_write(*state, "from/a b\n%s", "3", 0644);
-  copies(*state);
-  tree_expect(*state, "to/.hidden", "1", 0644);
-  tree_expect(*state, "to/...", "2", 0644);
-  tree_expect(*state, "to/a b\n%s", "3", 0644);
+COPY_TEST(names_may_be_anything) {
+  tree_write(tree, "from/.hidden", "1", 0644);
+  tree_write(tree, "from/...", "2", 0644);
+  tree_write(tree, "from/a b\n%s", "3", 0644);
+  copies(tree);
+  tree_expect(tree, "to/.hidden", "1", 0644);
+  tree_expect(tree, "to/...", "2", 0644);
+  tree_expect(tree, "to/a b\n%s", "3", 0644);
 }
 
-TEST(directories_are_copied_whole, set_up, tree_tear_down) {
-  tree_make_directory(*state, "from/a", 0755);
-  tree_make_directory(*state, "from/a/b", 0700);
-  tree_make_directory(*state, "from/a/empty", 01777);
-  tree_write(*state, "from/a/b/file", "deep", 0640);
-  assert_int_equal(fchmodat(((struct tree *)*state)->fd, "from/a", 0555, 0), 0);
-  copies(*state);
-  tree_expect(*state, "to/a/b/file", "deep", 0640);
+COPY_TEST(directories_are_copied_whole) {
+  tree_make_directory(tree, "from/a", 0755);
+  tree_make_directory(tree, "from/a/b", 0700);
+  tree_make_directory(tree, "from/a/empty", 01777);
+  tree_write(tree, "from/a/b/file", "deep", 0640);
+  assert_int_equal(fchmodat(tree->fd, "from/a", 0555, 0), 0);
+  copies(tree);
+  tree_expect(tree, "to/a/b/file", "deep", 0640);
   struct stat file;
-  const struct tree *tree = *state;
   assert_int_equal(fstatat(tree->fd, "to/a", &file, 0), 0);
   assert_int_equal(file.st_mode, S_IFDIR | 0555);
   assert_int_equal(fstatat(tree->fd, "to/a/b", &file, 0), 0);
@@ -95,8 +93,7 @@ TEST(directories_are_copied_whole, set_up, tree_tear_down) {
   assert_int_equal(file.st_mode, S_IFDIR | 01777);
 }
 
-TEST(times_are_kept, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+COPY_TEST(times_are_kept) {
   const struct timespec times[] = {{.tv_sec = OLD + 1}, {.tv_sec = OLD, .tv_nsec = 987654321}};
   static const char *const names[] = {"from/a/file", "from/a"};
   tree_make_directory(tree, "from/a", 0755);
@@ -113,52 +110,40 @@ TEST(times_are_kept, set_up, tree_tear_down) {
   }
 }
 
-TEST(links_stay_links, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const char *const targets[] = {"file", "/nowhere", "..", "loop"};
-  static const char *const names[] = {"link", "dangling", "up", "loop"};
-  char name[32];
-  for (size_t i = 0; i < 4; i++) {
-    snprintf(name, sizeof name, "from/%s", names[i]);
-    assert_int_equal(symlinkat(targets[i], tree->fd, name), 0);
-  }
+COPY_TEST(links_stay_links) {
+  static const struct {
+    const char *name, *target;
+  } rows[] = {
+      {"to/link", "file"}, {"to/dangling", "/nowhere"}, {"to/up", ".."}, {"to/loop", "loop"}};
+  tree_make(tree, "from/link>file from/dangling>/nowhere from/up>.. from/loop>loop");
   copies(tree);
-  for (size_t i = 0; i < 4; i++) {
-    char target[32];
-    snprintf(name, sizeof name, "to/%s", names[i]);
-    ssize_t length = readlinkat(tree->fd, name, target, sizeof target - 1);
-    assert_true(length > 0);
-    target[length] = '\0';
-    assert_string_equal(target, targets[i]);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char target[32] = "";
+    assert_true(readlinkat(tree->fd, rows[i].name, target, sizeof target - 1) > 0);
+    assert_string_equal(target, rows[i].target);
   }
 }
 
-TEST(other_kinds_are_skipped, set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  assert_int_equal(mkfifoat(tree->fd, "from/fifo", 0644), 0);
-  tree_write(tree, "from/file", "x", 0644);
+COPY_TEST(other_kinds_are_skipped) {
+  tree_make(tree, "from/fifo| from/file=x");
   copies(tree);
   assert_int_equal(tree_count(tree, "to"), 1);
 }
 
-TEST(the_failing_path_is_reported, set_up, tree_tear_down) {
-  tree_make_directory(*state, "from/a", 0755);
-  tree_make_directory(*state, "from/a/b", 0755);
-  tree_make_directory(*state, "to/a", 0755);
-  fails(*state, EEXIST, "/shared/a");
+COPY_TEST(the_failing_path_is_reported) {
+  tree_make(tree, "from/a/ from/a/b/ to/a/");
+  fails(tree, EEXIST, "/shared/a");
 }
 
-TEST(nothing_is_overwritten, set_up, tree_tear_down) {
-  tree_write(*state, "from/file", "new", 0644);
-  tree_write(*state, "to/file", "old", 0644);
-  fails(*state, EEXIST, "/shared/file");
-  tree_expect(*state, "to/file", "old", 0644);
+COPY_TEST(nothing_is_overwritten) {
+  tree_make(tree, "from/file=new to/file=old");
+  fails(tree, EEXIST, "/shared/file");
+  tree_expect(tree, "to/file", "old", 0644);
 }
 
-TEST(a_long_path_is_cut_where_the_buffer_ends, set_up, tree_tear_down) {
+COPY_TEST(a_long_path_is_cut_where_the_buffer_ends) {
   char where[10] = "/shared";
-  tree_write(*state, "from/file", "x", 0644);
-  tree_write(*state, "to/file", "x", 0644);
-  assert_int_equal(copy(*state, where, sizeof where), -1);
+  tree_make(tree, "from/file=x to/file=x");
+  assert_int_equal(copy(tree, where, sizeof where), -1);
   assert_string_equal(where, "/shared/f");
 }

@@ -5,19 +5,14 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
 /* One of each kind. */
 static void make_kinds(const struct tree *tree) {
-  tree_make_directory(tree, "directory", 0700);
-  tree_write(tree, "file", "", 0600);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
-  assert_int_equal(symlinkat("directory", tree->fd, "to-directory"), 0);
-  assert_int_equal(symlinkat("to-directory", tree->fd, "to-link"), 0);
-  assert_int_equal(symlinkat("file", tree->fd, "to-file"), 0);
-  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
-  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
+  tree_make(tree, "directory/ file fifo| to-directory>directory to-link>to-directory to-file>file "
+                  "to-nothing>nothing loop>loop");
 }
 
 static const struct {
@@ -38,27 +33,22 @@ static const struct {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void expect_refusal(const struct tree *tree, const char *name, const char *refusal) {
-  char path[128];
-  char expected[256];
-  (void)snprintf(path, sizeof path, "%s/%s", tree->path, name);
-  (void)snprintf(expected, sizeof expected, "%s%s", refusal, path);
+  const char *path = tree_path(tree, name);
+  const char *expected = formatted("%s%s", refusal, path);
   struct error error = {.text = ""};
   assert_int_equal(directory_open(path, &error), -1);
   assert_string_equal(error.text, expected);
 }
 
-TEST(what_is_no_directory_is_rejected_by_its_kind, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/%s", tree->path, kinds[i].name);
     struct error error = {.text = "none"};
     if (kinds[i].refusal != NULL) {
       expect_refusal(tree, kinds[i].name, kinds[i].refusal);
       continue;
     }
-    int fd = directory_open(path, &error);
+    int fd = directory_open(tree_path(tree, kinds[i].name), &error);
     assert_true(fd >= 0);
     assert_string_equal(error.text, "none");
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -69,8 +59,7 @@ TEST(what_is_no_directory_is_rejected_by_its_kind, tree_set_up, tree_tear_down) 
   expect_refusal(tree, "file/below", "directory not found: ");
 }
 
-TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_permission_is_reported) {
   assert_int_equal(fchmod(tree->fd, 0711), 0);
   tree_make_directory(tree, "closed", 0000);
   assert_int_equal(seteuid(65534), 0);
@@ -90,8 +79,7 @@ TEST(a_long_path_is_cut_in_the_error) {
   assert_int_equal(strlen(error.text), sizeof error.text - 1);
 }
 
-TEST(no_link_is_followed_below, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(no_link_is_followed_below) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     DIR *below = directory_open_below(tree->fd, kinds[i].name);
@@ -105,8 +93,7 @@ TEST(no_link_is_followed_below, tree_set_up, tree_tear_down) {
   }
 }
 
-TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(each_entry_comes_once_with_its_type) {
   make_kinds(tree);
   DIR *directory = directory_open_below(tree->fd, ".");
   assert_non_null(directory);
@@ -127,8 +114,7 @@ TEST(each_entry_comes_once_with_its_type, tree_set_up, tree_tear_down) {
   closedir(directory);
 }
 
-TEST(an_unknown_type_is_looked_up, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unknown_type_is_looked_up) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     assert_int_equal(directory_type(tree->fd, kinds[i].name, DT_UNKNOWN), kinds[i].type);

@@ -52,8 +52,9 @@ static void submit(struct step_owner *owner, const char *step) {
 
 /* --- a step's way ---------------------------------------------------------------------------- */
 
-TEST(a_step_is_begun_started_and_answered_in_order, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+#define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, NAME, set_up, step_owner_tear_down)
+
+ENGINE_TEST(a_step_is_begun_started_and_answered_in_order) {
   submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
   called(owner, "started running:1 begin flush");
   loop_settle(&owner->loop);
@@ -67,8 +68,7 @@ TEST(a_step_is_begun_started_and_answered_in_order, set_up, step_owner_tear_down
   assert_int_equal(step_owner_logged(owner, "exit=0 in "), 1);
 }
 
-TEST(begin_may_start_the_run_itself, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(begin_may_start_the_run_itself) {
   owner->starts = true;
   step_owner_make_script(owner, "echo out");
   called(owner, "started running:1 begin flush");
@@ -76,8 +76,7 @@ TEST(begin_may_start_the_run_itself, set_up, step_owner_tear_down) {
   assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=0 timedOut=False\n");
 }
 
-TEST(engine_run_asks_for_as_many_as_it_runs_at_once, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(engine_run_asks_for_as_many_as_it_runs_at_once) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   called(owner, "want:0");
@@ -92,8 +91,7 @@ static void submit_next(struct step_owner *owner) {
 }
 
 /* The answer leaves with the start of the next step: one flush for the two. */
-TEST(a_result_and_the_next_begin_come_before_the_flush, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_result_and_the_next_begin_come_before_the_flush) {
   owner->starts = true;
   submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
   recorder_reset(&owner->calls);
@@ -104,8 +102,7 @@ TEST(a_result_and_the_next_begin_come_before_the_flush, set_up, step_owner_tear_
   assert_string_equal(run_step(engine_current_run(&owner->door))->step_id, "b");
 }
 
-TEST(a_command_that_cannot_start_is_answered, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_command_that_cannot_start_is_answered) {
   step_owner_start(owner, quoted("{'schemaVersion':1,'stepId':'s','command':'/no/such'}"));
   recorder_reset(&owner->calls);
   step_owner_wait(owner);
@@ -115,14 +112,7 @@ TEST(a_command_that_cannot_start_is_answered, set_up, step_owner_tear_down) {
 
 /* --- before the start ------------------------------------------------------------------------ */
 
-static bool has_run(const struct step_owner *owner) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/ran", owner->directory.path);
-  return access(path, F_OK) == 0;
-}
-
-TEST(a_rejected_run_is_answered_and_has_not_executed, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   step_owner_make_script(owner, "touch $D/ran");
   recorder_reset(&owner->calls);
   engine_reject(owner->run, "not now");
@@ -132,23 +122,21 @@ TEST(a_rejected_run_is_answered_and_has_not_executed, set_up, step_owner_tear_do
   called(owner, "completed result running:0 want:1 flush");
   assert_int_equal(owner->result.exit_code, -1);
   assert_string_equal(owner->error_message, "not now");
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
-TEST(a_cancel_reaches_a_run_that_waits_for_its_start, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_cancel_reaches_a_run_that_waits_for_its_start) {
   step_owner_make_script(owner, "touch $D/ran");
   assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
   engine_start(owner->run);
   step_owner_wait(owner);
   assert_string_equal(owner->error_message, "cancelled: by a test");
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
 /* --- while it executes ----------------------------------------------------------------------- */
 
-TEST(a_cancel_ends_the_run_of_this_step_only, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_cancel_ends_the_run_of_this_step_only) {
   assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too early"));
   step_owner_start_script(owner, "echo out; exec sleep 4011", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
@@ -161,8 +149,7 @@ TEST(a_cancel_ends_the_run_of_this_step_only, set_up, step_owner_tear_down) {
   assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too late"));
 }
 
-TEST(room_lets_a_run_go_on, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(room_lets_a_run_go_on) {
   owner->full = true;
   step_owner_start_script(owner, "echo one; echo two", TIMEOUT);
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
@@ -177,8 +164,7 @@ TEST(room_lets_a_run_go_on, set_up, step_owner_tear_down) {
                                      "completed exit=0 timedOut=False\n");
 }
 
-TEST(children_find_their_run_and_strangers_none, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(children_find_their_run_and_strangers_none) {
   step_owner_start_script(owner, "exec sleep 4012", TIMEOUT);
   engine_reaped(owner->engine, getpid(), 0); /* nobody's child */
   loop_settle(&owner->loop);
@@ -192,8 +178,7 @@ TEST(children_find_their_run_and_strangers_none, set_up, step_owner_tear_down) {
 
 /* --- signals --------------------------------------------------------------------------------- */
 
-TEST(a_dump_has_a_line_for_each_run_and_for_the_door, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_dump_has_a_line_for_each_run_and_for_the_door) {
   engine_signal(owner->engine, SIGUSR1);
   assert_int_equal(step_owner_logged(owner, "state: 0 runs, "), 1);
   assert_int_equal(step_owner_logged(owner, "state: run "), 0);
@@ -221,8 +206,7 @@ static void kill_self(struct step_owner *owner) {
   kill(getpid(), SIGHUP);
 }
 
-TEST(signals_come_through_the_loop, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(signals_come_through_the_loop) {
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGHUP);
@@ -244,8 +228,7 @@ static int exit_code(struct step_owner *owner) {
   return engine_run(owner->engine);
 }
 
-TEST(the_run_is_ended_and_answered_before_the_door_closes, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(the_run_is_ended_and_answered_before_the_door_closes) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner, "echo out; exec sleep 4014", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
@@ -261,8 +244,7 @@ TEST(the_run_is_ended_and_answered_before_the_door_closes, set_up, step_owner_te
   assert_int_equal(exit_code(owner), AGENT_EXIT_SHUTDOWN);
 }
 
-TEST(only_the_first_leave_counts, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(only_the_first_leave_counts) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_IDLE, "the first");
   engine_leave(&owner->door, AGENT_EXIT_ERROR, "the second");
@@ -272,8 +254,7 @@ TEST(only_the_first_leave_counts, set_up, step_owner_tear_down) {
   assert_int_equal(step_owner_logged(owner, "stopping: the first"), 1);
 }
 
-TEST(a_run_that_waits_for_its_start_is_answered_too, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_run_that_waits_for_its_start_is_answered_too) {
   owner->delivery = DELIVERS;
   step_owner_make_script(owner, "touch $D/ran");
   owner->full = true; /* its result is worth it */
@@ -281,11 +262,10 @@ TEST(a_run_that_waits_for_its_start_is_answered_too, set_up, step_owner_tear_dow
   engine_start(owner->run);
   await_call(owner, "close:prompt");
   assert_int_equal(owner->done, 1);
-  assert_false(has_run(owner));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
-TEST(what_is_over_does_not_wait_for_room_any_more, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_is_over_does_not_wait_for_room_any_more) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner, "seq 1 100", TIMEOUT);
   owner->full = true;
@@ -296,8 +276,7 @@ TEST(what_is_over_does_not_wait_for_room_any_more, set_up, step_owner_tear_down)
   assert_int_equal(owner->result.exit_code, 0);
 }
 
-TEST(nor_does_what_ends_while_the_agent_leaves, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(nor_does_what_ends_while_the_agent_leaves) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner, "trap 'seq 1 100; exit 0' TERM; echo ready; " AWAIT("never"),
                           TIMEOUT);
@@ -310,8 +289,7 @@ TEST(nor_does_what_ends_while_the_agent_leaves, set_up, step_owner_tear_down) {
 }
 
 /* Whoever ignores SIGTERM gets a second when the run has had its time, not another five. */
-TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_earlier_steps_left_ends_before_the_door_closes) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner, "trap '' TERM; setsid sleep 4015 >&- 2>&- &", TIMEOUT);
   step_owner_wait(owner);
@@ -325,8 +303,7 @@ TEST(what_earlier_steps_left_ends_before_the_door_closes, set_up, step_owner_tea
   assert_int_equal(proc_child_count(getpid(), NULL), 0);
 }
 
-TEST(without_a_run_they_have_five_seconds, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(without_a_run_they_have_five_seconds) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner, "trap '' TERM; setsid sleep 4017 >&- 2>&- &", TIMEOUT);
   step_owner_wait(owner);
@@ -338,34 +315,29 @@ TEST(without_a_run_they_have_five_seconds, set_up, step_owner_tear_down) {
   assert_int_equal(proc_child_count(getpid(), NULL), 0);
 }
 
-TEST(what_is_not_delivered_makes_a_promise_an_error, set_up, step_owner_tear_down) {
+ENGINE_TEST(what_is_not_delivered_makes_a_promise_an_error) {
   static const struct {
-    int exit_code;
+    int exit_code; /* or a signal, which outranks what is lost */
     bool delivers;
     int expected;
   } rows[] = {{AGENT_EXIT_SHUTDOWN, true, AGENT_EXIT_SHUTDOWN},
               {AGENT_EXIT_SHUTDOWN, false, AGENT_EXIT_ERROR},
               {AGENT_EXIT_IDLE, true, AGENT_EXIT_IDLE},
               {AGENT_EXIT_IDLE, false, AGENT_EXIT_ERROR},
-              {AGENT_EXIT_ERROR, false, AGENT_EXIT_ERROR}};
-  struct step_owner *owner = *state;
+              {AGENT_EXIT_ERROR, false, AGENT_EXIT_ERROR},
+              {AGENT_EXIT_SIGNAL + SIGINT, false, AGENT_EXIT_SIGNAL + SIGINT}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     step_owner_free_run(owner);
     owner->delivery = rows[i].delivers ? DELIVERS : LOSES;
-    engine_leave(&owner->door, rows[i].exit_code, "a test");
+    if (rows[i].exit_code > AGENT_EXIT_SIGNAL)
+      engine_signal(owner->engine, rows[i].exit_code - AGENT_EXIT_SIGNAL);
+    else
+      engine_leave(&owner->door, rows[i].exit_code, "a test");
     assert_int_equal(exit_code(owner), rows[i].expected);
   }
 }
 
-TEST(a_signal_outranks_what_is_lost, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  owner->delivery = LOSES;
-  engine_signal(owner->engine, SIGINT);
-  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGINT);
-}
-
-TEST(a_signal_hurries_a_patient_close, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_hurries_a_patient_close) {
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   await_call(owner, "close:patient");
   recorder_reset(&owner->calls);
@@ -376,8 +348,7 @@ TEST(a_signal_hurries_a_patient_close, set_up, step_owner_tear_down) {
   assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
-TEST(a_signal_before_the_close_makes_it_prompt, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_before_the_close_makes_it_prompt) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_signal(owner->engine, SIGTERM);
@@ -386,8 +357,7 @@ TEST(a_signal_before_the_close_makes_it_prompt, set_up, step_owner_tear_down) {
 }
 
 /* The results of what runs are lost: it is killed, and the door logs what it holds. */
-TEST(a_second_signal_waits_for_nothing, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_second_signal_waits_for_nothing) {
   owner->delivery = DELIVERS; /* as far as the door knows */
   step_owner_start_script(owner, "trap '' TERM; echo ready; " AWAIT("never"), TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");

@@ -25,11 +25,6 @@ static int set_up(void **state) {
   return 0;
 }
 
-/* From the beginning of the loop on, without running it to the end. */
-static void begin(struct step_owner *owner) {
-  engine_touch(&owner->door);
-}
-
 static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_t milliseconds) {
   int idle = owner->idle;
   while (owner->idle == idle && virtual_time_ms < begin_ms + milliseconds + LATE_MS)
@@ -40,17 +35,17 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-TEST(without_a_step_the_door_is_asked_at_the_limit, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+#define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, NAME, set_up, step_owner_tear_down)
+
+ENGINE_TEST(without_a_step_the_door_is_asked_at_the_limit) {
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(step_owner_logged(owner, "no step for 1 s"), 1);
   virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
   assert_int_equal(owner->idle, 1);
 }
 
-TEST(the_limit_counts_from_the_start, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(the_limit_counts_from_the_start) {
   owner->delivery = DELIVERS;
   owner->leaves_when_idle = true;
   int64_t begin_ms = virtual_time_ms;
@@ -59,9 +54,8 @@ TEST(the_limit_counts_from_the_start, set_up, step_owner_tear_down) {
   assert_int_equal(owner->idle, 1);
 }
 
-TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(who_waits_on_is_asked_again) {
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* an answer may take its time */
   engine_wait_on(&owner->door);
@@ -71,9 +65,8 @@ TEST(who_waits_on_is_asked_again, set_up, step_owner_tear_down) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
+  engine_touch(&owner->door);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
@@ -85,9 +78,8 @@ TEST(a_request_without_a_run_begins_it_anew, set_up, step_owner_tear_down) {
 }
 
 /* It is time without a step until it executes: without a server that may be never. */
-TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
+  engine_touch(&owner->door);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
@@ -99,9 +91,8 @@ TEST(a_step_begins_it_anew_and_its_start_ends_it, set_up, step_owner_tear_down) 
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
 }
 
-TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(a_submit_withdraws_the_question) {
+  engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
@@ -110,9 +101,8 @@ TEST(a_submit_withdraws_the_question, set_up, step_owner_tear_down) {
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
-TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(what_executes_is_not_idle) {
+  engine_touch(&owner->door);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");
@@ -123,25 +113,22 @@ TEST(what_executes_is_not_idle, set_up, step_owner_tear_down) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(what_waits_for_room_is_idle, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_waits_for_room_is_idle) {
   step_owner_start_script(owner, "echo one", FOREVER_S);
   owner->full = true;
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-TEST(without_a_limit_nobody_is_asked, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(without_a_limit_nobody_is_asked) {
   step_owner_limit_idle_time(owner, 0);
-  begin(owner);
+  engine_touch(&owner->door);
   virtual_time_pass(&owner->loop, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
-TEST(nor_when_the_agent_leaves, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  begin(owner);
+ENGINE_TEST(nor_when_the_agent_leaves) {
+  engine_touch(&owner->door);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_touch(&owner->door);
@@ -160,41 +147,33 @@ static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
   assert_true(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
 }
 
-static void expect_exit_code(struct step_owner *owner, int exit_code) {
-  assert_int_equal(engine_run(owner->engine), exit_code);
-}
-
-TEST(a_door_that_does_not_close_has_until_the_idle_limit, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_door_that_does_not_close_has_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = HOLDS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
   assert_int_equal(owner->closes, 2); /* patient, now */
-  expect_exit_code(owner, AGENT_EXIT_ERROR);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
 }
 
-TEST(what_is_delivered_by_then_is_no_error, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
-  expect_exit_code(owner, AGENT_EXIT_SHUTDOWN);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
 }
 
-TEST(a_signal_has_a_deadline, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_has_a_deadline) {
   step_owner_limit_idle_time(owner, 0);
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
   engine_signal(owner->engine, SIGINT);
   expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
-  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGINT);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGINT);
 }
 
-TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   step_owner_limit_idle_time(owner, 0);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
@@ -203,7 +182,7 @@ TEST(a_signal_to_one_who_leaves_has_it_too, set_up, step_owner_tear_down) {
   engine_signal(owner->engine, SIGTERM);
   assert_int_equal(owner->close, DOOR_CLOSE_PROMPT);
   expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
-  expect_exit_code(owner, AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
 /* What ignores SIGTERM: not one millisecond less. How much more is the machine's affair. */
@@ -216,8 +195,7 @@ static void expect_killed_after(struct step_owner *owner, const char *command_li
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-TEST(a_run_has_its_grace, set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+ENGINE_TEST(a_run_has_its_grace) {
   step_owner_limit_idle_time(owner, 0);
   step_owner_start_script(owner, "trap '' TERM; echo ready; exec sleep 4024", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");

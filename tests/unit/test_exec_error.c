@@ -7,24 +7,18 @@
 #include <unistd.h>
 
 #include "agent/process/exec_error.h"
+#include "tests/support/quoted.h"
+#include "tests/support/tree.h"
 #include "tests/test.h"
 
 /* Every test runs in an empty directory, where the file is called "file". */
 static int setup(void **state) {
-  char *directory = strdup("/tmp/exec_failure.XXXXXX");
-  assert_non_null(directory);
-  assert_non_null(mkdtemp(directory));
-  assert_int_equal(chdir(directory), 0);
-  *state = directory;
-  return 0;
+  (void)tree_set_up(state);
+  return fchdir(((const struct tree *)*state)->fd);
 }
 
 static int teardown(void **state) {
-  (void)unlink("file");
-  assert_int_equal(chdir("/"), 0);
-  assert_int_equal(rmdir(*state), 0);
-  free(*state);
-  return 0;
+  return chdir("/") + tree_tear_down(state);
 }
 
 static void make_file(const void *content, size_t length, mode_t mode) {
@@ -76,8 +70,7 @@ TEST(other_reasons, setup, teardown) {
 
 TEST(scripts_without_their_interpreter, setup, teardown) {
   static const struct {
-    const char *content;
-    const char *says;
+    const char *content, *says;
   } rows[] = {
       {"#!/no/bash\n", "it exists, but its interpreter /no/bash does not"},
       {"#! \t/no/bash -eu\nexit\n", "it exists, but its interpreter /no/bash does not"},
@@ -92,10 +85,8 @@ TEST(scripts_without_their_interpreter, setup, teardown) {
       {"text", "it exists, but its interpreter or loader does not"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char expected[256];
     make_file(rows[i].content, strlen(rows[i].content), 0755);
-    (void)snprintf(expected, sizeof expected, "cannot run file: %s", rows[i].says);
-    assert_says("file", ENOENT, expected);
+    assert_says("file", ENOENT, formatted("cannot run file: %s", rows[i].says));
   }
 }
 
@@ -185,14 +176,7 @@ TEST(broken_programs, setup, teardown) {
 }
 
 TEST(what_is_no_program, setup, teardown) {
-  static const char *const contents[] = {"",
-                                         "#",
-                                         "text\n",
-                                         "\x7f"
-                                         "EL",
-                                         "MZ\x90",
-                                         "\x7f"
-                                         "ELF\x02"};
+  static const char *const contents[] = {"", "#", "text\n", "\177EL", "MZ\x90", "\177ELF\x02"};
   for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
     make_file(contents[i], strlen(contents[i]), 0755);
     assert_says("file", ENOEXEC,
@@ -212,10 +196,10 @@ TEST(programs_for_other_machines, setup, teardown) {
   size_t ours = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     bool is_ours = strncmp(own.machine, rows[i].name, strlen(rows[i].name)) == 0;
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "cannot run file: exec format error: %s%s",
-                   is_ours ? "no whole program" : "wrong architecture, built for ",
-                   is_ours ? "" : rows[i].name);
+    const char *expected =
+        formatted("cannot run file: exec format error: %s%s",
+                  is_ours ? "no whole program" : "wrong architecture, built for ",
+                  is_ours ? "" : rows[i].name);
     ours += is_ours;
     /* In both byte orders. */
     struct program program = make_program(htole16(rows[i].machine), "");

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/full_path.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -17,9 +18,7 @@ static void check(const char *path, const char *expected, const char *name) {
 
 TEST(an_absolute_path_is_cleaned_up) {
   static const struct {
-    const char *path;
-    const char *full;
-    const char *name;
+    const char *path, *full, *name;
   } rows[] = {
       {"/", "/", ""},
       {"//", "/", ""},
@@ -39,11 +38,9 @@ TEST(an_absolute_path_is_cleaned_up) {
     check(rows[i].path, rows[i].full, rows[i].name);
 }
 
-TEST(a_relative_path_begins_at_the_current_directory, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_relative_path_begins_at_the_current_directory) {
   static const struct {
-    const char *path;
-    const char *rest;
+    const char *path, *rest;
     const char *name; /* NULL: the directory's own */
   } rows[] = {
       {".", "", NULL},     {"./", "", NULL},       {"a", "/a", "a"},    {"./a//b/.", "/a/b", "b"},
@@ -53,8 +50,7 @@ TEST(a_relative_path_begins_at_the_current_directory, tree_set_up, tree_tear_dow
   assert_non_null(current);
   assert_int_equal(fchdir(tree->fd), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "%s%s", tree->path, rows[i].rest);
+    const char *expected = formatted("%s%s", tree->path, rows[i].rest);
     check(rows[i].path, expected,
           rows[i].name != NULL ? rows[i].name : strrchr(tree->path, '/') + 1);
   }
@@ -72,8 +68,7 @@ TEST(slashes_are_not_repeated_at_the_root) {
   free(current);
 }
 
-TEST(without_a_current_directory_it_is_an_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(without_a_current_directory_it_is_an_error) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   tree_make_directory(tree, "gone", 0700);

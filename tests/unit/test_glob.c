@@ -1,4 +1,5 @@
 #include "agent/files/glob/glob.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* Each path is a whole one; a "/" at its end makes it a directory. */
@@ -17,19 +18,14 @@ static bool fits(const char *text, const char *path) {
 
 /* Paths are parted by a space. */
 struct row {
-  const char *glob;
-  const char *fit;
-  const char *others;
+  const char *glob, *fit, *others;
 };
 
 static void check_paths(const char *glob, const char *paths, bool expected) {
-  char *copy = strdup(paths);
-  assert_non_null(copy);
-  char *rest = copy;
-  for (char *path; (path = strsep(&rest, " ")) != NULL;)
+  const char *path;
+  for (size_t i = 0; (path = nth_word(paths, i)) != NULL; i++)
     if (*path != '\0' && fits(glob, path) != expected)
       fail_msg("%s and %s: expected %d", glob, path, expected);
-  free(copy);
 }
 
 static void check(const struct row *rows, size_t count) {
@@ -43,8 +39,6 @@ TEST(letters_are_literal) {
   static const struct row rows[] = {
       {"a", "a x/a x/y/a a/", "A b aa ab ba a/b a/b/c x/ab .a"},
       {"main.c", "main.c src/main.c", "main,c main_c main.cc xmain.c main.c/x"},
-      {"a,b", "a,b x/a,b", "a b"},
-      {"a-b", "a-b", "ab"},
       {"a]b", "a]b", "ab a"},
       {"^a", "^a", "a"},
       {"$", "$", "a"},
@@ -61,13 +55,8 @@ TEST(a_question_mark_is_one_character) {
       {"?", "a x/a . ? \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 \xFF \xC3 x/\xA9", "aa ab \xFF\xFF"},
       {"??", "ab e\xC3\xA9 \xC3\xA9\xC3\xA9 \xFF\xFE \xE2\x82", "a abc \xC3\xA9 \xE2\x82\xAC"},
       {"???", "abc \xED\xA0\x80", "ab abcd"}, /* a surrogate is three bytes */
-      {"a?c",
-       "abc a.c a?c a\xC3\xA9"
-       "c x/abc",
-       "ac abbc a/c"},
-      {"?.c", "a.c \xC3\xA9.c", ".c ab.c"},
+      {"a?c", "abc a.c a?c a\xC3\251c x/abc", "ac abbc a/c"},
       {"a/?", "a/b a/.", "a/bc b/a x/a/b a/b/c a"},
-      {"?/?", "a/b", "a a/bb a/b/c ab"},
       {"a?b/c", "axb/c", "a/b/c a/c"},
   };
   check(rows, sizeof rows / sizeof *rows);
@@ -78,24 +67,15 @@ TEST(a_star_stays_in_its_component) {
       {"*", "a .a x/y/z a/ \xFF", ""},
       {"*.c", "a.c .c x/a.c x/y/.c a.b.c a.c.c *.c", "a.h a.cc a.c/x c ac"},
       {"a*", "a ab abc a.c x/a x/ab ab/", "b ba x/ba a/b"},
-      {"*a", "a ba x/ba", "ab b"},
       {"*a*", "a ba ab bab x/bab aaa", "b x/b a/b"},
       {"a*b", "ab axb abb aabb a.b x/ab", "a b aba xab a/b"},
       {"a*b*c", "abc abbc axbxc abcbc abcc", "ab ac acb abcb bc"},
       {"*a*b*", "ab xaxbx ba.ab", "ba a b"},
-      {"*.test.*", "a.test.c .test. a.test.test.c", "a.test test.c"},
-      {"a*a*a", "aaa aaaa abaca", "aa a aab"},
       {"*?", "a ab", ""},
       {"?*", "a ab", ""},
-      {"*??", "ab abc \xC3\xA9x", "a \xC3\xA9"},
-      {"*?.c", "a.c ab.c \xC3\xA9.c", ".c"},
       {"a/*", "a/b a/.b a/b/", "a a/b/c b/a x/a/b"},
       {"*/a", "x/a", "a x/y/a"},
       {"*/*", "x/y .x/.y", "x x/y/z"},
-      {"*/*.c", "x/a.c", "a.c x/y/a.c"},
-      {"src/*.c", "src/a.c", "a.c src/x/a.c x/src/a.c"},
-      {"src/*/a.c", "src/x/a.c", "src/a.c src/x/y/a.c"},
-      {"a*/b", "a/b ab/b", "a/c/b b x/a/b"},
       {"*a/b*", "a/b xa/bx", "ax/b a/xb"},
       {"***.c", ".c a.c a.b.c", "a.cc c"},
       {"?\xC3\xA9*", "a\xC3\xA9 \xFF\xC3\xA9z", "\xC3\xA9 ab"},
@@ -113,39 +93,26 @@ TEST(two_stars_are_any_number_of_components) {
       {"**", "a a/b a/b/c .a/ x/.b", ""},
       {"/**", "a a/b a/", ""},
       {"**/a", "a x/a x/y/a a/", "xa x/xa a/x ax"},
-      {"**/*.c", "a.c x/a.c x/y/a.c .c", "a.h x/a.h a.c/x"},
       {"**/*", "a x/a x/y/a", ""},
-      {"/**/a", "a x/a x/y/a", "xa"},
       {"a/**", "a/b a/b/c a/.b/.c a/b/", "a a/ b/a x/a/b ab/c"},
       {"a/**/b", "a/b a/x/b a/x/y/b a/b/b", "ab a/bx a/x/bx x/a/b a b a/b/x"},
-      {"a/**/*.c", "a/b.c a/x/b.c a/x/y/b.c", "b.c a.c a/b.h x/a/b.c"},
       {"**/a/**", "a/b x/a/b x/y/a/b/c a/a", "a x/a b/x a/"},
-      {"**/a/*", "a/b x/a/b a/a/b", "a/b/c a x/a"},
-      {"**/a/b", "a/b x/a/b a/a/b a/b/a/b", "a/x/b b a/b/x"},
       {"**/a/**/b", "a/b x/a/b a/x/b x/a/x/y/b a/a/b", "b b/a a x/b"},
       {"a/**/b/**/c", "a/b/c a/x/b/c a/b/x/c a/x/b/y/b/z/c a/b/b/c", "a/c a/b a/c/b b/c a/b/c/x"},
       {"a/**/b/**", "a/b/c a/x/b/c a/b/b", "a/b a/x/b a/c"},
       {"**/**", "a x/a x/y/a", ""},
-      {"**/**/a", "a x/a x/y/a", "b xa"},
-      {"a/**/**", "a/b a/b/c", "a b"},
       {"a/**/**/b", "a/b a/x/b a/x/y/b", "ab a"},
-      {"**/a*/**/b?", "a/bc ax/bc x/ab/y/z/bc", "a/b b/bc x/a"},
       {"**/x/y/**/z", "x/y/z a/x/y/b/z x/x/y/z x/y/x/y/z", "x/z y/z x/a/y/z x/y"},
-      {"**/a.b/c.*", "a.b/c.d x/a.b/c.", "a.b/c a.b/x/c.d"},
       {"*/**/a", "x/a x/y/a x/y/z/a", "a"},
-      {"*/**", "x/a x/y/z", "x"},
       {"**/*/a", "x/a x/y/a", "a"},
       /* Beside others they are one. */
       {"a**", "a ab x/abc", "ba a/b"},
       {"**a", "a ba x/ba", "ab"},
       {"a**b", "ab axb x/axyb", "a/b"},
-      {"**.c", "a.c .c x/a.c", "a.h"},
       {"***", "a x/a", ""},
       {"a/***", "a/b", "a a/b/c"},
       {"***/a", "x/a", "a x/y/a"},
       {"a/**b", "a/b a/xb", "a/x/b a/bx"},
-      {"a/b**/c", "a/b/c a/bx/c", "a/b/x/c"},
-      {"a**/b", "a/b ax/b", "a/x/b b"},
   };
   check(rows, sizeof rows / sizeof *rows);
 }
@@ -155,7 +122,6 @@ TEST(brackets_are_one_of_their_characters) {
       {"[ab]", "a b x/a", "c ab A [ab] x/ab"},
       {"[a-c]", "a b c", "d A - a-c"},
       {"[a-c0-9_]", "a c 0 5 9 _", "d - A aa"},
-      {"[abc-]", "a - c", "d b-"},
       {"[-a]", "- a", "b"},
       {"[a-]", "- a", "b"},
       {"[--0]", "- . 0", "1 ,"},
@@ -164,24 +130,16 @@ TEST(brackets_are_one_of_their_characters) {
       {"[^a]", "b x/b ^ \xC3\xA9 \xFF", "a ab"},
       {"[!a-c]", "d -", "a b c"},
       {"[^-a]", "b", "- a"},
-      {"[a!]", "a !", "b"},
-      {"[a^]", "a ^", "b"},
       {"[!!]", "a", "!"},
-      {"[^^]", "a", "^"},
       {"[]]", "]", "a []]"},
       {"[]a]", "] a", "b"},
       {"[!]a]", "b", "] a"},
       {"[]-a]", "] ^ _ a", "b ["},
       {"[a]]", "a]", "a ]"},
       {"[[]", "[", "] a"},
-      {"[[a]", "[ a", "]"},
       {"[*]", "*", "a"},
-      {"[?]", "?", "a"},
-      {"[*?]x", "*x ?x", "ax"},
-      {"[{]", "{", "a"},
       {"[{,}]", "{ , }", "a"},
       {"[\\]]", "]", "\\ a"},
-      {"[\\]a]", "] a", "\\"},
       {"[\\\\]", "\\", "a"},
       {"[a\\-c]", "a - c", "b \\"},
       {"[\\!a]", "! a", "b"},
@@ -189,15 +147,12 @@ TEST(brackets_are_one_of_their_characters) {
       {"[a-\\c]", "a b c", "d \\"},
       {"[.]c", ".c", "ac"},
       {"*.[ch]", "a.c a.h x/a.h", "a.cc a.o"},
-      {"[ab]*", "a bcd", "cab"},
-      {"*[0-9]", "a1 1 12", "a 1a"},
       {"[\xC3\xA9]", "\xC3\xA9", "e \xC3 \xA9"},
       {"[\xC3\xA0-\xC3\xBF]", "\xC3\xA9 \xC3\xA0 \xC3\xBF", "\xC3\x80 a \xFF"},
       {"[a-\xE2\x82\xAC]", "z \xC3\xA9 \xE2\x82\xAC", "A \xE2\x82\xAD \xFF"},
       {"[\xFE-\xFF]", "\xFE \xFF", "\xFD \xC3\xBF a"},
       {"[!\xFF]", "a \xC3\xBF \xFE", "\xFF"},
       {"a[!b]c", "axc a.c", "abc a/c ac"},
-      {"a[^b]c/d", "axc/d", "a/c/d a/d"},
       {"a/[!b]", "a/c", "a/b a/ a"},
       {"[/]", "", "a a/"},
       {"[a/]", "a", "b x/a"}, /* a glob of the whole path: it has a slash */
@@ -212,26 +167,15 @@ TEST(braces_are_one_of_their_globs) {
       {"{a,b}", "a b x/a x/y/b", "c ab a,b {a,b}"},
       {"{a}", "a", "{a} b"},
       {"*.{c,h}", "a.c a.h x/a.c .c", "a.cc a. a.c,h"},
-      {"*.{c,h}{,pp}", "a.c a.h a.cpp a.hpp", "a.pp a.cp"},
-      {"*.ts{,x}", "a.ts a.tsx", "a.t a.tsxx a.x"},
       {"{a,b}{c,d}", "ac ad bc bd", "a c ab cd acd"},
-      {"{a,b}{c,d}{e,f}", "ace bdf adf", "ac ae acef"},
       {"x{a,b}y", "xay xby", "xy xaby xa"},
       {"{,a}", "a x/a", "b aa"},
-      {"{a,}b", "ab b", "a bb"},
       {"a{,}b", "ab", "a b a,b"},
-      {"a{}b", "ab", "a{}b"},
       {"{,}", "", "a ,"},
       {"{}", "", "a {}"},
-      {"{{a}}", "a", "b"},
-      {"{a,{b,c}}", "a b c", "d"},
       {"{{a,b},c}", "a b c", "d"},
-      {"{a{b,c},d}", "ab ac d", "a b c"},
       {"x{a{b,c}d,e{f,g}}y", "xabdy xacdy xefy xegy", "xady xey xafy"},
       {"{a,b{c,d{e,f}}}", "a bc bde bdf", "b bd e"},
-      {"{{{a,b}}}", "a b", "c {a}"},
-      {"{*.c,*.h}", "a.c x/b.h", "a.o"},
-      {"{?,bc}", "a b bc", "ab"},
       {"{[ab],c}d", "ad bd cd", "d ab"},
       {"{[,],a}", ", a", "b"},
       {"{[}],a}", "} a", "b"},
@@ -241,13 +185,10 @@ TEST(braces_are_one_of_their_globs) {
       {"{a\\,b,c}", "a,b c", "a b"},
       {"\\{a,b\\}", "{a,b}", "a b"},
       {"{a/b,c}", "a/b c", "x/c b a x/a/b"}, /* a slash anywhere: the whole path */
-      {"{a,b}/c", "a/c b/c", "c x/a/c a/b"},
       {"a/{b,c}", "a/b a/c", "b a a/b/c"},
       {"{a/,}b", "a/b b", "x/b a ab"},
       {"a{/x,}/b", "a/x/b a/b", "a/x b ab"},
-      {"{src,test}/**/*.{c,h}", "src/a.c test/x/a.h src/x/y/a.c", "a.c x/src/a.c src/a.o"},
       {"{**/a,b}", "a x/a x/y/a b", "x/b"},
-      {"{a,**/b}/c", "a/c b/c x/b/c", "x/a/c"},
       {"{a/**,b}", "a/x a/x/y b", "a x/b"},
       {"{a/**,b}/c", "a/c a/x/c b/c", "c x/b/c"},
       {"{**/,}a", "a x/a", "xa"},
@@ -256,11 +197,8 @@ TEST(braces_are_one_of_their_globs) {
       {"{/a,b}", "a b", "x/a x/b"},
       {"{./a,b}", "a b", "x/a x/b"},
       {"{a/,b}", "a/ b b/", "a x/b"},
-      {"a{b,c}*", "ab acx", "a ax"},
-      {"*{b,c}", "ab c", "a ba"},
       {"{*,**}", "a x/a", ""},
       {"*{*,b}", "a b x/y", ""},
-      {"{*/,}*/x", "a/x a/b/x", "x a/b/c/x"},
   };
   check(rows, sizeof rows / sizeof *rows);
 }
@@ -278,7 +216,6 @@ TEST(a_backslash_makes_it_literal) {
       {"*\\**", "* a*b", "ab"},
       {"\\**", "* *a", "a a*"},
       {"*\\*", "* a*", "a *a"},
-      {"\\*\\*/a", "**/a", "a x/a"},
       {"a/\\**", "a/* a/*b", "a/b a/b/c"},
       {"a\\/b", "a/b", "b ab x/a/b"},
       {"\\!a", "!a", "a"},
@@ -308,19 +245,15 @@ TEST(a_slash_binds_to_the_root) {
       {"/a", "a a/", "x/a b a/b"},
       {"/*.c", "a.c", "x/a.c"},
       {"./a", "a", "x/a"},
-      {"./a/*.c", "a/b.c", "x/a/b.c a/b/c.c"},
       {"./**/*.c", "a.c x/y/a.c", "a.h"},
       {"/a/b", "a/b", "x/a/b"},
       {"a/b", "a/b a/b/", "x/a/b a/b/c a b"},
-      {"a/b/c", "a/b/c", "a/b a/c b/c x/a/b/c a/b/c/d"},
       {"a.b/c-d", "a.b/c-d", "a.bc-d aXb/c-d"},
       {"../a", "", "a x/a"},
       {"a/./b", "", "a/b"},
       {"a//b", "", "a/b ab"},
       {"//a", "", "a"},
       {"/", "", "a a/ x/a"},
-      {"./", "", "a a/"},
-      {"//", "", "a a/"},
   };
   check(rows, sizeof rows / sizeof *rows);
 }
@@ -370,43 +303,31 @@ TEST(a_path_needs_no_nul) {
 
 TEST(a_bad_glob_is_rejected) {
   static const struct {
-    const char *glob;
-    const char *error;
+    const char *globs, *error;
   } rows[] = {
-      {"[", "glob: no ] for the [ at offset 0"},
-      {"[]", "glob: no ] for the [ at offset 0"},
+      {"[ [] [!] [^] [a\\]", "glob: no ] for the [ at offset 0"},
       {"a[b", "glob: no ] for the [ at offset 1"},
-      {"[!]", "glob: no ] for the [ at offset 0"},
-      {"[^]", "glob: no ] for the [ at offset 0"},
-      {"[!", "glob: no ] for the [ at offset 0"},
-      {"[a\\]", "glob: no ] for the [ at offset 0"},
-      {"[a\\", "glob: no ] for the [ at offset 0"},
       {"[a]/x[", "glob: no ] for the [ at offset 5"},
       {"{a,[}", "glob: no ] for the [ at offset 3"},
-      {"{", "glob: no } for the { at offset 0"},
-      {"{{{{", "glob: no } for the { at offset 0"},
+      {"{ {a,{b} {a\\} {[}]", "glob: no } for the { at offset 0"},
       {"a{b,c", "glob: no } for the { at offset 1"},
-      {"{a}{b", "glob: no } for the { at offset 3"},
-      {"{a,{b}", "glob: no } for the { at offset 0"},
-      {"{a\\}", "glob: no } for the { at offset 0"},
-      {"{[}]", "glob: no } for the { at offset 0"},
       {"}", "glob: no { for the } at offset 0"},
-      {"{a}}", "glob: no { for the } at offset 3"},
-      {"\\{a}", "glob: no { for the } at offset 3"},
-      {"}{", "glob: no { for the } at offset 0"},
+      {"{a}} \\{a}", "glob: no { for the } at offset 3"},
       {"\\", "glob: nothing after the \\ at offset 0"},
       {"a/b\\", "glob: nothing after the \\ at offset 3"},
       {"\\\\\\", "glob: nothing after the \\ at offset 2"},
       {"{a,b\\", "glob: nothing after the \\ at offset 4"},
       {"[z-a]", "glob: range out of order in [z-a]"},
-      {"x[ab-9]", "glob: range out of order in [ab-9]"},
       {"{a,[!z-a]}", "glob: range out of order in [!z-a]"},
       {"[\xC3\xA9-a]", "glob: range out of order in [\xC3\xA9-a]"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct error error;
-    assert_null(glob_new(rows[i].glob, &error));
-    assert_string_equal(error.text, rows[i].error);
+    const char *text;
+    for (size_t k = 0; (text = nth_word(rows[i].globs, k)) != NULL; k++) {
+      struct error error = {.text = "none"};
+      if (glob_new(text, &error) != NULL || strcmp(error.text, rows[i].error) != 0)
+        fail_msg("%s: %s", text, error.text);
+    }
   }
 }
 

@@ -17,33 +17,6 @@ TEST(escapes_and_brackets_are_units) {
     assert_int_equal(glob_text_unit(rows[i].text), rows[i].unit);
 }
 
-TEST(unclosed_brackets_and_braces_are_rejected) {
-  static const struct {
-    const char *text;
-    const char *reason; /* NULL: none */
-  } rows[] = {
-      {"", NULL},
-      {"a", NULL},
-      {"{a,{b,c}}", NULL},
-      {"[{]", NULL},
-      {"\\{\\[", NULL},
-      {"a]", NULL},
-      {"a[b", "glob: no ] for the [ at offset 1"},
-      {"{a,[}", "glob: no ] for the [ at offset 3"},
-      {"ab\\", "glob: nothing after the \\ at offset 2"},
-      {"a}", "glob: no { for the } at offset 1"},
-      {"{a}}", "glob: no { for the } at offset 3"},
-      {"a{b", "glob: no } for the { at offset 1"},
-      {"a{b{c}", "glob: no } for the { at offset 1"},
-      {"{a}{b{c}", "glob: no } for the { at offset 3"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct error error = {.text = "none"};
-    assert_int_equal(glob_text_check(rows[i].text, &error), rows[i].reason == NULL ? 0 : -1);
-    assert_string_equal(error.text, rows[i].reason == NULL ? "none" : rows[i].reason);
-  }
-}
-
 /* The texts with a space between them. */
 static void expect(const char *text, const char *expected) {
   struct error error = {.text = "none"};
@@ -62,8 +35,7 @@ static void expect(const char *text, const char *expected) {
 
 TEST(braces_are_expanded_in_order) {
   static const struct {
-    const char *text;
-    const char *texts;
+    const char *text, *texts;
   } rows[] = {
       {"", ""},
       {"a", "a"},
@@ -85,19 +57,6 @@ TEST(braces_are_expanded_in_order) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     expect(rows[i].text, rows[i].texts);
-}
-
-TEST(too_long_a_glob_is_rejected) {
-  struct error error = {.text = "none"};
-  char *text = calloc(1, GLOB_LENGTH_MAX + 2);
-  assert_non_null(text);
-  memset(text, 'a', GLOB_LENGTH_MAX);
-  assert_int_equal(glob_text_check(text, &error), 0);
-  text[GLOB_LENGTH_MAX] = 'a';
-  assert_int_equal(glob_text_check(text, &error), -1);
-  assert_string_equal(error.text, "glob: longer than 4096 bytes");
-
-  free(text);
 }
 
 /* {,,,,,,,,,,,,,,,b…}a… stands for 16 texts, each with its NUL. */

@@ -8,6 +8,7 @@
 #include "inject/copy_bytes.h"
 #include "inject/inject.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -28,7 +29,6 @@ static int inject(const struct tree *tree, const char *name, const char *tools, 
 
 static void succeeds(const struct tree *tree, const char *name, const char *made) {
   char text[512];
-  char expected[512];
   struct stat file;
   if (inject(tree, name, "no tools", text, sizeof text) != 0)
     fail_msg("%s", text);
@@ -38,8 +38,8 @@ static void succeeds(const struct tree *tree, const char *name, const char *made
   assert_int_equal(fstat(copy, &file), 0);
   assert_int_equal(file.st_mode, S_IFREG | 0755);
   assert_int_equal(copy_bytes_same(self, copy, file.st_size), 1);
-  snprintf(expected, sizeof expected, "injected %s/%s, %lld bytes", tree->path, made,
-           (long long)file.st_size);
+  const char *expected =
+      formatted("injected %s/%s, %lld bytes", tree->path, made, (long long)file.st_size);
   assert_string_equal(text, expected);
   close(copy);
   close(self);
@@ -53,8 +53,7 @@ static void is_rejected(const struct tree *tree, const char *name, const char *t
     fail_msg("no word of `%s` in: %s", expected, text);
 }
 
-TEST(the_target_is_a_file_or_a_directory, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_target_is_a_file_or_a_directory) {
   assert_int_equal(fchmod(tree->fd, 0755), 0); /* a closed one would be told */
   succeeds(tree, "runner", "runner");
   succeeds(tree, "runner", "runner");
@@ -67,8 +66,7 @@ TEST(the_target_is_a_file_or_a_directory, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 5);
 }
 
-TEST(the_target_may_be_relative, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_target_may_be_relative) {
   char text[512];
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(fchdir(tree->fd), 0);
@@ -82,22 +80,17 @@ TEST(the_target_may_be_relative, tree_set_up, tree_tear_down) {
   assert_true(tree_has(tree, "a/b"));
 }
 
-TEST(tools_are_copied_too, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(tools_are_copied_too) {
   char text[512];
-  tree_make_directory(tree, "tools", 0755);
+  tree_make(tree, "tools/ shared/ shared/tools/ shared/tools/older=old");
   tree_write(tree, "tools/tool", "new", 0755);
-  tree_make_directory(tree, "shared", 0755);
-  tree_make_directory(tree, "shared/tools", 0755);
-  tree_write(tree, "shared/tools/older", "old", 0755);
   assert_int_equal(inject(tree, "shared", "tools", text, sizeof text), 0);
   tree_expect(tree, "shared/tools/tool", "new", 0755);
   assert_int_equal(tree_count(tree, "shared/tools"), 1);
   assert_int_equal(tree_count(tree, "shared"), 2);
 }
 
-TEST(tools_that_are_no_directory_are_ignored, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(tools_that_are_no_directory_are_ignored) {
   char text[512];
   tree_write(tree, "tools", "a file", 0644);
   assert_int_equal(inject(tree, "shared/", "tools", text, sizeof text), 0);
@@ -105,11 +98,8 @@ TEST(tools_that_are_no_directory_are_ignored, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(a_rejected_injection_leaves_nothing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_write(tree, "file", "x", 0644);
-  tree_make_directory(tree, "shared", 0755);
-  tree_make_directory(tree, "shared/agent", 0755);
+TREE_TEST(a_rejected_injection_leaves_nothing) {
+  tree_make(tree, "file=x shared/ shared/agent/");
   is_rejected(tree, "file/agent", "none", "/file/agent: Not a directory; ");
   is_rejected(tree, "file/", "none", "/file/agent: Not a directory; ");
   is_rejected(tree, "new/../file/a/b", "none", "/file/a: Not a directory; ");
@@ -118,27 +108,21 @@ TEST(a_rejected_injection_leaves_nothing, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(tools_that_cannot_be_placed_leave_nothing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "tools", 0755);
-  tree_make_directory(tree, "shared", 0755);
-  tree_write(tree, "shared/tools", "mine", 0644);
+TREE_TEST(tools_that_cannot_be_placed_leave_nothing) {
+  tree_make(tree, "tools/ shared/ shared/tools=mine");
   is_rejected(tree, "shared", "tools", "/shared/tools: Not a directory; ");
   tree_expect(tree, "shared/tools", "mine", 0644);
   assert_int_equal(tree_count(tree, "shared"), 1);
 }
 
-TEST(only_created_directories_are_removed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "empty", 0755);
-  tree_write(tree, "file", "x", 0644);
+TREE_TEST(only_created_directories_are_removed) {
+  tree_make(tree, "empty/ file=x");
   is_rejected(tree, "new/../empty/newer/../../file/agent", "none", "Not a directory");
   assert_int_equal(tree_count(tree, "empty"), 0);
   assert_int_equal(tree_count(tree, "."), 2);
 }
 
-TEST(too_long_names_are_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_long_names_are_rejected) {
   char name[PATH_MAX];
   memset(name, 'n', sizeof name);
   name[300] = '\0';
@@ -156,8 +140,8 @@ TEST(too_long_names_are_rejected, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 0);
 }
 
-TEST(a_small_buffer_is_enough, tree_set_up, tree_tear_down) {
+TREE_TEST(a_small_buffer_is_enough) {
   char text[8];
-  assert_int_equal(inject(*state, "agent", "none", text, sizeof text), 0);
+  assert_int_equal(inject(tree, "agent", "none", text, sizeof text), 0);
   assert_string_equal(text, "injecte");
 }

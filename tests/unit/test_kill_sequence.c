@@ -96,8 +96,22 @@ static bool is_reaped(void *context) {
   return scene->gone > 0 && scene->status != 0;
 }
 
-TEST(nobody_is_gone_at_once_but_not_from_inside, set_up, tear_down) {
-  struct scene *scene = *state;
+static void await_end(struct scene *self) {
+  assert_true(loop_until(&self->loop, is_reaped, self));
+}
+
+/* Starts one that says when it is ready; a shell's own words are not among its output. */
+static void start_ready(struct scene *self, char *script) {
+  start(self, script);
+  reads(self, "ready\n");
+}
+
+#define STUBBORN "exec 2>&-; trap '' TERM; echo ready; "
+#define LOOP "while :; do sleep 0.01; done"
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+SCENE_TEST(nobody_is_gone_at_once_but_not_from_inside) {
   kill_sequence_start(&scene->kill, FOREVER_MS);
   assert_int_equal(scene->gone, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
@@ -106,80 +120,65 @@ TEST(nobody_is_gone_at_once_but_not_from_inside, set_up, tear_down) {
   assert_int_equal(scene->survivors, 0);
 }
 
-TEST(sigterm_is_enough_for_the_polite, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+SCENE_TEST(sigterm_is_enough_for_the_polite) {
+  start_ready(scene, "exec 2>&-; trap 'echo bye; exit 3' TERM; echo ready; " LOOP);
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   reads(scene, "bye\n");
   assert_int_equal(WEXITSTATUS(scene->status), 3);
   assert_int_equal(scene->survivors, 0);
 }
 
-TEST(the_stubborn_are_killed_after_the_grace, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene,
-        "exec 2>&-; trap '' TERM; echo ready; setsid sleep 2002 & while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+SCENE_TEST(the_stubborn_are_killed_after_the_grace) {
+  start_ready(scene, STUBBORN "setsid sleep 2002 & " LOOP);
   assert_true(proc_wait_for("sleep 2002", WAIT_BOUND_MS) > 0);
   int64_t start_ms = wait_now_ms();
   kill_sequence_start(&scene->kill, 300);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_true(wait_now_ms() - start_ms >= 299);
   assert_int_equal(WTERMSIG(scene->status), SIGKILL);
   assert_int_equal(scene->survivors, 0);
   assert_int_equal(proc_find("sleep 2002"), 0);
 }
 
-TEST(without_a_grace_there_is_no_sigterm, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+SCENE_TEST(without_a_grace_there_is_no_sigterm) {
+  start_ready(scene, "exec 2>&-; trap 'echo term' TERM; echo ready; " LOOP);
   kill_sequence_start(&scene->kill, 0);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(WTERMSIG(scene->status), SIGKILL);
   char byte;
   assert_int_equal(read(scene->output, &byte, 1), 0);
 }
 
-TEST(a_further_call_can_shorten_the_grace, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+SCENE_TEST(a_further_call_can_shorten_the_grace) {
+  start_ready(scene, STUBBORN LOOP);
   kill_sequence_start(&scene->kill, FOREVER_MS);
   loop_settle(&scene->loop);
   assert_int_equal(scene->gone, 0);
   kill_sequence_start(&scene->kill, 0);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   loop_settle(&scene->loop);
   assert_int_equal(scene->gone, 1);
 }
 
-TEST(a_further_call_cannot_lengthen_it, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene, "exec 2>&-; trap '' TERM; echo ready; while :; do sleep 0.01; done");
-  reads(scene, "ready\n");
+SCENE_TEST(a_further_call_cannot_lengthen_it) {
+  start_ready(scene, STUBBORN LOOP);
   kill_sequence_start(&scene->kill, 20);
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(scene->gone, 1);
 }
 
-TEST(what_is_started_on_the_way_is_found_too, set_up, tear_down) {
-  struct scene *scene = *state;
-  start(scene,
-        "exec 2>&-; trap '' TERM; echo ready; while :; do setsid sleep 2003 & sleep 0.005; done");
-  reads(scene, "ready\n");
+SCENE_TEST(what_is_started_on_the_way_is_found_too) {
+  start_ready(scene, STUBBORN "while :; do setsid sleep 2003 & sleep 0.005; done");
   kill_sequence_start(&scene->kill, 50);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(scene->survivors, 0);
   assert_int_equal(proc_find("sleep 2003"), 0);
 }
 
 /* Stands for a process stuck in the kernel: whenever a scan comes there is somebody. */
-TEST(what_survives_is_given_up_and_counted, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_survives_is_given_up_and_counted) {
   scene->comes_back = true;
   start(scene, "exec sleep 2001");
   int64_t start_ms = wait_now_ms();
@@ -190,13 +189,12 @@ TEST(what_survives_is_given_up_and_counted, set_up, tear_down) {
   assert_int_equal(scene->survivors, 1);
 }
 
-TEST(it_can_be_started_again, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(it_can_be_started_again) {
   kill_sequence_start(&scene->kill, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
   scene->gone = 0;
   start(scene, "exec sleep 2004");
   kill_sequence_start(&scene->kill, FOREVER_MS);
-  assert_true(loop_until(&scene->loop, is_reaped, scene));
+  await_end(scene);
   assert_int_equal(WTERMSIG(scene->status), SIGTERM);
 }

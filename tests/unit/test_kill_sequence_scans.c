@@ -81,63 +81,44 @@ static void takes(struct scene *scene, int64_t grace_ms, int scans) {
   assert_int_equal(scene->scans, scans);
 }
 
-TEST(one_scan_that_finds_nobody_is_not_enough, set_up, tear_down) {
-  struct scene *scene = *state;
-  takes(scene, 0, 2);
-  assert_int_equal(scene->survivors, 0);
-  assert_int_equal(scene->kills, 2);
-  assert_int_equal(scene->terms, 0);
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+SCENE_TEST(two_scans_in_a_row_find_nobody) {
+  static const struct {
+    const char *promise;
+    const char *living, *orphans;
+    int64_t grace_ms;
+    int scans, terms, kills, chases;
+  } rows[] = {
+      {"one that finds nobody is not enough", NULL, NULL, 0, 2, 0, 2, 0},
+      {"the two follow each other", "3010", NULL, 0, 5, 0, 5, 0},
+      {"the grace ends when nobody is there", "1101", NULL, FOREVER_MS, 6, 1, 0, 0},
+      /* What was reaped although nobody was seen has children that the scan did not see either. */
+      {"orphans mean that somebody is there", NULL, "0102", 0, 6, 0, 6, 2},
+      {"during the grace they are not chased", NULL, "11", FOREVER_MS, 4, 1, 0, 0},
+      {"with somebody in sight they are not chased", "2", "2", 0, 3, 0, 3, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].promise);
+    scene->living = rows[i].living;
+    scene->orphans = rows[i].orphans;
+    scene->terms = scene->kills = scene->chases = 0;
+    takes(scene, rows[i].grace_ms, rows[i].scans);
+    assert_int_equal(scene->survivors, 0);
+    assert_int_equal(scene->terms, rows[i].terms);
+    assert_int_equal(scene->kills, rows[i].kills);
+    assert_int_equal(scene->chases, rows[i].chases);
+  }
 }
 
-TEST(the_two_follow_each_other, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->living = "3010";
-  takes(scene, 0, 5);
-  assert_int_equal(scene->survivors, 0);
-}
-
-TEST(the_grace_ends_when_nobody_is_there, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->living = "1101";
-  takes(scene, FOREVER_MS, 6);
-  assert_int_equal(scene->terms, 1);
-  assert_int_equal(scene->kills, 0);
-}
-
-/* What was reaped although nobody was seen has children that the scan did not see either. */
-TEST(orphans_mean_that_somebody_is_there, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->orphans = "0102";
-  takes(scene, 0, 6);
-  assert_int_equal(scene->survivors, 0);
-  assert_int_equal(scene->chases, 2);
-}
-
-TEST(during_the_grace_they_are_not_chased, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->orphans = "11";
-  takes(scene, FOREVER_MS, 4);
-  assert_int_equal(scene->chases, 0);
-}
-
-TEST(with_somebody_in_sight_they_are_not_chased, set_up, tear_down) {
-  struct scene *scene = *state;
-  scene->living = "2";
-  scene->orphans = "2";
-  takes(scene, 0, 3);
-  assert_int_equal(scene->chases, 0);
-}
-
-TEST(a_second_run_counts_from_the_beginning, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_second_run_counts_from_the_beginning) {
   takes(scene, 0, 2);
   takes(scene, 0, 2);
   scene->orphans = "01";
   takes(scene, FOREVER_MS, 4);
 }
 
-TEST(orphans_without_an_end_are_given_up, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(orphans_without_an_end_are_given_up) {
   static char always[4096];
   for (size_t i = 0; i < sizeof always - 1; i++)
     always[i] = '1';

@@ -8,6 +8,7 @@
 
 #include "agent/engine/capture.h"
 #include "agent/kinds/kind.h"
+#include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
 
@@ -19,26 +20,25 @@ static int say(struct output *output, const char *text) {
   return 0;
 }
 
-static int echo(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+#define WORK(NAME)                                                                                 \
+  static int NAME(__attribute__((unused)) const struct step *step,                                 \
+                  __attribute__((unused)) struct output *output,                                   \
+                  __attribute__((unused)) struct error *error)
+
+WORK(echo) {
   return say(output, step->target);
 }
 
-static int nothing(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)output;
-  (void)error;
+WORK(nothing) {
   return 0;
 }
 
-static int warning(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(warning) {
   kind_warn(output, "noted %s", step->target);
   return say(output, "content");
 }
 
-static int note_more(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(note_more) {
   kind_warn(output, "noted %s", step->target);
   kind_warn_unread(output, 0);
   kind_warn_unread(output, 3);
@@ -46,33 +46,29 @@ static int note_more(const struct step *step, struct output *output, struct erro
 }
 
 /* What is too long for a note ends where that does. */
-static int note_much(const struct step *step, struct output *output, struct error *error) {
+WORK(note_much) {
   for (int i = 0; i < 30; i++)
     kind_warn(output, "0123456789");
   return note_more(step, output, error);
 }
 
-static int refuse(const struct step *step, struct output *output, struct error *error) {
+WORK(refuse) {
   (void)say(output, "half of it");
   return error_set(error, "no such thing: %s", step->target);
 }
 
-static int crash(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)output;
-  (void)error;
+WORK(crash) {
   (void)raise(SIGKILL); /* a sanitizer would catch SIGSEGV */
   return 0;
 }
 
 /* A FIFO without a writer. */
-static int hang(const struct step *step, struct output *output, struct error *error) {
+WORK(hang) {
   (void)say(output, "half of it");
   return open(step->target, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
 }
 
-static int where(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
+WORK(where) {
   char path[512];
   if (getcwd(path, sizeof path) == NULL)
     return error_set(error, "%s", strerror(errno));
@@ -80,9 +76,7 @@ static int where(const struct step *step, struct output *output, struct error *e
 }
 
 /* What a command would see, and what it would not. */
-static int look(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)error;
+WORK(look) {
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {
       buffer_add_number(&output->content, (unsigned long long)fd);
@@ -102,9 +96,7 @@ static int look(const struct step *step, struct output *output, struct error *er
 /* More than a pipe holds, of every byte. */
 enum { MUCH = 3000000 };
 
-static int much(const struct step *step, struct output *output, struct error *error) {
-  (void)step;
-  (void)error;
+WORK(much) {
   char *bytes = buffer_space(&output->content, MUCH);
   for (size_t i = 0; i < MUCH; i++)
     bytes[i] = (char)(i % 251);
@@ -120,8 +112,7 @@ struct values {
   unsigned choice;
 };
 
-static int show(const struct step *step, struct output *output, struct error *error) {
-  (void)error;
+WORK(show) {
   const struct values *values = step->fields;
   buffer_add_string(&output->content, values->text != NULL ? values->text : "none");
   buffer_add_string(&output->content, " ");
@@ -178,174 +169,105 @@ static const struct kind test_kinds[] = {
 
 enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };
 
-static void make(struct step_owner *owner, const char *json) {
+/* The fields are those behind its id, with quotes as in quoted.h. */
+static void make(struct step_owner *owner, const char *fields) {
   const struct step_kind *known[TEST_KINDS + 1] = {0};
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
-  step_owner_make_of(owner, known, json);
+  step_owner_make_of(owner, known, quoted(formatted("{'stepId':'s-1',%s}", fields)));
+}
+
+static void start_fields(struct step_owner *owner, const char *fields) {
+  make(owner, fields);
+  run_start(owner->run);
 }
 
 static void start(struct step_owner *owner, const char *kind, const char *more) {
-  char json[1024];
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"%s\",\"path\":\"/the/path\"%s}",
-                 kind, more);
-  make(owner, json);
-  run_start(owner->run);
+  start_fields(owner, formatted("'kind':'%s','path':'/the/path'%s", kind, more));
 }
 
-static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
-                       const char *output_content) {
-  assert_int_equal(owner->result.exit_code, exit_code);
-  if (error_message == NULL)
-    assert_null(owner->error_message);
-  else
-    assert_string_equal(owner->error_message, error_message);
-  if (output_content == NULL)
-    assert_null(owner->output_content);
-  else
-    assert_string_equal(owner->output_content, output_content);
+STEP_TEST(what_a_kind_returns_is_the_result_and_its_events) {
+  static const struct {
+    const char *promise, *kind;
+    int exit_code;
+    const char *error, *content;
+    const char *events; /* between the first and the last */
+  } rows[] = {
+      {"output is content and no event", "echo", 0, NULL, "/the/path", ""},
+      {"no content is null", "nothing", 0, NULL, NULL, ""},
+      {"unless the kind says so", "blank", 0, NULL, "", ""},
+      {"a warning is an event", "warning", 0, NULL, "content", "stderr noted /the/path\n"},
+      {"several warnings are one event", "note_more", 0, NULL, NULL,
+       "stderr noted /the/path; 3 directories could not be looked into\n"},
+      {"a failure has its reason and no content", "refuse", 1, "no such thing: /the/path", NULL,
+       "stderr no such thing: /the/path\n"},
+      {"a crash ends the step alone", "crash", 137, "killed by signal 9 (SIGKILL)", NULL, ""},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char events[256];
+    (void)snprintf(events, sizeof events,
+                   "started %s /the/path\n%scompleted exit=%d timedOut=False\n", rows[i].kind,
+                   rows[i].events, rows[i].exit_code);
+    print_message("%s\n", rows[i].promise);
+    start(owner, rows[i].kind, "");
+    step_owner_ends(owner, rows[i].exit_code, rows[i].error, rows[i].content);
+    assert_string_equal(owner->events, events);
+  }
 }
 
-TEST(output_is_content_and_no_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "echo", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/the/path");
-  assert_string_equal(owner->events, "started echo /the/path\ncompleted exit=0 timedOut=False\n");
-}
-
-TEST(the_title_is_one_line_with_an_end, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/a\\nb\\r\\nc\"}");
+STEP_TEST(the_title_is_one_line_with_an_end) {
+  start_fields(owner, "'kind':'echo','path':'/a\\nb\\r\\nc'");
   assert_string_equal(owner->events, "started echo /a b  c\n");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/a\nb\r\nc");
+  step_owner_ends(owner, 0, NULL, "/a\nb\r\nc");
 
-  char json[3 * KIND_TITLE_MAX];
-  (void)snprintf(json, sizeof json, "{\"stepId\":\"s-1\",\"kind\":\"nothing\",\"path\":\"/%0*d\"}",
-                 2 * KIND_TITLE_MAX, 0);
-  make(owner, json);
+  start_fields(owner, formatted("'kind':'nothing','path':'/%0*d'", 2 * KIND_TITLE_MAX, 0));
   assert_int_equal(strlen(owner->events), strlen("started nothing \n") + KIND_TITLE_MAX);
-  run_start(owner->run);
   step_owner_wait(owner);
 }
 
-TEST(no_content_is_null_unless_the_kind_says_so, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "nothing", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
-  start(owner, "blank", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "");
-}
-
-TEST(a_warning_is_an_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "warning", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "content");
-  assert_string_equal(owner->events, "started warning /the/path\nstderr noted /the/path\n"
-                                     "completed exit=0 timedOut=False\n");
-}
-
-TEST(several_warnings_are_one_event, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "note_more", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
-  assert_string_equal(owner->events,
-                      "started note_more /the/path\n"
-                      "stderr noted /the/path; 3 directories could not be looked into\n"
-                      "completed exit=0 timedOut=False\n");
-}
-
-TEST(a_long_warning_is_cut, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_long_warning_is_cut) {
   start(owner, "note_much", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, NULL);
+  step_owner_ends(owner, 0, NULL, NULL);
   assert_non_null(strstr(owner->events, "stderr 0123456789; 0123456789; "));
   assert_non_null(strstr(owner->events, "; 012\ncompleted"));
 }
 
-TEST(a_failure_has_its_reason_and_no_content, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "refuse", "");
-  step_owner_wait(owner);
-  ended_with(owner, 1, "no such thing: /the/path", NULL);
-  assert_string_equal(owner->events, "started refuse /the/path\nstderr no such thing: /the/path\n"
-                                     "completed exit=1 timedOut=False\n");
-}
-
-TEST(a_crash_ends_the_step_alone, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "crash", "");
-  step_owner_wait(owner);
-  ended_with(owner, 128 + SIGKILL, "killed by signal 9 (SIGKILL)", NULL);
-}
-
-TEST(a_step_that_hangs_ends_at_its_deadline, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  char path[64];
-  (void)snprintf(path, sizeof path, "%s/fifo", owner->directory.path);
+STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
+  const char *path = directory_path(&owner->directory, "fifo");
   assert_int_equal(mkfifo(path, 0600), 0);
-  char json[256];
-  (void)snprintf(json, sizeof json,
-                 "{\"stepId\":\"s-1\",\"kind\":\"hang\",\"path\":\"%s\",\"timeoutSeconds\":1}",
-                 path);
-  make(owner, json);
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, -1, "timed out after 1s", NULL);
+  const char *fields = formatted("'kind':'hang','path':'%s','timeoutSeconds':1", path);
+  start_fields(owner, fields);
+  step_owner_ends(owner, -1, "timed out after 1s", NULL);
   assert_true(owner->result.timed_out);
 
-  make(owner, json);
-  run_start(owner->run);
+  start_fields(owner, fields);
   run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
-  step_owner_wait(owner);
-  ended_with(owner, -1, "cancelled: by a test", NULL);
+  step_owner_ends(owner, -1, "cancelled: by a test", NULL);
 }
 
-TEST(a_relative_path_begins_at_the_working_directory, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  char json[256];
-  (void)snprintf(
-      json, sizeof json,
-      "{\"stepId\":\"s-1\",\"kind\":\"where\",\"path\":\"x\",\"workingDirectory\":\"%s\"}",
-      owner->directory.path);
-  make(owner, json);
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, owner->directory.path);
+STEP_TEST(a_relative_path_begins_at_the_working_directory) {
+  const char *fields =
+      formatted("'kind':'where','path':'x','workingDirectory':'%s'", owner->directory.path);
+  start_fields(owner, fields);
+  step_owner_ends(owner, 0, NULL, owner->directory.path);
 
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"x\","
-              "\"workingDirectory\":\"/nowhere/at/all\"}");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/nowhere/at/all/x");
+  start_fields(owner, "'kind':'echo','path':'x','workingDirectory':'/nowhere/at/all'");
+  step_owner_ends(owner, 0, NULL, "/nowhere/at/all/x");
 
   /* An absolute one does not need it. */
-  make(owner, "{\"stepId\":\"s-1\",\"kind\":\"echo\",\"path\":\"/x\","
-              "\"workingDirectory\":\"/nowhere/at/all\"}");
-  run_start(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "/x");
+  start_fields(owner, "'kind':'echo','path':'/x','workingDirectory':'/nowhere/at/all'");
+  step_owner_ends(owner, 0, NULL, "/x");
 }
 
-TEST(the_child_is_set_up_like_a_command, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "0 1 2 empty leader coreless open");
+  step_owner_ends(owner, 0, NULL, "0 1 2 empty leader coreless open");
   close(other);
 }
 
-TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(content_of_any_size_is_unchanged) {
   start(owner, "much", "");
   step_owner_wait(owner);
   assert_int_equal(owner->result.exit_code, 0);
@@ -355,65 +277,54 @@ TEST(content_of_any_size_is_unchanged, step_owner_set_up, step_owner_tear_down) 
       fail_msg("byte %zu is another one", i);
 }
 
-TEST(fields_are_those_of_the_kind, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(fields_are_those_of_the_kind) {
   static const struct {
-    const char *fields;
-    const char *content;
+    const char *fields, *content;
   } rows[] = {
-      {",\"bytes\":\"\"", "none  7 false 0"},
-      {",\"bytes\":\"b\",\"text\":\"t\",\"count\":3,\"flag\":true,\"choice\":\"SECONDONE\"",
-       "t b 3 true 1"},
-      {",\"bytes\":\"b\",\"text\":\"\",\"count\":0,\"flag\":false,\"choice\":null",
+      {",'bytes':''", "none  7 false 0"},
+      {",'bytes':'b','text':'t','count':3,'flag':true,'choice':'SECONDONE'", "t b 3 true 1"},
+      {",'bytes':'b','text':'','count':0,'flag':false,'choice':null", "none b 7 false 0"},
+      {",'bytes':'b','text':null,'count':-2147483648,'flag':null,'choice':'first'",
        "none b 7 false 0"},
-      {",\"bytes\":\"b\",\"text\":null,\"count\":-2147483648,\"flag\":null,\"choice\":\"first\"",
-       "none b 7 false 0"},
-      {",\"bytes\":\"b\",\"count\":2147483647", "none b 2147483647 false 0"},
+      {",'bytes':'b','count':2147483647", "none b 2147483647 false 0"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     start(owner, "shown", rows[i].fields);
-    step_owner_wait(owner);
-    ended_with(owner, 0, NULL, rows[i].content);
+    step_owner_ends(owner, 0, NULL, rows[i].content);
   }
 }
 
-TEST(bytes_may_have_a_nul, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  start(owner, "shown", ",\"bytes\":\"\\u0000a\\u0000\\u0000b\\u0000\"");
+STEP_TEST(bytes_may_have_a_nul) {
+  start(owner, "shown", ",'bytes':'\\u0000a\\u0000\\u0000b\\u0000'");
   step_owner_wait(owner);
   static const char expected[] = "none \0a\0\0b\0 7 false 0";
   assert_int_equal(owner->result.output_content_length, sizeof expected - 1);
   assert_memory_equal(owner->output_content, expected, sizeof expected - 1);
 }
 
-TEST(a_bad_field_is_named, step_owner_set_up, step_owner_tear_down) {
+STEP_TEST(a_bad_field_is_named) {
   static const struct {
-    const char *fields;
-    const char *message;
+    const char *fields, *message;
   } rows[] = {
       {"", "bytes: expected a string, got nothing"},
-      {",\"bytes\":1", "bytes: expected a string, got a number"},
-      {",\"bytes\":\"\",\"text\":\"\\u0000\"",
-       "text: expected a string without NUL, got one with it"},
-      {",\"bytes\":\"\",\"count\":1.5", "count: expected a whole number up to 2147483647, got 1.5"},
-      {",\"bytes\":\"\",\"count\":2147483648",
+      {",'bytes':1", "bytes: expected a string, got a number"},
+      {",'bytes':'','text':'\\u0000'", "text: expected a string without NUL, got one with it"},
+      {",'bytes':'','count':1.5", "count: expected a whole number up to 2147483647, got 1.5"},
+      {",'bytes':'','count':2147483648",
        "count: expected a whole number up to 2147483647, got 2147483648"},
-      {",\"bytes\":\"\",\"count\":1e300",
-       "count: expected a whole number up to 2147483647, got 1e+300"},
-      {",\"bytes\":\"\",\"flag\":1", "flag: expected true or false, got a number"},
-      {",\"bytes\":\"\",\"choice\":\"third\"",
-       "choice: expected one of first, secondOne, got \"third\""},
-      {",\"bytes\":\"\",\"choice\":1", "choice: expected one of first, secondOne, got a number"},
+      {",'bytes':'','count':1e300", "count: expected a whole number up to 2147483647, got 1e+300"},
+      {",'bytes':'','flag':1", "flag: expected true or false, got a number"},
+      {",'bytes':'','choice':'third'", "choice: expected one of first, secondOne, got 'third'"},
+      {",'bytes':'','choice':1", "choice: expected one of first, secondOne, got a number"},
   };
   const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char json[256];
-    (void)snprintf(json, sizeof json, "{\"stepId\":\"s\",\"kind\":\"shown\",\"path\":\"p\"%s}",
-                   rows[i].fields);
+    const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
+    const char *json = quoted(text);
     struct step step;
     struct error error = {""};
     assert_int_equal(step_parse(&step, known, json, strlen(json), &error), -1);
-    assert_string_equal(error.text, rows[i].message);
+    assert_string_equal(error.text, quoted(rows[i].message));
     step_release(&step);
   }
 }

@@ -2,6 +2,7 @@
 
 #include "agent/files/grep/line_matcher.h"
 #include "tests/support/no_jit.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 #define E_ACUTE "\xC3\xA9"
@@ -53,9 +54,7 @@ static const char *lines_of(const char *source, const char *text, size_t length,
 }
 
 struct row {
-  const char *pattern;
-  const char *text;
-  const char *lines;
+  const char *pattern, *text, *lines;
 };
 
 static const struct row rows[] = {
@@ -96,16 +95,8 @@ static const struct row rows[] = {
     {"a$(?!\\s)", "b\nb\na\nb\n", "3 "},
     {"a(?=\\s)", "a\na b\n", "2 "},
     {"\\B", "a\nb\n", ""}, /* nor does one begin behind the last */
-    {"(?>a+)b", "aab\n", "1 "},
-    {"a\\Kb", "ab\n", "1 "},
     {"(?<x>a|b)\\k<x>", "ab\nbb\n", "2 "},
-    {"(?P<x>a|b)(?P=x)", "ab\nbb\n", "2 "},
     {"(?<x>a)|(?<x>b)", "c\nb\n", "2 "},
-    {"^(\\((?1)*\\))$", "(()())\n(()\n", "1 "},
-    {"\\bcl\\w+\\b", "a class\nsubclass\n", "1 "},
-    {"\\b\\w{16,}\\b", "sixteencharacter\nfifteencharacte\n", "1 "},
-    {"\\d{4}-\\d\\d", "on 2026-11\nno\n", "1 "},
-    {"foo|ba[rz]", "baz\nba\nfoo\n", "1 3 "},
     {"(?i)CLASS", "Class\nclassic\nglass\n", "1 2 "},
     {"(?i)kiss", "KISS\n\xE2\x84\xAAi\xC5\xBF\xC5\xBF\n", "1 2 "}, /* Kelvin, long s */
     {"(?i)\xC3\x89T\xC3\x89", E_ACUTE "t" E_ACUTE "\nete\n", "1 "},
@@ -117,19 +108,15 @@ static const struct row rows[] = {
     {"foo\\d{2}|bar", "foo bar\n" E_ACUTE " bar\n" E_ACUTE " foo12\n", "1 2 3 "},
     {"foo\\h{2}|bar", "x bar\nfoo \n", "1 "},
     {"x?\\.\\d{2,}", E_ACUTE " .12\n", "1 "},
-    {"x{0,1}\\.\\d{2}", E_ACUTE " .12\n", "1 "},
     {"ab{\t2\t}c", "abbc\n", "1 "},
-    {"ab{2\t,3}c", "abbc\n", "1 "},
     {"ab{2,\t3}c", "abbc\n", "1 "},
     {"\\p{\t^Nd}*\\p{Lu}", "A\n", "1 "},
-    {"\\p{  ^Nd}*\\p{Lu}", "A\n", "1 "},
     {"(*NO_JIT)b", "a\nb\n", "2 "},
     {"\\p{L}+", "42\n\xCE\xB1\n", "2 "},
     {"\\p{Lu}", "a\n\xC3\x89\nA\n", "2 3 "},
     {"^\\w+$", E_ACUTE "t" E_ACUTE "\na b\nab\n", "1 3 "},
     {"^\\d$", "\xD9\xA3\n3\n", "1 2 "}, /* three, in Arabic */
     {"\\x{e9}", E_ACUTE "\n\xE9\n", "1 "},
-    {"\\x{20ac}", "\xE2\x82\xAC\n", "1 "},
     {"\\xe9|x", "ASCII\nx\n", "2 "},
     {"[\\x{17f}]", "s\n\xC5\xBF\n", "2 "},
     {"(?i)[\\x{17f}]", "x\ns\n", "2 "}, /* in a text that is ASCII */
@@ -138,14 +125,8 @@ static const struct row rows[] = {
     {"^a", "\xFF\na\xFF\n", "2 "},
     {"word", "\xFF\x81word\x81\xFF\n", "1 "},
     {"\\bword\\b", "\xFF\x81word\x81\xFF\n", "1 "},
-    {"a.b",
-     "a\xFF"
-     "b\naxb\n",
-     "2 "},
-    {"a[^x]b",
-     "a\xC3"
-     "b\na" E_ACUTE "b\n",
-     "2 "},
+    {"a.b", "a\377b\naxb\n", "2 "},
+    {"a[^x]b", "a\303b\na" E_ACUTE "b\n", "2 "},
     {"n" E_ACUTE, "\xE2n" E_ACUTE "\xE2\n", "1 "},
     {"^x$", "\xC3\nx\n", "2 "},
 };
@@ -337,141 +318,22 @@ TEST(long_lines_have_the_same_results) {
 
 /* --- by literals and in blocks the answers are those line by line --- */
 
-static const char *const patterns[] = {
-    "",
-    "^",
-    "$",
-    "^$",
-    "a",
-    "ab",
-    "a|b",
-    "foo|bar",
-    "^foo",
-    "foo$",
-    "\\bfoo\\b",
-    "\\Bo",
-    "o\\B",
-    "\\w+",
-    "\\b\\w+\\b",
-    "\\W",
-    "\\s+",
-    "\\s+$",
-    "^\\s+",
-    "\\S+\\s\\S+",
-    "\\d+",
-    "\\D+",
-    "\\D*5",
-    "[^a]+",
-    "[^a]*b",
-    "[^\\n]+b",
-    "[a-f]+",
-    "[^a-z\\s]",
-    ".",
-    ".*",
-    ".+b",
-    "^.*$",
-    "(?s).+b",
-    "^.{3}$",
-    "(?:foo|bar)+",
-    "(a|b)*c",
-    "(a*b)*c",
-    "a{2,}",
-    "o{2}\\b",
-    "fo?o",
-    "(?i)FOO",
-    "(?i)k",
-    "(?i)s",
-    "(?i)straSSe|KISS",
-    "(?i)\xC3\x89",
-    "\xC3\xA9",
-    "\\p{L}+",
-    "\\p{Lu}",
-    "\\P{L}+a",
-    "\\x{e9}",
-    "[\\x80-\\xff]",
-    "(?<=a)b",
-    "(?<!a)b",
-    "a(?=b)",
-    "a(?!b)",
-    "(?>a+)b",
-    "a++b",
-    "(?<!\\s)^a",
-    "(?<![^a])^a",
-    "b(?!\\s)$",
-    "(?<!;)\\b[a-z]",
-    "\\w(?![a-z(])",
-    "(?<=^|;)a",
-    "b(?=$)",
-    "(?>a|ab)(?!b)",
-    "\\s++a",
-    "\\s++$",
-    "a\\s*+$",
-    "\\W*+a",
-    "a?+b",
-    "(?>\\s+)a",
-    "(?<!^)a",
-    "(?<!$)^b",
-    "\\w++(?!\\()",
-    "a$(?!\\s)",
-    "\\B",
-    "b|\\B",
-    "\\Aa",
-    "a\\z",
-    "b\\Z",
-    "\\Ga",
-    "a\\Kb",
-    "(a)\\1",
-    "(.)\\1",
-    "(?<n>o)\\k<n>",
-    "(?|a(b)|b(a))\\1?",
-    "\\R",
-    "\\X",
-    "\\h+a",
-    "\\H+",
-    "\\v",
-    "\\V+b",
-    "\\r",
-    "\\n",
-    "a\\nb",
-    "\\N+b",
-    "[[:alpha:]]+5",
-    "[[:^alpha:]]+",
-    "[[:punct:]]",
-    "[^[:punct:]]+",
-    "[^[:space:]]+b",
-    "\\d(?![^[:alnum:]])",
-    "[a-z](?![^[:alnum:]])",
-    "\\w[^[:alpha:]]++(?!b)",
-    "a[^[:^space:]]*+(?!b)",
-    "[[:space:]]a",
-    "(?x) foo # x",
-    "(?-m)^a",
-    "(?-m)a$",
-    "(?m)a$",
-    "(?U)a+b",
-    "(?i:f)oo",
-    "\\Qfoo\\E",
-    "x*",
-    "^x*$",
-    "(?:)",
-    "foo|",
-    "|foo",
-    "(foo)?bar",
-    "(?#c)foo",
-    "(?(?=f)foo|bar)",
-    "(\\((?1)*\\))",
-    "(*NO_START_OPT)foo",
-    "\\w{17,}",
-    "f[o]{2}",
-    "\\t",
-    "foo\\t",
-    "f\\.o|\\(",
-    "{",
-    "a{",
-    "a{x",
-    "(?n)(foo)",
-    "(?J)(?<n>f)(?<n>o)",
-};
+/* One space between them: the first is empty. */
+static const char patterns[] =
+    " ^ $ ^$ a ab a|b foo|bar ^foo foo$ \\bfoo\\b \\Bo o\\B \\w+ \\b\\w+\\b \\W \\s+ \\s+$"
+    " ^\\s+ \\S+\\s\\S+ \\d+ \\D+ \\D*5 [^a]+ [^a]*b [^\\n]+b [a-f]+ [^a-z\\s] . .* .+b ^.*$"
+    " (?s).+b ^.{3}$ (?:foo|bar)+ (a|b)*c (a*b)*c a{2,} o{2}\\b fo?o (?i)FOO (?i)k (?i)s"
+    " (?i)straSSe|KISS (?i)\xC3\x89 \xC3\xA9 \\p{L}+ \\p{Lu} \\P{L}+a \\x{e9} [\\x80-\\xff]"
+    " (?<=a)b (?<!a)b a(?=b) a(?!b) (?>a+)b a++b (?<!\\s)^a (?<![^a])^a b(?!\\s)$"
+    " (?<!;)\\b[a-z] \\w(?![a-z(]) (?<=^|;)a b(?=$) (?>a|ab)(?!b) \\s++a \\s++$ a\\s*+$"
+    " \\W*+a a?+b (?>\\s+)a (?<!^)a (?<!$)^b \\w++(?!\\() a$(?!\\s) \\B b|\\B \\Aa a\\z b\\Z"
+    " \\Ga a\\Kb (a)\\1 (.)\\1 (?<n>o)\\k<n> (?|a(b)|b(a))\\1? \\R \\X \\h+a \\H+ \\v \\V+b"
+    " \\r \\n a\\nb \\N+b [[:alpha:]]+5 [[:^alpha:]]+ [[:punct:]] [^[:punct:]]+"
+    " [^[:space:]]+b \\d(?![^[:alnum:]]) [a-z](?![^[:alnum:]]) \\w[^[:alpha:]]++(?!b)"
+    " a[^[:^space:]]*+(?!b) [[:space:]]a (?x)\tfoo\t#\tx (?-m)^a (?-m)a$ (?m)a$ (?U)a+b"
+    " (?i:f)oo \\Qfoo\\E x* ^x*$ (?:) foo| |foo (foo)?bar (?#c)foo (?(?=f)foo|bar)"
+    " (\\((?1)*\\)) (*NO_START_OPT)foo \\w{17,} f[o]{2} \\t foo\\t f\\.o|\\( { a{ a{x"
+    " (?n)(foo) (?J)(?<n>f)(?<n>o)";
 
 static const char *const pieces[] = {
     "\n",
@@ -598,8 +460,9 @@ static int compare(const char *source, uint64_t *state) {
 static int compare_all(void) {
   uint64_t state = 20261122;
   int failed = 0;
-  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-    failed |= compare(patterns[i], &state);
+  const char *pattern;
+  for (size_t i = 0; (pattern = nth_word(patterns, i)) != NULL; i++)
+    failed |= compare(pattern, &state);
   return failed;
 }
 

@@ -9,6 +9,7 @@
 #include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -18,10 +19,11 @@ struct wish {
   bool without_sizes;
 };
 
-/* The JSON with a NUL, to be freed. */
-static char *list_with(const char *path, struct wish wish, struct listing_result *found) {
-  struct buffer content = {0};
+/* The JSON with a NUL, valid until the next one. */
+static const char *list_with(const char *path, struct wish wish, struct listing_result *found) {
+  static struct buffer content;
   struct error error = {.text = "none"};
+  buffer_release(&content);
   assert_int_equal(
       listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, found, &error),
       0);
@@ -30,12 +32,26 @@ static char *list_with(const char *path, struct wish wish, struct listing_result
   return content.bytes;
 }
 
-static char *list(const char *path, struct wish wish, bool *cut) {
-  struct listing_result found = {.is_cut = *cut, .unread = 1};
-  char *json = list_with(path, wish, &found);
+/* The same of all that there is. */
+static const char *list(const char *path, struct wish wish) {
+  struct listing_result found = {.is_cut = true, .unread = 1};
+  const char *json = list_with(path, wish, &found);
   assert_int_equal(found.unread, 0);
-  *cut = found.is_cut;
+  assert_false(found.is_cut);
   return json;
+}
+
+/* Its entries, valid until the next ones. */
+static const cJSON *entries_of(const char *json) {
+  static cJSON *entries;
+  cJSON_Delete(entries);
+  entries = cJSON_Parse(json);
+  assert_true(cJSON_IsArray(entries));
+  return entries;
+}
+
+static const char *path_of(const cJSON *entry) {
+  return cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
 }
 
 /* Each entry's path below the tree, with "/" for a directory, and ":size" when there is one. */
@@ -44,7 +60,7 @@ static void describe(char *out, size_t size, const struct tree *tree, const cJSO
   size_t at = 0;
   out[0] = '\0';
   cJSON_ArrayForEach(entry, entries) {
-    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
+    const char *path = path_of(entry);
     const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(entry, "size_bytes");
     bool is_directory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, "is_directory"));
     assert_memory_equal(path, tree->path, strlen(tree->path));
@@ -59,16 +75,9 @@ static void describe(char *out, size_t size, const struct tree *tree, const cJSO
 }
 
 static void expect(const struct tree *tree, struct wish wish, const char *expected) {
-  bool cut = true;
-  char *json = list(tree->path, wish, &cut);
-  assert_false(cut);
-  cJSON *entries = cJSON_Parse(json);
-  assert_true(cJSON_IsArray(entries));
   char text[4096];
-  describe(text, sizeof text, tree, entries);
+  describe(text, sizeof text, tree, entries_of(list(tree->path, wish)));
   assert_string_equal(text, expected);
-  cJSON_Delete(entries);
-  free(json);
 }
 
 static void set_time(const struct tree *tree, const char *name, int64_t seconds, long nanoseconds) {
@@ -77,7 +86,7 @@ static void set_time(const struct tree *tree, const char *name, int64_t seconds,
   assert_int_equal(utimensat(tree->fd, name, times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-/* The shape, byte for byte; @ is the tree. */
+/* The shape, byte for byte; @ is the tree, quotes are as in quoted.h. */
 static void expect_json(const struct tree *tree, struct wish wish, const char *format) {
   char expected[2048];
   char *at = expected;
@@ -88,42 +97,31 @@ static void expect_json(const struct tree *tree, struct wish wish, const char *f
       *at++ = *from;
   }
   *at = '\0';
-  bool cut = true;
-  char *json = list(tree->path, wish, &cut);
-  assert_string_equal(json, expected);
-  free(json);
+  assert_string_equal(list(tree->path, wish), quoted(expected));
 }
 
-TEST(the_list_is_a_json_array, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_list_is_a_json_array) {
   expect_json(tree, (struct wish){.max_depth = 1}, "[]");
-  tree_write(tree, "b", "123", 0600);
-  tree_make_directory(tree, "a", 0700);
+  tree_make(tree, "b=123 a/");
   set_time(tree, "a", 1777975200, 123999999);
   set_time(tree, "b", 0, 0);
   expect_json(tree, (struct wish){.max_depth = 1},
-              "[{\"path\":\"@/a\",\"mtime\":\"2026-05-05T10:00:00.123+00:00\","
-              "\"is_directory\":true},"
-              "{\"path\":\"@/b\",\"size_bytes\":3,\"mtime\":\"1970-01-01T00:00:00.000+00:00\","
-              "\"is_directory\":false}]");
+              "[{'path':'@/a','mtime':'2026-05-05T10:00:00.123+00:00','is_directory':true},"
+              "{'path':'@/b','size_bytes':3,'mtime':'1970-01-01T00:00:00.000+00:00',"
+              "'is_directory':false}]");
   expect_json(tree, (struct wish){.max_depth = 1, .without_sizes = true},
-              "[{\"path\":\"@/a\",\"mtime\":\"2026-05-05T10:00:00.123+00:00\","
-              "\"is_directory\":true},"
-              "{\"path\":\"@/b\",\"mtime\":\"1970-01-01T00:00:00.000+00:00\","
-              "\"is_directory\":false}]");
+              "[{'path':'@/a','mtime':'2026-05-05T10:00:00.123+00:00','is_directory':true},"
+              "{'path':'@/b','mtime':'1970-01-01T00:00:00.000+00:00','is_directory':false}]");
 }
 
-TEST(all_levels_are_ordered_together, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(all_levels_are_ordered_together) {
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
   static const struct wish by_name = {.max_depth = 9};
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/x.d", 0700);
+  tree_make(tree, "a/ a/x.d/ a/x.d/empty");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     tree_write(tree, names[i], i % 2 == 0 ? "12" : "1", 0600);
     set_time(tree, names[i], 1000 - (int64_t)(i / 3), 0);
   }
-  tree_write(tree, "a/x.d/empty", "", 0600);
   set_time(tree, "a/x.d/empty", 1000, 1); /* by a nanosecond */
   set_time(tree, "a/x.d", 5000, 0);
   set_time(tree, "a", 1, 0);
@@ -138,8 +136,7 @@ TEST(all_levels_are_ordered_together, tree_set_up, tree_tear_down) {
          "a.c \xC3\xA9 .h B a/");
 }
 
-TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(max_depth_limits_the_levels) {
   static const struct {
     unsigned max_depth;
     const char *expected;
@@ -151,43 +148,26 @@ TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
       {5, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
       {UINT_MAX, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
   };
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
-  tree_make_directory(tree, "a/b/.git", 0700); /* nothing is left out */
-  tree_write(tree, "x", "", 0600);
-  tree_write(tree, "a/x", "", 0600);
-  tree_write(tree, "a/b/x", "", 0600);
-  tree_write(tree, "a/b/.git/x", "", 0600);
+  tree_make(tree, "a/ a/b/ a/b/.git/ x a/x a/b/x a/b/.git/x"); /* nothing is left out */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
 }
 
-TEST(a_link_has_the_values_of_its_target, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0700);
-  tree_write(tree, "a/x", "1234567", 0600);
-  assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
-  assert_int_equal(symlinkat("a", tree->fd, "to-a"), 0);
-  assert_int_equal(symlinkat("a/x", tree->fd, "to-x"), 0);
-  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
-  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+TREE_TEST(a_link_has_the_values_of_its_target) {
+  tree_make(tree, "a/ a/x=1234567 a/up>.. to-a>a to-x>a/x to-nothing>nothing loop>loop fifo|");
   expect(tree, (struct wish){.max_depth = 9},
          "a/ a/up/ a/x:7 fifo:0 loop:4 to-a/ to-nothing:7 to-x:7");
   set_time(tree, "loop", 5, 0);
   set_time(tree, "to-x", 4, 0); /* the link's own, which does not count */
   set_time(tree, "a/x", 6, 0);
-  bool cut = true;
-  char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
+  const char *json = list(tree->path, (struct wish){.max_depth = 1});
   assert_non_null(
-      strstr(json, "/loop\",\"size_bytes\":4,\"mtime\":\"1970-01-01T00:00:05.000+00:00\""));
+      strstr(json, quoted("/loop','size_bytes':4,'mtime':'1970-01-01T00:00:05.000+00:00'")));
   assert_non_null(
-      strstr(json, "/to-x\",\"size_bytes\":7,\"mtime\":\"1970-01-01T00:00:06.000+00:00\""));
-  free(json);
+      strstr(json, quoted("/to-x','size_bytes':7,'mtime':'1970-01-01T00:00:06.000+00:00'")));
 }
 
-TEST(times_are_clamped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(times_are_clamped) {
   static const struct {
     int64_t seconds;
     const char *shown;
@@ -199,66 +179,48 @@ TEST(times_are_clamped, tree_set_up, tree_tear_down) {
   tree_write(tree, "x", "", 0600);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     set_time(tree, "x", rows[i].seconds, 0);
-    bool cut = true;
-    char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
-    assert_non_null(strstr(json, rows[i].shown));
-    free(json);
+    assert_non_null(strstr(list(tree->path, (struct wish){.max_depth = 1}), rows[i].shown));
   }
   /* A file system may shorten it. */
   set_time(tree, "x", INT64_MAX / 2, 0);
-  bool cut = true;
-  free(list(tree->path, (struct wish){.max_depth = 1}, &cut));
+  (void)list(tree->path, (struct wish){.max_depth = 1});
 }
 
-TEST(paths_are_absolute, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(paths_are_absolute) {
   static const struct {
     const char *path;
     const char *begin; /* @ is the tree */
   } rows[] = {
       {".", "@/a"},
-      {"./", "@/a"},
       {"a/..", "@/a/../a"},
-      {"a//b/", "@/a/b/x"},
       {"./a/./b/.", "@/a/b/x"},
       {"link", "@/link/x"},
   };
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
-  tree_write(tree, "a/b/x", "", 0600);
-  assert_int_equal(symlinkat("a/b", tree->fd, "link"), 0);
+  tree_make(tree, "a/ a/b/ a/b/x link>a/b");
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   assert_int_equal(fchdir(tree->fd), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[128];
-    (void)snprintf(expected, sizeof expected, "[{\"path\":\"%s%s\",", tree->path,
-                   rows[i].begin + 1);
-    bool cut = true;
-    char *json = list(rows[i].path, (struct wish){.max_depth = 1}, &cut);
-    assert_memory_equal(json, expected, strlen(expected));
-    free(json);
+    const char *expected = formatted("%s%s", tree->path, rows[i].begin + 1);
+    const char *json = list(rows[i].path, (struct wish){.max_depth = 1});
+    assert_string_equal(path_of(entries_of(json)->child), expected);
   }
   assert_int_equal(chdir(current), 0);
   free(current);
 }
 
 TEST(paths_below_the_root_directory_have_one_slash) {
-  bool cut = true;
-  char *json = list("//.", (struct wish){.max_depth = 1}, &cut);
-  assert_non_null(strstr(json, "{\"path\":\"/tmp\","));
-  assert_null(strstr(json, "\"//"));
-  free(json);
+  const char *json = list("//.", (struct wish){.max_depth = 1});
+  assert_non_null(strstr(json, quoted("{'path':'/tmp',")));
+  assert_null(strstr(json, quoted("'//")));
 }
 
-TEST(hostile_names_are_escaped, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(hostile_names_are_escaped) {
   char longest[NAME_MAX + 1];
   memset(longest, 'z', NAME_MAX);
   longest[NAME_MAX] = '\0';
   const struct {
-    const char *name;
-    const char *read;
+    const char *name, *read;
   } rows[] = {
       /* in the order of bytes */
       {"\x01", "\x01"},
@@ -274,25 +236,19 @@ TEST(hostile_names_are_escaped, tree_set_up, tree_tear_down) {
   enum { COUNT = sizeof rows / sizeof *rows };
   for (size_t i = 0; i < COUNT; i++)
     tree_write(tree, rows[i].name, "", 0600);
-  bool cut = true;
-  char *json = list(tree->path, (struct wish){.max_depth = 1}, &cut);
-  cJSON *entries = cJSON_Parse(json);
+  const char *json = list(tree->path, (struct wish){.max_depth = 1});
+  const cJSON *entries = entries_of(json);
   assert_int_equal(cJSON_GetArraySize(entries), COUNT);
-  for (int i = 0; i < COUNT; i++) {
-    const cJSON *entry = cJSON_GetArrayItem(entries, i);
-    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
-    assert_string_equal(path + strlen(tree->path) + 1, rows[i].read);
-  }
+  for (int i = 0; i < COUNT; i++)
+    assert_string_equal(path_of(cJSON_GetArrayItem(entries, i)) + strlen(tree->path) + 1,
+                        rows[i].read);
   assert_int_equal(utf8_valid_prefix(json, strlen(json)), strlen(json));
-  cJSON_Delete(entries);
-  free(json);
 }
 
 /* Files whose times are in an order of their own, and whose sizes are 0 and 1. */
 static void make_files(const struct tree *tree, int count) {
   for (int i = 0; i < count; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%04d", i);
+    const char *name = formatted("%04d", i);
     tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
     set_time(tree, name, i * 7919 % count, 0);
   }
@@ -300,16 +256,15 @@ static void make_files(const struct tree *tree, int count) {
 
 static void check_thousand(const struct tree *tree, enum listing_order order, int count,
                            bool expected_cut) {
-  bool cut = !expected_cut;
-  char *json = list(tree->path, (struct wish){.max_depth = 2, .order = order}, &cut);
-  assert_int_equal(cut, expected_cut);
-  cJSON *entries = cJSON_Parse(json);
+  struct listing_result found = {.is_cut = !expected_cut};
+  const cJSON *entries =
+      entries_of(list_with(tree->path, (struct wish){.max_depth = 2, .order = order}, &found));
+  assert_int_equal(found.is_cut, expected_cut);
   assert_int_equal(cJSON_GetArraySize(entries), count < LISTING_MAX ? count : LISTING_MAX);
   int i = 0;
   const cJSON *entry;
   cJSON_ArrayForEach(entry, entries) {
-    const char *path = cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
-    int number = (int)strtol(path + strlen(tree->path) + 1, NULL, 10);
+    int number = (int)strtol(path_of(entry) + strlen(tree->path) + 1, NULL, 10);
     int odd = count / 2; /* the ones of one byte come first */
     if (order == LISTING_BY_NAME)
       assert_int_equal(number, i);
@@ -319,12 +274,9 @@ static void check_thousand(const struct tree *tree, enum listing_order order, in
       assert_int_equal(number * 7919 % count, count - 1 - i);
     i++;
   }
-  cJSON_Delete(entries);
-  free(json);
 }
 
-TEST(the_first_thousand_are_given, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_first_thousand_are_given) {
   static const struct {
     int count;
     bool cut;
@@ -337,8 +289,7 @@ TEST(the_first_thousand_are_given, tree_set_up, tree_tear_down) {
 }
 
 /* A thousand paths, of which each takes 23 KiB when it is escaped. */
-TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_long_text_ends_early) {
   char name[250];
   memset(name, 1, sizeof name - 1);
   name[sizeof name - 1] = '\0';
@@ -349,19 +300,14 @@ TEST(a_long_text_ends_early, tree_set_up, tree_tear_down) {
   while ((size_t)length + sizeof name + 8 < sizeof path)
     length += snprintf(path + length, sizeof path - (size_t)length, "/%s/..", name);
   struct listing_result found;
-  char *json = list_with(path, (struct wish){.max_depth = 1}, &found);
+  const char *json = list_with(path, (struct wish){.max_depth = 1}, &found);
   assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
-  cJSON *entries = cJSON_Parse(json);
-  assert_true(cJSON_IsArray(entries));
-  assert_int_equal(cJSON_GetArraySize(entries), found.entries);
+  assert_int_equal(cJSON_GetArraySize(entries_of(json)), found.entries);
   assert_in_range(found.entries, 1, LISTING_MAX - 1);
   assert_true(found.is_cut);
-  cJSON_Delete(entries);
-  free(json);
 }
 
-TEST(an_unreadable_directory_is_an_entry, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unreadable_directory_is_an_entry) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
   tree_make_directory(tree, "names-only", 0744);
@@ -372,23 +318,16 @@ TEST(an_unreadable_directory_is_an_entry, tree_set_up, tree_tear_down) {
   tree_write(tree, "open/x", "1", 0000);
   assert_int_equal(seteuid(65534), 0);
   struct listing_result found;
-  char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
+  const char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(found.unread, 2); /* closed, names-only/d */
-  cJSON *entries = cJSON_Parse(json);
   char text[512];
-  describe(text, sizeof text, tree, entries);
+  describe(text, sizeof text, tree, entries_of(json));
   assert_string_equal(text, "closed/ names-only/ names-only/d/ names-only/x open/ open/x:1");
-  char expected[128];
-  (void)snprintf(expected, sizeof expected, "{\"path\":\"%s/names-only/x\",\"is_directory\":false}",
-                 tree->path);
-  assert_non_null(strstr(json, expected));
-  cJSON_Delete(entries);
-  free(json);
+  assert_non_null(strstr(json, quoted("/names-only/x','is_directory':false}")));
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   static const struct {
     const char *name;
     const char *reason; /* the path follows */
@@ -396,106 +335,59 @@ TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
       {"missing", "directory not found: "},
       {"file", "is a regular file, not a directory: "},
       {"file/", "directory not found: "},
-      {"file/x", "directory not found: "},
-      {"closed", "cannot read directory (Permission denied): "},
       {"names-only", "cannot read directory (Permission denied): "},
       {"search-only", "cannot read directory (Permission denied): "},
   };
   assert_int_equal(fchmod(tree->fd, 0755), 0);
-  tree_write(tree, "file", "", 0600);
-  tree_make_directory(tree, "closed", 0700);
+  tree_make(tree, "file");
   tree_make_directory(tree, "names-only", 0744);
   tree_make_directory(tree, "search-only", 0711);
+  assert_int_equal(seteuid(65534), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char path[128];
-    char expected[256];
-    (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
-    (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
+    const char *path = tree_path(tree, rows[i].name);
+    const char *expected = formatted("%s%s", rows[i].reason, path);
     struct buffer content = {0};
     struct error error = {.text = ""};
     struct listing_result found;
-    assert_int_equal(seteuid(65534), 0);
-    int result = listing_write(path, 1, LISTING_BY_NAME, true, &content, &found, &error);
-    assert_int_equal(seteuid(0), 0);
-    assert_int_equal(result, -1);
+    assert_int_equal(listing_write(path, 1, LISTING_BY_NAME, true, &content, &found, &error), -1);
     assert_string_equal(error.text, expected);
     assert_int_equal(content.length, 0);
   }
+  assert_int_equal(seteuid(0), 0);
 }
 
-/* Deeper than any call takes by its path, and removed layer by layer from above. */
-TEST(too_long_a_path_is_no_entry, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+/* Deeper than any call takes by its path. */
+TREE_TEST(too_long_a_path_is_no_entry) {
   enum { LENGTH = 250, LEVELS = 20 };
-  char name[LENGTH + 1];
+  char name[LENGTH + 1] = "";
   memset(name, 'n', LENGTH);
-  name[LENGTH] = '\0';
-  int fd = tree_open(tree, ".");
-  for (int i = 0; i < LEVELS; i++) {
-    assert_int_equal(mkdirat(fd, name, 0700), 0);
-    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(below >= 0);
-    close(fd);
-    fd = below;
-  }
-  close(fd);
-  bool cut = true;
-  char *json = list(tree->path, (struct wish){.max_depth = LEVELS}, &cut);
-  assert_false(cut);
-  cJSON *entries = cJSON_Parse(json);
+  tree_make_chain(tree, name, LEVELS);
+  const cJSON *entries = entries_of(list(tree->path, (struct wish){.max_depth = LEVELS}));
   assert_int_equal(cJSON_GetArraySize(entries), PATH_MAX / (LENGTH + 1));
-  cJSON_Delete(entries);
-  free(json);
-  for (int i = 0; i < LEVELS; i++) {
-    char inner[2 * sizeof name];
-    (void)snprintf(inner, sizeof inner, "%s/%s", name, name);
-    bool more = renameat(tree->fd, inner, tree->fd, "next") == 0;
-    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
-    assert_int_equal(more ? renameat(tree->fd, "next", tree->fd, name) : 0, 0);
-  }
 }
 
-TEST(levels_beyond_the_walk_are_not_listed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  int fd = tree_open(tree, ".");
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    assert_int_equal(mkdirat(fd, "d", 0700), 0);
-    int below = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(below >= 0);
-    close(fd);
-    fd = below;
-  }
-  close(fd);
+TREE_TEST(levels_beyond_the_walk_are_not_listed) {
+  tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
   struct listing_result found;
-  char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
-  cJSON *entries = cJSON_Parse(json);
-  assert_int_equal(cJSON_GetArraySize(entries), WALK_DEPTH_MAX);
+  const char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
+  assert_int_equal(cJSON_GetArraySize(entries_of(json)), WALK_DEPTH_MAX);
   assert_int_equal(found.entries, WALK_DEPTH_MAX);
   assert_false(found.is_cut);
   assert_int_equal(found.unread, 1);
-  cJSON_Delete(entries);
-  free(json);
 }
 
-TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "d", 0700);
-  tree_write(tree, "stays", "123", 0600);
+TREE_TEST(what_vanishes_meanwhile_is_no_error) {
+  tree_make(tree, "d/ stays=123");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 300; i++) {
-    bool cut = true;
     struct wish wish = {.max_depth = 3, .order = (enum listing_order)(i % 3)};
-    char *json = list(tree->path, wish, &cut);
-    assert_false(cut);
-    assert_non_null(strstr(json, "/stays\",\"size_bytes\":3,"));
-    cJSON *entries = cJSON_Parse(json);
-    assert_true(cJSON_IsArray(entries));
+    const char *json = list(tree->path, wish);
+    assert_non_null(strstr(json, quoted("/stays','size_bytes':3,")));
+    const cJSON *entries = entries_of(json);
     const cJSON *entry;
     cJSON_ArrayForEach(entry, entries) { /* none that was gone when it was looked at */
       assert_non_null(cJSON_GetObjectItemCaseSensitive(entry, "mtime"));
     }
-    cJSON_Delete(entries);
-    free(json);
   }
   changes_stop(changes);
 }

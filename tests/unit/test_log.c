@@ -53,8 +53,9 @@ static void assert_line(struct trial *trial, const char *expected) {
   assert_false(take(trial));
 }
 
-TEST(a_line_as_in_the_header, setup, teardown) {
-  struct trial *trial = *state;
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, setup, teardown)
+
+TRIAL_TEST(a_line_as_in_the_header) {
   time_t before = time(NULL);
   log_line(&trial->log, LOG_INFO, "11111111-2222-3333-4444-555555555555", "exit=%d in %dms `%s`", 0,
            12, "git status");
@@ -76,16 +77,15 @@ TEST(a_line_as_in_the_header, setup, teardown) {
   assert_true(found);
 }
 
-TEST(the_zone_does_not_matter, setup, teardown) {
+TRIAL_TEST(the_zone_does_not_matter) {
   assert_int_equal(setenv("TZ", "XYZ-7:30", 1), 0);
   tzset();
-  a_line_as_in_the_header(state);
+  a_line_as_in_the_header(trial);
   assert_int_equal(unsetenv("TZ"), 0);
   tzset();
 }
 
-TEST(levels, setup, teardown) {
-  struct trial *trial = *state;
+TRIAL_TEST(levels) {
   static const char *const names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
   for (unsigned least = LOG_DEBUG; least <= LOG_ERROR; least++) {
     for (unsigned level = LOG_DEBUG; level <= LOG_ERROR; level++) {
@@ -102,8 +102,7 @@ TEST(levels, setup, teardown) {
   }
 }
 
-TEST(what_is_not_known_is_left_out, setup, teardown) {
-  struct trial *trial = *state;
+TRIAL_TEST(what_is_not_known_is_left_out) {
   trial->log.job = NULL;
   log_line(&trial->log, LOG_WARN, NULL, "%s", "");
   assert_line(trial, "WARN  \n");
@@ -113,11 +112,9 @@ TEST(what_is_not_known_is_left_out, setup, teardown) {
   assert_line(trial, "WARN  step= fact\n");
 }
 
-TEST(a_fact_stays_a_line, setup, teardown) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_fact_stays_a_line) {
   static const struct {
-    const char *text;
-    const char *shown;
+    const char *text, *shown;
   } rows[] = {
       {"a\nb\r\tc", "a\\x0ab\\x0d\\x09c"},
       {"\x01\x1b[31mred\x07\x7f", "\\x01\\x1b[31mred\\x07\\u007f"},
@@ -140,8 +137,7 @@ TEST(a_fact_stays_a_line, setup, teardown) {
   assert_line(trial, "INFO  job=a\\x0ab step=\\x0a234567\\xe2 fact\n");
 }
 
-TEST(long_facts_are_whole, setup, teardown) {
-  struct trial *trial = *state;
+TRIAL_TEST(long_facts_are_whole) {
   static const size_t lengths[] = {1022, 1023, 1024, 1025, 4000};
   for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
     char *text = malloc(lengths[i] + 1);
@@ -158,8 +154,7 @@ TEST(long_facts_are_whole, setup, teardown) {
 }
 
 /* What JSON allows in a string as it is, is shown as JSON has it. */
-TEST(json_stays_what_it_is, setup, teardown) {
-  struct trial *trial = *state;
+TRIAL_TEST(json_stays_what_it_is) {
   static const char text[] = "a\x7f \xC2\x80\xC2\x85\xC2\x9F \xC2\xA0 \\ \" \n";
   cJSON *object = cJSON_CreateObject();
   assert_non_null(cJSON_AddStringToObject(object, "outputContent", text));
@@ -201,9 +196,9 @@ static void all_is_shown(struct trial *trial, char character, size_t as) {
   }
 }
 
-TEST(all_of_it_may_be_controls, setup, teardown) {
-  all_is_shown(*state, '\n', strlen("\\x0a"));
-  all_is_shown(*state, '\x7f', strlen("\\u007f"));
+TRIAL_TEST(all_of_it_may_be_controls) {
+  all_is_shown(trial, '\n', strlen("\\x0a"));
+  all_is_shown(trial, '\x7f', strlen("\\u007f"));
 }
 
 TEST(nobody_reads_it) {

@@ -51,8 +51,7 @@ static void show(struct buffer *text, const char *character, size_t count, const
 
 TEST(long_lines_are_cut_by_characters) {
   static const struct {
-    const char *character;
-    const char *shown;
+    const char *character, *shown;
   } rows[] = {{"x", "x"},
               {"\xC3\xA9", "\xC3\xA9"},
               {"\xE6\xA4\x9C", "\xE6\xA4\x9C"},

@@ -1,4 +1,5 @@
 #include "agent/options.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 14 };
@@ -168,34 +169,15 @@ TEST(help_and_version_need_nothing, clear_environment) {
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
-  static const char *const words[] = {"--redis-url URL",
-                                      "--job-id ID",
-                                      "--idle-cycles N",
-                                      "--events-maxlen N",
-                                      "--hold-bytes N",
-                                      "--key-ttl SECONDS",
-                                      "default 604800",
-                                      "--verbose",
-                                      "--help",
-                                      "--version",
-                                      "[REDIS_URL]",
-                                      "[JOB_ID]",
-                                      "redis+sentinel://",
-                                      "redis://",
-                                      "unix://",
-                                      "defaultDatabase",
-                                      "0 shutdown",
-                                      "2 idle",
-                                      "3 an error",
-                                      "64 wrong usage",
-                                      "128+N",
-                                      "default 5",
-                                      "default 10000",
-                                      "default 4194304",
-                                      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]"};
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (strstr(options_help, words[i]) == NULL)
-      fail_msg("no word of %s", words[i]);
+  char words[] = "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+                 "--key-ttl SECONDS|--verbose|--help|--version|[REDIS_URL]|[JOB_ID]|"
+                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
+                 "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
+                 "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
+  char *rest = words;
+  for (const char *word; (word = strsep(&rest, "|")) != NULL;)
+    if (strstr(options_help, word) == NULL)
+      fail_msg("no word of %s", word);
 }
 
 TEST(wrong_usage, clear_environment) {
@@ -227,8 +209,7 @@ TEST(wrong_usage, clear_environment) {
 
 TEST(numbers, clear_environment) {
   static const struct {
-    const char *flag;
-    const char *name;
+    const char *flag, *name;
     const char *good[2];
     const char *bad[2];
     const char *range;
@@ -261,10 +242,9 @@ TEST(numbers, clear_environment) {
       options_release(&options);
     }
     for (size_t k = 0; k < 2 + sizeof never / sizeof never[0]; k++) {
-      char message[256];
       arguments[3] = k < 2 ? rows[i].bad[k] : never[k - 2];
-      (void)snprintf(message, sizeof message, "%s: expected a whole number from %s, got '%s'",
-                     rows[i].name, rows[i].range, arguments[3]);
+      const char *message = formatted("%s: expected a whole number from %s, got '%s'", rows[i].name,
+                                      rows[i].range, arguments[3]);
       assert_refused(arguments, message);
     }
   }
@@ -310,8 +290,7 @@ TEST(once_knows_no_redis, clear_environment) {
                                       "--hold-bytes", "--events-maxlen", "--key-ttl"};
   struct options options;
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-    char message[64];
-    snprintf(message, sizeof message, "%s: not with --once, which needs no Redis", flags[i]);
+    const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
     assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
     assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
   }

@@ -51,14 +51,14 @@ static bool wrote_much(void *context) {
   return scene->written > 2000000;
 }
 
-TEST(what_is_written_is_thrown_away, set_up, tear_down) {
-  struct scene *scene = *state;
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+SCENE_TEST(what_is_written_is_thrown_away) {
   adopt(scene);
   assert_true(loop_until(&scene->loop, wrote_much, scene));
 }
 
-TEST(a_pipe_is_closed_behind_its_last_writer, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_pipe_is_closed_behind_its_last_writer) {
   adopt(scene);
   int first = scene->writer;
   int descriptors = proc_fd_count(getpid());
@@ -71,8 +71,7 @@ TEST(a_pipe_is_closed_behind_its_last_writer, set_up, tear_down) {
   assert_true(loop_until(&scene->loop, wrote_much, scene)); /* the other one is not touched */
 }
 
-TEST(all_are_closed_at_the_end, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(all_are_closed_at_the_end) {
   adopt(scene);
   orphaned_pipes_free(scene->orphaned_pipes);
   assert_int_equal(write(scene->writer, "x", 1), -1);

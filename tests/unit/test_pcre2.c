@@ -21,21 +21,12 @@ struct sample {
 
 /* \x81 and \xff are no UTF-8. */
 static const struct sample samples[] = {
-    {"\\b\\w+\\b", "  struct found;", "struct"},
     {"\\b\\w+\\b", " \xc3\xa9t\xc3\xa9 ", "\xc3\xa9t\xc3\xa9"},
-    {"\\p{L}+", "42 \xce\xb1\xce\xb2\xce\xb3!", "\xce\xb1\xce\xb2\xce\xb3"},
-    {"\\d+", "a 2026", "2026"},
     {"(?i)\xc3\x89T\xc3\x89", "\xc3\xa9t\xc3\xa9", "\xc3\xa9t\xc3\xa9"},
     {"(?<=get)[A-Z]\\w*(?=\\()", "x.getName(y)", "Name"},
     {"(?<!\\.)\\bname\\b(?!\\()", "a.name name() name", "name"},
-    {"foo|ba[rz]", "a baz", "baz"},
     {"(a+)\\1b", "aaab", "aab"},
-    {"n\xc3\xa9", "\xff\x81n\xc3\xa9\xff", "n\xc3\xa9"},
     {"\\w+", "\xff\x81word\x81\xff", "word"},
-    {"a.b",
-     "a\xff"
-     "b",
-     NULL},
     {"\\p{L}", "\xff\x81 42", NULL},
 };
 
@@ -88,54 +79,17 @@ TEST(it_is_what_was_asked_for) {
   assert_memory_equal(version, "10.", 3);
 }
 
-TEST(interpreted_it_finds) {
-  for (size_t i = 0; i < SAMPLE_COUNT; i++) {
-    pcre2_code *code = compile(samples[i].pattern);
+TEST(interpreted_and_compiled_it_finds_the_same) {
+  for (size_t i = 0; i < 2 * SAMPLE_COUNT; i++) {
+    const struct sample *sample = &samples[i / 2];
+    bool compiled = i % 2 == 1;
+    pcre2_code *code = compile(sample->pattern);
     assert_non_null(code);
-    assert_int_equal(jit_size(code), 0);
-    if (!finds(code, &samples[i]))
-      fail_msg("%s", samples[i].pattern);
-    pcre2_code_free(code);
-  }
-}
-
-TEST(compiled_it_finds_the_same) {
-  for (size_t i = 0; i < SAMPLE_COUNT; i++) {
-    pcre2_code *code = compile(samples[i].pattern);
-    assert_non_null(code);
-    assert_int_equal(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE), 0);
-    assert_true(jit_size(code) > 0);
-    if (!finds(code, &samples[i]))
-      fail_msg("%s", samples[i].pattern);
-    pcre2_code_free(code);
-  }
-}
-
-TEST(a_refusal_says_what_and_where) {
-  int error = 0;
-  size_t offset = 0;
-  assert_null(
-      pcre2_compile((PCRE2_SPTR) "ab(c", PCRE2_ZERO_TERMINATED, OPTIONS, &error, &offset, NULL));
-  assert_int_equal(offset, 4);
-  unsigned char text[256];
-  assert_true(pcre2_get_error_message(error, text, sizeof text) > 0);
-  assert_non_null(strstr((const char *)text, "parenthesis"));
-}
-
-TEST(backtracking_has_an_end) {
-  for (int jit = 0; jit <= 1; jit++) {
-    pcre2_code *code = compile("(a+)+$");
-    assert_non_null(code);
-    if (jit)
+    if (compiled)
       assert_int_equal(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE), 0);
-    pcre2_match_context *context = pcre2_match_context_create(NULL);
-    assert_int_equal(pcre2_set_match_limit(context, 10000), 0);
-    pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
-    static const char target[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
-    assert_int_equal(pcre2_match(code, (PCRE2_SPTR)target, sizeof target - 1, 0, 0, data, context),
-                     PCRE2_ERROR_MATCHLIMIT);
-    pcre2_match_data_free(data);
-    pcre2_match_context_free(context);
+    assert_int_equal(jit_size(code) > 0, compiled);
+    if (!finds(code, sample))
+      fail_msg("%s", sample->pattern);
     pcre2_code_free(code);
   }
 }

@@ -1,4 +1,5 @@
 #include "agent/files/grep/prefilter.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 /* The literals parted by spaces, those in either case in front of a "~"; "" when none is known. */
@@ -19,18 +20,18 @@ static const char *literals_of(const char *pattern, char out[1024]) {
   return out;
 }
 
+/* The first is empty; of one byte there are too many lines. */
 static const struct {
-  const char *pattern;
-  const char *literals;
+  const char *patterns, *literals;
 } in_every_match[] = {
-    {"", ""},
-    {"a", ""}, /* one byte is in too many lines */
-    {"word", "word"},
+    {" a foo|b foo| foo|\\w+ fo{1 (?=abc)x [abc [[.a.]bc]def [[:x]def]abc [\\Qabc]\\E]def "
+     "(?i)n\xC3\xA9 (?<a>abc)\\1 (?<a>abc)\\k<a> (abc)(?1) (abc|(?R)) (?(1)abc|def) "
+     "(*UTF)abc abc(*ACCEPT) \\Qabc\\E \\x41bcd ab\\ncd ab\ncd \\p{Luabc abc\\ (abc abc) "
+     "*abc aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq",
+     ""},
+    {"word (?-i)word", "word"},
     {"n\xC3\xA9", "n\xC3\xA9"},
     {"foo|bar", "foo bar"},
-    {"foo|b", ""},
-    {"foo|", ""},
-    {"foo|\\w+", ""},
     {"TODO|FIXME|HACK", "TODO FIXME HACK"},
     {"\\b\\w+Exception\\b", "Exception"},
     {"a\\.b\\(", "a.b("},
@@ -39,84 +40,45 @@ static const struct {
     {"get(Name|Value)", "Name Value"},
     {"setting(?:s|\\w)", "setting"},
     {"(get|set)Value", "Value"},
-    {"(?<kind>class|struct) x", "class struct"},
-    {"(?P<kind>class)", "class"},
-    {"(?'kind'class)", "class"},
+    {"(?P<kind>class) (?'kind'class) (class){1,2}abc (class)+abc", "class"},
     {"(?|class|enum)", "class enum"},
-    {"(class)?abc", "abc"},
-    {"(class){0,2}abc", "abc"},
-    {"(class){1,2}abc", "class"},
-    {"(class)+abc", "class"},
+    {"(class)?abc (class){0,2}abc n\xC3\xA9?abc a\\bbc (?>abc) (?s-m:abc) \\p{Lu}abc\\pN", "abc"},
     {"colou?r", "colo"},
-    {"ab*cd", "cd"},
-    {"abc*d", "ab"},
-    {"ab+cd", "ab"},
-    {"ab{2}cde", "cde"},
-    {"ab{0}cd", "cd"},
-    {"ab{,3}cd", "cd"},
-    {"ab{ 0, 2 }cd", "cd"},
-    {"n\xC3\xA9?abc", "abc"},
-    {"if {x", "if {x"},
+    {"ab*cd ab{0}cd ab{,3}cd", "cd"},
+    {"abc*d ab+cd", "ab"},
+    {"ab{2}cde (x|(?i)ab)cde", "cde"},
     {"a{x}b", "a{x}b"},
-    {"fo{1", ""},
     {"^#include$", "#include"},
-    {"a\\bbc", "abc"},
-    {"(?=abc)x", ""},
     {"(?=abc)wxyz", "wxyz"},
-    {"(?!abcd)xyz", "xyz"},
-    {"(?<=abcd)xyz", "xyz"},
-    {"(?<!abcd)xyz", "xyz"},
-    {"(?>abc)", "abc"},
+    {"(?!abcd)xyz (?<=abcd)xyz (?<!abcd)xyz", "xyz"},
     {"[a]bcd[e]", "bcd"},
-    {"[]abc]def", "def"},
-    {"[^]abc]def", "def"},
-    {"[[:alpha:]abc]def", "def"},
-    {"[\\]abc]def", "def"},
-    {"[abc", ""},
-    {"[[.a.]bc]def", ""},
-    {"[[:x]def]abc", ""},
-    {"[\\Qabc]\\E]def", ""},
-    {"(?i)word", "word~"},
-    {"(?i)WORD", "word~"},
+    {"[]abc]def [^]abc]def [[:alpha:]abc]def [\\]abc]def", "def"},
+    {"(?i)word (?i)WORD", "word~"},
     {"(?i)class", "cla~"},
     {"(?i)kissed", "ed~"},
-    {"(?i)n\xC3\xA9", ""},
     {"(?i:ab)CD", "ab~"},
     {"(?i)ab(?-i)CDE", "abCDE~"},
-    {"(?-i)word", "word"},
-    {"(x|(?i)ab)cde", "cde"},
-    {"(?s-m:abc)", "abc"},
-    {"(?x)a b c", ""},
-    {"(?#a comment)abc", ""},
-    {"(?<a>abc)\\1", ""},
-    {"(?<a>abc)\\k<a>", ""},
-    {"(abc)(?1)", ""},
-    {"(abc|(?R))", ""},
-    {"(?(1)abc|def)", ""},
-    {"(*UTF)abc", ""},
-    {"abc(*ACCEPT)", ""},
-    {"\\Qabc\\E", ""},
-    {"\\x41bcd", ""},
-    {"ab\\ncd", ""},
-    {"ab\ncd", ""},
-    {"\\p{Lu}abc\\pN", "abc"},
-    {"\\p{Luabc", ""},
-    {"abc\\", ""},
-    {"(abc", ""},
-    {"abc)", ""},
-    {"*abc", ""},
     {"abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnopqrstuvwxyz012345"},
     {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp",
      "aa bb cc dd ee ff gg hh ii jj kk ll mm nn oo pp"},
-    {"aa|bb|cc|dd|ee|ff|gg|hh|ii|jj|kk|ll|mm|nn|oo|pp|qq", ""},
 };
 
-TEST(every_match_contains_a_literal) {
+static void expect_literals(const char *pattern, const char *expected) {
   char out[1024];
+  if (strcmp(literals_of(pattern, out), expected) != 0)
+    fail_msg("%s: \"%s\", not \"%s\"", pattern, out, expected);
+}
+
+TEST(every_match_contains_a_literal) {
+  const char *pattern;
   for (size_t i = 0; i < sizeof in_every_match / sizeof *in_every_match; i++)
-    if (strcmp(literals_of(in_every_match[i].pattern, out), in_every_match[i].literals) != 0)
-      fail_msg("%s: \"%s\", not \"%s\"", in_every_match[i].pattern, out,
-               in_every_match[i].literals);
+    for (size_t k = 0; (pattern = nth_word(in_every_match[i].patterns, k)) != NULL; k++)
+      expect_literals(pattern, in_every_match[i].literals);
+  expect_literals("(?<kind>class|struct) x", "class struct");
+  expect_literals("ab{ 0, 2 }cd", "cd");
+  expect_literals("if {x", "if {x");
+  expect_literals("(?x)a b c", "");
+  expect_literals("(?#a comment)abc", "");
 }
 
 TEST(a_long_literal_is_split) {
@@ -128,56 +90,26 @@ TEST(a_long_literal_is_split) {
   assert_int_equal(strlen(literals_of(pattern, out)), MEMSCAN_LITERAL_MAX);
 }
 
-TEST(a_local_pattern_does_not_depend_on_other_lines) {
-  static const struct {
-    const char *pattern;
-    bool is_local;
-  } rows[] = {
-      {"", true},
-      {"^\\s*\\w+\\b$", true},
-      {"a|b.*", true},
-      {"(?i)a(?:b|c)*", true},
-      {"[a-z]+[^a-z]x", true},
-      {"[^\\n]+x", true},
-      {"[^\\s;]+", true},
-      {"\\p{L}+\\p{Nd}*", true},
-      {"[^a-z]+x", false}, /* over any number of lines */
-      {"[\\s\\S]*x", false},
-      {"\\D+x", false},
-      {"\\P{L}+x", false},
-      {"\\p{Any}+x", false},
-      {"(?s).*x", false},
-      {"(\\w+\\s)+x", false},
-      {"([^a-z])+x", false},
-      {"(?=a)b", true},
-      {"(?<!a)b(?!\\W)", false},
-      {"(?<!a)b", true},
-      {"(?<!\\s)b", false},
-      {"(?>a+)b", true},
-      {"(?>a\\s)b", false},
-      {"a++b", true},
-      {"\\s++b", false},
-      {"\\W*+b", false},
-      {"\\s{2}+b", false},
-      {"\\Aa", false},
-      {"a\\z", false},
-      {"a\\Z", false},
-      {"\\Ga", false},
-      {"a\\Kb", false},
-      {"\\X", false},
-      {"\\R", false},
-      {"(?-m)^a", false},
-      {"(a)\\1", false},
-      {"(a)?(?(1)b)", false},
-      {"(*NO_JIT)a", false},
-      {"(?R)?", false},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+static void expect_local(const char *patterns, bool expected) {
+  const char *pattern;
+  for (size_t i = 0; (pattern = nth_word(patterns, i)) != NULL; i++) {
     struct prefilter shape;
-    prefilter_read(&shape, rows[i].pattern);
-    if (shape.is_local != rows[i].is_local)
-      fail_msg("%s", rows[i].pattern);
+    prefilter_read(&shape, pattern);
+    if (shape.is_local != expected)
+      fail_msg("%s", pattern);
   }
+}
+
+/* The first is empty; of the others, some match over any number of lines. */
+TEST(a_local_pattern_does_not_depend_on_other_lines) {
+  expect_local(" ^\\s*\\w+\\b$ a|b.* (?i)a(?:b|c)* [a-z]+[^a-z]x [^\\n]+x [^\\s;]+ \\p{L}+\\p{Nd}* "
+               "(?=a)b (?<!a)b (?>a+)b a++b",
+               true);
+  expect_local(
+      "[^a-z]+x [\\s\\S]*x \\D+x \\P{L}+x \\p{Any}+x (?s).*x (\\w+\\s)+x ([^a-z])+x "
+      "(?<!a)b(?!\\W) (?<!\\s)b (?>a\\s)b \\s++b \\W*+b \\s{2}+b \\Aa a\\z a\\Z \\Ga a\\Kb "
+      "\\X \\R (?-m)^a (a)\\1 (a)?(?(1)b) (*NO_JIT)a (?R)?",
+      false);
 }
 
 TEST(groups_may_be_deep) {

@@ -12,34 +12,25 @@
 /* Waits in a script for a file that the test makes. */
 #define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
-TEST(bytes_and_an_outcome, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(bytes_and_an_outcome) {
   process_owner_start(owner, "echo out; printf err >&2; exit 7");
-  process_owner_wait(owner);
+  process_owner_exits(owner, 7);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err");
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_true(WIFEXITED(owner->outcome.status));
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 7);
   assert_int_equal(owner->outcome.survivors, 0);
   assert_string_equal(owner->outcome.holder, "");
   assert_true(owner->outcome.duration_ms >= 0 && owner->outcome.duration_ms < WAIT_BOUND_MS);
 }
 
-TEST(a_signal_is_in_the_status, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_signal_is_in_the_status) {
   process_owner_start(owner, "kill -ABRT $$");
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGABRT);
 }
 
-TEST(what_cannot_start_is_told, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_cannot_start_is_told) {
   static const struct {
-    const char *command;
-    const char *directory;
-    const char *reason;
+    const char *command, *directory, *reason;
   } rows[] = {
       {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
       {"no-such-command", NULL, "no-such-command: command not found on PATH"},
@@ -59,17 +50,13 @@ TEST(what_cannot_start_is_told, process_owner_set_up, process_owner_tear_down) {
 }
 
 /* The code that a child leaves with which does not become its program. */
-TEST(a_command_may_exit_with_127, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_command_may_exit_with_127) {
   process_owner_start(owner, "exit 127");
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 127);
+  process_owner_exits(owner, 127);
 }
 
 /* One more descriptor at a time, until it can start: on the way nothing is lost. */
-TEST(without_descriptors_it_says_so, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(without_descriptors_it_says_so) {
   char *argv[] = {"true", NULL};
   char *envp[] = {"PATH=/usr/bin:/bin", NULL};
   const struct process_spec spec = {.argv = argv, .envp = envp, .tag = "t", .timeout_seconds = 60};
@@ -96,16 +83,14 @@ TEST(without_descriptors_it_says_so, process_owner_set_up, process_owner_tear_do
   assert_true(failures >= 4); /* two pipes */
 }
 
-TEST(much_output_arrives_whole, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(much_output_arrives_whole) {
   process_owner_start(owner, "yes | head -c 400000 & yes | head -c 300000 >&2; wait");
   process_owner_wait(owner);
   assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
   assert_int_equal(owner->length[PROCESS_STDERR], 300000);
 }
 
-TEST(it_may_be_read_in_small_pieces, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(it_may_be_read_in_small_pieces) {
   owner->read_size = 1;
   process_owner_start(owner, "echo one; echo two");
   process_owner_wait(owner);
@@ -113,12 +98,11 @@ TEST(it_may_be_read_in_small_pieces, process_owner_set_up, process_owner_tear_do
   assert_true(owner->readable[PROCESS_STDOUT] >= 8);
 }
 
-TEST(reading_nothing_is_not_the_end, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(reading_nothing_is_not_the_end) {
   char byte;
   process_owner_start(owner, AWAIT("go"));
   assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), -1);
-  process_owner_touch(owner, "go");
+  directory_touch(&owner->directory, "go");
   process_owner_wait(owner);
   assert_int_equal(owner->end_of_file[PROCESS_STDOUT], 1);
   assert_int_equal(owner->end_of_file[PROCESS_STDERR], 1);
@@ -129,48 +113,41 @@ static bool both_streams_ended(void *context) {
   return owner->end_of_file[PROCESS_STDOUT] == 1 && owner->end_of_file[PROCESS_STDERR] == 1;
 }
 
-TEST(end_of_file_may_come_before_the_exit, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(end_of_file_may_come_before_the_exit) {
   process_owner_start(owner, "echo out; exec >&- 2>&-; " AWAIT("go") "exit 4");
   assert_true(loop_until(&owner->loop, both_streams_ended, owner));
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
   char byte;
   assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), 0);
-  process_owner_touch(owner, "go");
-  process_owner_wait(owner);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 4);
+  directory_touch(&owner->directory, "go");
+  process_owner_exits(owner, 4);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
 }
 
-TEST(the_exit_may_come_before_end_of_file, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_exit_may_come_before_end_of_file) {
   process_owner_start(owner, "(" AWAIT("go") "echo late) & echo first; exit 5");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
-  process_owner_touch(owner, "go");
-  process_owner_wait(owner);
+  directory_touch(&owner->directory, "go");
+  process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
   assert_string_equal(owner->outcome.holder, "");
 }
 
-TEST(children_of_others_are_not_ours, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(children_of_others_are_not_ours) {
   process_owner_start(owner, "echo $$; " AWAIT("go") "exit 6");
   assert_false(process_reaped(owner->process, getpid(), 0));
-  process_owner_touch(owner, "go");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  directory_touch(&owner->directory, "go");
+  process_owner_reap(owner);
   assert_false(process_reaped(owner->process, owner->command, 0)); /* the number, used again */
-  process_owner_wait(owner);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 6);
+  process_owner_exits(owner, 6);
 }
 
-TEST(a_holder_delays_by_no_more_than_the_bound, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
   process_owner_start(owner, "(" AWAIT("go") "yes | head -c 300000 && touch $D/alive) & echo hi");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   int64_t reaped_ms = wait_now_ms();
   process_owner_wait(owner);
   int64_t waited_ms = wait_now_ms() - reaped_ms;
@@ -180,38 +157,33 @@ TEST(a_holder_delays_by_no_more_than_the_bound, process_owner_set_up, process_ow
   assert_int_equal(owner->outcome.status, 0);
   assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);
   /* It lives on, and what it writes later neither blocks nor breaks it. */
-  process_owner_touch(owner, "go");
+  directory_touch(&owner->directory, "go");
   process_owner_await(owner, "alive");
 }
 
-TEST(while_paused_nothing_is_readable, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(while_paused_nothing_is_readable) {
   process_owner_start(owner, "echo out; echo err >&2; exit 3");
   process_pause(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
   assert_int_equal(owner->ended, 0);
   process_resume(owner->process);
-  process_owner_wait(owner);
+  process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-TEST(while_paused_the_command_waits, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(while_paused_the_command_waits) {
   process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
   process_pause(owner->process);
   process_owner_await(owner, "begun");
   loop_settle(&owner->loop);
-  char path[64];
-  snprintf(path, sizeof path, "%s/written", owner->directory.path);
-  assert_int_equal(access(path, F_OK), -1);
+  assert_false(directory_has(&owner->directory, "written"));
   process_resume(owner->process);
   process_owner_wait(owner);
   assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
-  assert_int_equal(access(path, F_OK), 0);
+  assert_true(directory_has(&owner->directory, "written"));
 }
 
 static bool drain_is_over(void *since_ms) {
@@ -220,16 +192,15 @@ static bool drain_is_over(void *since_ms) {
 
 /* The limit comes while the owner reads nothing: what is in the pipe counts, what follows does not.
  */
-TEST(what_is_in_a_held_pipe_at_the_limit_counts, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   process_owner_start(owner,
                       "(" AWAIT("go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
   process_pause(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   int64_t reaped_ms = wait_now_ms();
   assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
   assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
-  process_owner_touch(owner, "go");
+  directory_touch(&owner->directory, "go");
   process_owner_await(owner, "alive");
   process_resume(owner->process);
   process_owner_wait(owner);
@@ -238,13 +209,11 @@ TEST(what_is_in_a_held_pipe_at_the_limit_counts, process_owner_set_up, process_o
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
 }
 
-TEST(what_is_freed_while_it_runs_is_killed, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
   process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
   assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for("sleep 3003", WAIT_BOUND_MS) > 0);
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
 }

@@ -28,8 +28,8 @@ static bool clock_passed(void *ticks) {
   return process_tree_now() > *(const uint64_t *)ticks;
 }
 
-static void hang_begin(struct hang *self, void **state) {
-  self->owner = *state;
+static void hang_begin(struct hang *self, struct process_owner *owner) {
+  self->owner = owner;
   snprintf(self->inside, sizeof self->inside, "%s/mount", self->owner->directory.path);
   assert_int_equal(mkdir(self->inside, 0755), 0);
   hanging_mount_init(&self->mount, self->inside);
@@ -65,40 +65,14 @@ static void a_timer_fires(struct process_owner *owner) {
    connection of the agent's stays open for its sake. */
 static bool is_stuck(void *context) {
   pid_t pid = *(const pid_t *)context;
-  size_t length;
-  char *text = proc_read(pid, "stat", &length);
-  const char *state = text != NULL ? strrchr(text, ')') : NULL;
-  bool waits = state != NULL && (state[2] == 'S' || state[2] == 'D');
-  free(text);
-  return waits && proc_fd_count(pid) == 3;
-}
-
-static pid_t only_child_but(pid_t server) {
-  size_t length;
-  pid_t found = 0;
-  char path[32];
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
-  assert_non_null(list);
-  for (char *at = list, *end; *at != '\0'; at = end) {
-    long pid = strtol(at, &end, 10);
-    if (end == at)
-      break;
-    if (pid != server) {
-      assert_int_equal(found, 0);
-      found = (pid_t)pid;
-    }
-  }
-  free(list);
-  return found;
+  char state = proc_state(pid);
+  return (state == 'S' || state == 'D') && proc_fd_count(pid) == 3;
 }
 
 static void another_one_runs(struct process_owner *owner) {
   char *argv[] = {TRUE_PATH, NULL};
   process_owner_start_argv(owner, argv, NULL);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(owner->outcome.status, 0);
+  process_owner_exits(owner, 0);
 }
 
 /* Starts, hangs, is stopped, is given up; then another one runs, and the mount goes away. */
@@ -107,13 +81,12 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   int64_t started_ms = wait_now_ms();
   process_owner_start_argv(owner, argv, directory);
   assert_true(wait_now_ms() - started_ms < 1000);
-  pid_t child = only_child_but(hang->mount.server);
+  pid_t child = proc_child_but(hang->mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   a_timer_fires(owner);
   assert_int_equal(owner->ended, 0);
   process_stop(owner->process, 1);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.survivors, 1);
   another_one_runs(owner);
   assert_true(is_stuck(&child));
@@ -122,31 +95,29 @@ static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   another_one_runs(owner);
 }
 
-TEST(a_directory_that_hangs, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(a_directory_that_hangs) {
   struct hang hang;
-  hang_begin(&hang, state);
+  hang_begin(&hang, owner);
   char *argv[] = {TRUE_PATH, NULL};
   hangs(&hang, argv, hang.inside);
 }
 
-TEST(a_program_that_hangs, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(a_program_that_hangs) {
   struct hang hang;
-  hang_begin(&hang, state);
+  hang_begin(&hang, owner);
   char *argv[] = {hang.inside, NULL};
   hangs(&hang, argv, NULL);
 }
 
-TEST(what_is_freed_while_it_hangs_waits_for_nobody, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(what_is_freed_while_it_hangs_waits_for_nobody) {
   struct hang hang;
-  hang_begin(&hang, state);
-  struct process_owner *owner = hang.owner;
+  hang_begin(&hang, owner);
   char *argv[] = {TRUE_PATH, NULL};
   process_owner_start_argv(owner, argv, hang.inside);
-  pid_t child = only_child_but(hang.mount.server);
+  pid_t child = proc_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   int64_t now_ms = wait_now_ms();
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(wait_now_ms() - now_ms < 1000);
   hang_end(&hang);
   assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
@@ -154,19 +125,17 @@ TEST(what_is_freed_while_it_hangs_waits_for_nobody, process_owner_set_up, proces
 }
 
 /* The mount comes to an end, and the child with a reason. */
-TEST(an_error_that_comes_late_is_told, process_owner_set_up, process_owner_tear_down) {
+PROCESS_TEST(an_error_that_comes_late_is_told) {
   struct hang hang;
-  hang_begin(&hang, state);
-  struct process_owner *owner = hang.owner;
+  hang_begin(&hang, owner);
   char name[160];
   snprintf(name, sizeof name, "%s", hang.inside);
   char *argv[] = {name, NULL};
   process_owner_start_argv(owner, argv, NULL);
-  pid_t child = only_child_but(hang.mount.server);
+  pid_t child = proc_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   hang_end(&hang);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_int_equal(strncmp(owner->outcome.reason.text, "cannot run /", 12), 0);
   assert_non_null(strstr(owner->outcome.reason.text, "/mount/below: "));
 }

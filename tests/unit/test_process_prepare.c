@@ -9,6 +9,7 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -16,53 +17,31 @@ enum { MANY = 1000 };
 
 #define LEAVES_TRACES "touch $D/made; echo out; echo err >&2; exit 5"
 
-/* The only child, or 0. */
-static pid_t find_child(void) {
-  char path[32];
-  size_t length;
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
-  assert_non_null(list);
-  pid_t pid = (pid_t)strtol(list, NULL, 10);
-  free(list);
-  return pid;
-}
-
-static char state_of(pid_t pid) {
-  size_t length;
-  char *text = proc_read(pid, "stat", &length);
-  const char *end = text != NULL ? strrchr(text, ')') : NULL;
-  char state = end != NULL ? end[2] : '\0';
-  free(text);
-  return state;
-}
-
 /* It has set itself up, and sleeps. */
 static bool waits_at_the_gate(void *pid) {
-  return proc_fd_count(*(pid_t *)pid) == 3 && state_of(*(pid_t *)pid) == 'S';
+  return proc_fd_count(*(pid_t *)pid) == 3 && proc_state(*(pid_t *)pid) == 'S';
 }
 
 static bool is_suspended(void *pid) {
-  return state_of(*(pid_t *)pid) == 'T';
+  return proc_state(*(pid_t *)pid) == 'T';
+}
+
+static void suspend(pid_t pid) {
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
 }
 
 static pid_t wait_for_child(void) {
-  pid_t pid = find_child();
+  pid_t pid = proc_child_but(0);
   assert_true(pid > 0);
   assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS));
   return pid;
 }
 
-static bool has_file(const struct process_owner *owner, const char *name) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
-  return access(path, F_OK) == 0;
-}
-
 static void expect_no_trace(struct process_owner *owner) {
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }
 
 static void expect_nothing_yet(struct process_owner *owner) {
@@ -71,29 +50,25 @@ static void expect_nothing_yet(struct process_owner *owner) {
 }
 
 static void expect_all_traces(struct process_owner *owner) {
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 5);
+  process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
-  assert_true(has_file(owner, "made"));
+  assert_true(directory_has(&owner->directory, "made"));
 }
 
 static void expect_stopped(struct process_owner *owner) {
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->outcome.survivors, 0);
   assert_string_equal(owner->outcome.holder, "");
   expect_no_trace(owner);
-  assert_int_equal(find_child(), 0);
+  assert_int_equal(proc_child_but(0), 0);
 }
 
 /* The same once it has its input. */
 #define READS "read -r line; touch $D/made; echo \"$line\"; echo err >&2; exit 5"
 
-TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(nothing_happens_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
   (void)wait_for_child();
   expect_nothing_yet(owner);
@@ -102,27 +77,24 @@ TEST(nothing_happens_before_it_goes, process_owner_set_up, process_owner_tear_do
   expect_all_traces(owner);
 }
 
-TEST(it_may_go_before_it_has_come_to_its_gate, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(it_may_go_before_it_has_come_to_its_gate) {
   process_owner_prepare(owner, LEAVES_TRACES);
   process_go(owner->process);
   expect_all_traces(owner);
 }
 
-TEST(a_pause_may_come_before_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_pause_may_come_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
   process_pause(owner->process);
   process_go(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
   process_resume(owner->process);
   expect_all_traces(owner);
 }
 
-TEST(what_takes_input_waits_for_it, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_takes_input_waits_for_it) {
   process_owner_prepare_reader(owner, READS);
   (void)wait_for_child();
   expect_nothing_yet(owner);
@@ -130,8 +102,7 @@ TEST(what_takes_input_waits_for_it, process_owner_set_up, process_owner_tear_dow
   expect_all_traces(owner);
 }
 
-TEST(the_longest_input_comes_whole_and_ends, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_longest_input_comes_whole_and_ends) {
   static char input[PROCESS_INPUT_MAX];
   memset(input, 'x', sizeof input);
   process_owner_prepare_reader(owner, "cat; exit 5");
@@ -142,8 +113,7 @@ TEST(the_longest_input_comes_whole_and_ends, process_owner_set_up, process_owner
   assert_memory_equal(owner->output[PROCESS_STDOUT], input, sizeof input);
 }
 
-TEST(the_time_limit_begins_with_the_input, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_time_limit_begins_with_the_input) {
   process_owner_prepare_reader(owner, "read -r line; exec sleep 600");
   owner->timeout_seconds = 1;
   assert_true(process_owner_give(owner, "x\n", 2));
@@ -153,8 +123,7 @@ TEST(the_time_limit_begins_with_the_input, process_owner_set_up, process_owner_t
 }
 
 /* Whether it was reaped already or not. */
-TEST(a_dead_one_takes_no_input, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_dead_one_takes_no_input) {
   for (int reaped = 0; reaped < 2; reaped++) {
     process_owner_prepare_reader(owner, READS);
     pid_t pid = wait_for_child();
@@ -171,8 +140,7 @@ TEST(a_dead_one_takes_no_input, process_owner_set_up, process_owner_tear_down) {
   }
 }
 
-TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_leaves_no_trace) {
   for (int i = 0; i < 40; i++) {
     if (i % 4 < 2)
       process_owner_prepare(owner, LEAVES_TRACES);
@@ -188,97 +156,69 @@ TEST(a_stop_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
   }
 }
 
-TEST(what_is_freed_before_it_goes_leaves_no_trace, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_freed_before_it_goes_leaves_no_trace) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   expect_nothing_yet(owner);
 }
 
-TEST(a_suspended_one_goes_when_it_continues, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_suspended_one_goes_when_it_continues) {
   process_owner_prepare(owner, LEAVES_TRACES);
   pid_t pid = wait_for_child();
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(pid);
   assert_int_equal(kill(pid, SIGCONT), 0);
   assert_true(wait_until(waits_at_the_gate, &pid, WAIT_BOUND_MS)); /* as before */
   expect_nothing_yet(owner);
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(pid);
   process_go(owner->process);
   expect_nothing_yet(owner);
   assert_int_equal(kill(pid, SIGCONT), 0);
   expect_all_traces(owner);
 }
 
-TEST(a_suspended_one_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_suspended_one_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
-  pid_t pid = wait_for_child();
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  assert_true(wait_until(is_suspended, &pid, WAIT_BOUND_MS));
+  suspend(wait_for_child());
   process_stop(owner->process, 3600000);
   expect_stopped(owner);
 }
 
 /* By somebody else, while it waits: the outcome comes with process_go. */
-TEST(one_that_was_killed_is_reported, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(one_that_was_killed_is_reported) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   expect_nothing_yet(owner);
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
   assert_int_equal(owner->length[PROCESS_STDOUT], 0);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }
 
-TEST(one_that_was_killed_can_be_stopped, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(one_that_was_killed_can_be_stopped) {
   process_owner_prepare(owner, LEAVES_TRACES);
   assert_int_equal(kill(wait_for_child(), SIGKILL), 0);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   process_stop(owner->process, 0);
   expect_stopped(owner);
 }
 
-TEST(what_cannot_start_is_reported_after_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
-  static const struct {
-    const char *command;
-    const char *directory;
-    const char *reason;
-  } rows[] = {
-      {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
-      {"no-such-command", NULL, "no-such-command: command not found on PATH"},
-      {"true", "/no/such/place", "working directory /no/such/place: No such file or directory"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char command[32];
-    snprintf(command, sizeof command, "%s", rows[i].command);
-    char *argv[] = {command, NULL};
-    process_owner_prepare_argv(owner, argv, rows[i].directory);
-    (void)wait_for_child();
-    expect_nothing_yet(owner);
-    process_go(owner->process);
-    process_owner_wait(owner);
-    assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
-    assert_string_equal(owner->outcome.reason.text, rows[i].reason);
-  }
+PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
+  char *argv[] = {"no-such-command", NULL};
+  process_owner_prepare_argv(owner, argv, NULL);
+  (void)wait_for_child();
+  expect_nothing_yet(owner);
+  process_go(owner->process);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
+  assert_string_equal(owner->outcome.reason.text, "no-such-command: command not found on PATH");
 }
 
 /* A step before it may have made the directory. */
-TEST(the_directory_is_entered_after_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
-  char path[96];
-  snprintf(path, sizeof path, "%s/later", owner->directory.path);
+PROCESS_TEST(the_directory_is_entered_after_it_goes) {
+  const char *path = directory_path(&owner->directory, "later");
   char *argv[] = {"pwd", NULL};
   process_owner_prepare_argv(owner, argv, path);
   (void)wait_for_child();
@@ -294,8 +234,7 @@ static bool second_passed(void *since_ms) {
   return wait_now_ms() - *(const int64_t *)since_ms > 1000;
 }
 
-TEST(its_time_begins_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(its_time_begins_when_it_goes) {
   owner->timeout_seconds = 1;
   process_owner_prepare(owner, LEAVES_TRACES);
   int64_t prepared_ms = wait_now_ms();
@@ -306,24 +245,21 @@ TEST(its_time_begins_when_it_goes, process_owner_set_up, process_owner_tear_down
   assert_true(owner->outcome.duration_ms < 1000);
 }
 
-TEST(the_deadline_ends_one_that_was_prepared, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
   owner->timeout_seconds = 1;
   process_owner_prepare(owner, "exec sleep 3120");
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_true(owner->outcome.duration_ms >= 990);
 }
 
 static bool no_child_is_left(void *context) {
   (void)context;
-  return find_child() == 0;
+  return proc_child_but(0) == 0;
 }
 
 /* The sanitizers look for what they left in memory. */
-TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(many_leave_nothing) {
   int descriptors = proc_fd_count(getpid());
   for (int i = 0; i < MANY; i++) {
     if (i % 10 != 0)
@@ -334,13 +270,12 @@ TEST(many_leave_nothing, process_owner_set_up, process_owner_tear_down) {
       process_stop(owner->process, 0);
       process_owner_wait(owner);
     } else {
-      process_free(owner->process);
-      owner->process = NULL;
+      process_owner_free(owner);
     }
   }
   assert_true(loop_until(&owner->loop, no_child_is_left, NULL));
   assert_int_equal(waitpid(-1, NULL, 0), -1);
   assert_int_equal(errno, ECHILD);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
-  assert_false(has_file(owner, "made"));
+  assert_false(directory_has(&owner->directory, "made"));
 }

@@ -5,6 +5,7 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
+#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -13,66 +14,52 @@
 
 #define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
 
-TEST(the_deadline_ends_it, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+/* It says when it is ready. */
+static void start_ready(struct process_owner *owner, const char *script) {
+  process_owner_start(owner, script);
+  process_owner_expect(owner, "ready\n");
+}
+
+PROCESS_TEST(the_deadline_ends_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo begun; exec sleep 3101");
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
   assert_true(owner->outcome.duration_ms >= 990);
   assert_int_equal(owner->outcome.survivors, 0);
   assert_string_equal(owner->output[PROCESS_STDOUT], "begun\n");
 }
 
-TEST(the_deadline_runs_while_paused, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_deadline_runs_while_paused) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
   process_pause(owner->process);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   assert_int_equal(WTERMSIG(owner->status), SIGTERM);
   process_resume(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");
 }
 
-TEST(an_exit_before_the_deadline_disarms_it, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(an_exit_before_the_deadline_disarms_it) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
   assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_stop_is_polite_first, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_is_polite_first) {
   process_owner_start(owner, "trap 'echo bye; exit 3' TERM; echo ready;"
                              "while :; do sleep 0.01; done 2>&-");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, FOREVER_MS);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
 
-TEST(a_stop_without_grace_kills, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
-  process_owner_start(owner, STUBBORN);
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "ready\n");
-}
-
 /* On its way to the program it has all signals blocked: they come when it opens for them. */
-TEST(a_stop_may_come_before_the_command_runs, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_may_come_before_the_command_runs) {
   for (int i = 0; i < 40; i++) {
     process_owner_start(owner, "exec sleep 3114");
     process_stop(owner->process, i % 2 == 0 ? FOREVER_MS : 0);
@@ -83,66 +70,41 @@ TEST(a_stop_may_come_before_the_command_runs, process_owner_set_up, process_owne
   }
 }
 
-TEST(a_second_stop_can_be_harder, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
-  process_owner_start(owner, STUBBORN);
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, FOREVER_MS);
-  process_owner_expect(owner, "ready\nterm\n");
-  assert_int_equal(owner->ended, 0);
-  process_stop(owner->process, 0);
-  process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
-}
-
-TEST(a_stop_after_the_deadline_leaves_the_reason, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_after_the_deadline_leaves_the_reason) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, STUBBORN);
   process_owner_expect(owner, "ready\nterm\n");
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_TIMED_OUT);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
 }
 
-TEST(the_command_may_be_reaped_before_its_tree_is_gone, process_owner_set_up,
-     process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(the_command_may_be_reaped_before_its_tree_is_gone) {
   process_owner_start(owner, "(trap '' TERM; echo ready; while :; do sleep 0.01; done 2>&-) &"
                              "wait; exec sleep 3104");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, FOREVER_MS);
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
 }
 
-TEST(a_stop_ends_the_whole_tree, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_ends_the_whole_tree) {
   process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
                              "(sleep 3108 &); echo ready; wait");
   process_owner_expect(owner, "ready\n");
-  assert_true(proc_wait_for("sleep 3105", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3106", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3107", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3108", WAIT_BOUND_MS) > 0);
+  for (int i = 3105; i <= 3108; i++)
+    assert_true(proc_wait_for(formatted("sleep %d", i), WAIT_BOUND_MS) > 0);
   process_stop(owner->process, FOREVER_MS);
   process_owner_wait(owner);
-  assert_int_equal(proc_find("sleep 3105"), 0);
-  assert_int_equal(proc_find("sleep 3106"), 0);
-  assert_int_equal(proc_find("sleep 3107"), 0);
-  assert_int_equal(proc_find("sleep 3108"), 0);
+  for (int i = 3105; i <= 3108; i++)
+    assert_int_equal(proc_find(formatted("sleep %d", i)), 0);
   assert_string_equal(owner->outcome.holder, "");
 }
 
-TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_an_earlier_one_left_is_spared) {
   owner->step = 1;
   process_owner_start(owner, "sleep 3109 & env -i sleep 3110 & :");
   process_owner_wait(owner);
@@ -150,20 +112,17 @@ TEST(what_an_earlier_one_left_is_spared, process_owner_set_up, process_owner_tea
   pid_t cleared = proc_find("sleep 3110");
   assert_true(tagged > 0 && cleared > 0);
   owner->step = 2;
-  process_owner_start(owner, "echo ready; exec sleep 3111");
-  process_owner_expect(owner, "ready\n");
+  start_ready(owner, "echo ready; exec sleep 3111");
   process_stop(owner->process, 0);
   process_owner_wait(owner);
   assert_int_equal(proc_find("sleep 3109"), tagged);
   assert_int_equal(proc_find("sleep 3110"), cleared);
 }
 
-TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up,
-     process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting) {
   process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
   process_owner_expect(owner, "hi\n");
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->reaped));
+  process_owner_reap(owner);
   int64_t start_ms = wait_now_ms();
   process_stop(owner->process, FOREVER_MS);
   assert_int_equal(owner->ended, 0); /* never from inside a call */
@@ -175,24 +134,19 @@ TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting, process_owner_set_up,
   assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_stop_after_the_end_does_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(a_stop_after_the_end_does_nothing) {
   process_owner_start(owner, "exit 1");
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->ended));
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  process_owner_ends(owner, PROCESS_EXITED);
 }
 
-TEST(survivors_are_counted_and_not_waited_for, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
-  process_owner_start(owner, "echo ready; exec sleep 3113");
-  process_owner_expect(owner, "ready\n");
+PROCESS_TEST(survivors_are_counted_and_not_waited_for) {
+  start_ready(owner, "echo ready; exec sleep 3113");
   owner->keep_status = true;
   process_owner_start_others(owner);
   process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_true(owner->outcome.survivors > 0);
   assert_int_equal(owner->outcome.status, -1);
 }

@@ -7,6 +7,7 @@
 #include "agent/process/spawn.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/spawned.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -94,47 +95,34 @@ static void kills_all(struct scene *self, size_t expected, const char *command_l
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-TEST(children_belong, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "sleep 1001 & wait");
-  kills_all(scene, 2, "sleep 1001");
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+SCENE_TEST(there_is_no_way_out) {
+  static const struct {
+    const char *promise;
+    char *script;
+    size_t count;      /* with the leader, unless that has left */
+    const char *child; /* of it */
+  } rows[] = {
+      {"children belong", "sleep 1001 & wait", 2, "sleep 1001"},
+      {"with a session of their own", "setsid sleep 1002 & wait", 2, "sleep 1002"},
+      {"with a cleared environment", "env -i sleep 1003 & wait", 2, "sleep 1003"},
+      {"without their parent", "(setsid sleep 1004 &)", 1, "sleep 1004"},
+      {"with all of it together", "(setsid env -i sleep 1005 &)", 1, "sleep 1005"},
+      {"with the tag of an agent that runs inside",
+       "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)", 1, "sleep 1006"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].promise);
+    start_step(scene, rows[i].script);
+    pid_t leader = scene->tree.leader;
+    if (rows[i].count == 1)
+      assert_int_equal(waitpid(leader, NULL, 0), leader);
+    kills_all(scene, rows[i].count, rows[i].child);
+  }
 }
 
-TEST(a_session_of_its_own_is_no_way_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "setsid sleep 1002 & wait");
-  kills_all(scene, 2, "sleep 1002");
-}
-
-TEST(a_cleared_environment_is_no_way_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "env -i sleep 1003 & wait");
-  kills_all(scene, 2, "sleep 1003");
-}
-
-TEST(losing_the_parent_is_no_way_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "(setsid sleep 1004 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1004");
-}
-
-TEST(all_of_them_together_are_no_way_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "(setsid env -i sleep 1005 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1005");
-}
-
-TEST(the_tag_of_an_agent_run_inside_is_no_way_out, set_up, tear_down) {
-  struct scene *scene = *state;
-  start_step(scene, "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)");
-  assert_int_equal(waitpid(scene->tree.leader, NULL, 0), scene->tree.leader);
-  kills_all(scene, 1, "sleep 1006");
-}
-
-TEST(what_an_earlier_step_left_does_not_belong, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(what_an_earlier_step_left_does_not_belong) {
   pid_t tagged = leave_behind(scene, "sleep 1007 &", "sleep 1007");
   pid_t cleared = leave_behind(scene, "env -i sleep 1008 &", "sleep 1008");
   start_step(scene, "sleep 1009 & wait");
@@ -143,8 +131,7 @@ TEST(what_an_earlier_step_left_does_not_belong, set_up, tear_down) {
   assert_int_equal(proc_find("sleep 1008"), cleared);
 }
 
-TEST(without_a_tag_every_descendant_belongs, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(without_a_tag_every_descendant_belongs) {
   leave_behind(scene, "sleep 1010 &", "sleep 1010");
   leave_behind(scene, "setsid env -i sleep 1011 &", "sleep 1011");
   struct process_tree everything = {0};
@@ -159,8 +146,7 @@ static bool is_zombie(void *context) {
   return zombies == 1;
 }
 
-TEST(a_zombie_is_not_living, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_zombie_is_not_living) {
   start_step(scene, ":");
   assert_true(wait_until(is_zombie, NULL, WAIT_BOUND_MS));
   assert_int_equal(process_tree_signal(&scene->tree, SIGTERM), 0);
@@ -176,8 +162,7 @@ static void read_exactly(struct scene *self, const char *expected) {
   assert_string_equal(text, expected);
 }
 
-TEST(a_signal_comes_once, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(a_signal_comes_once) {
   start_step(scene, "trap 'echo usr1' USR1; trap 'echo end; exit' USR2; echo ready;"
                     "while :; do sleep 1 & wait; done 2>&-");
   read_exactly(scene, "ready\n");
@@ -188,14 +173,12 @@ TEST(a_signal_comes_once, set_up, tear_down) {
   read_exactly(scene, "end\n");
 }
 
-TEST(who_holds_a_pipe_is_named, set_up, tear_down) {
-  struct scene *scene = *state;
+SCENE_TEST(who_holds_a_pipe_is_named) {
   char name[64] = "?";
   start_step(scene, "exec sleep 1012");
   pid_t pid = proc_wait_for("sleep 1012", WAIT_BOUND_MS);
   assert_int_equal(process_tree_pipe_holder(scene->output, name, sizeof name), 1);
-  char expected[64];
-  snprintf(expected, sizeof expected, "pid %d (sleep)", (int)pid);
+  const char *expected = formatted("pid %d (sleep)", (int)pid);
   assert_string_equal(name, expected);
   char little[6];
   assert_int_equal(process_tree_pipe_holder(scene->output, little, sizeof little), 1);

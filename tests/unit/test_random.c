@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <sys/random.h>
-#include <sys/types.h>
 
 #include "base/random.h"
 #include "tests/test.h"

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
@@ -11,6 +10,7 @@
 #include "agent/files/access/regular_file.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -30,6 +30,7 @@ static void expect_refused(const struct tree *tree, const char *name, const char
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
+/* Closes it. */
 static void expect_content(int fd, const char *expected, size_t expected_length) {
   struct error error = {.text = ""};
   struct buffer content = {0};
@@ -38,8 +39,10 @@ static void expect_content(int fd, const char *expected, size_t expected_length)
   assert_int_equal(content.length, expected_length);
   assert_memory_equal(content.bytes, expected, expected_length);
   buffer_release(&content);
+  close(fd);
 }
 
+/* The same. */
 static void expect_unread(int fd, const char *text) {
   struct error error = {.text = ""};
   struct buffer content = {0};
@@ -47,49 +50,32 @@ static void expect_unread(int fd, const char *text) {
   assert_string_equal(error.text, text);
   assert_int_equal(content.length, 0);
   buffer_release(&content);
-}
-
-TEST(a_file_is_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char path[64];
-  tree_write(tree, "text", "one\ntwo", 0644);
-  tree_write(tree, "empty", "", 0644);
-  int fd = open_file(tree, "text");
-  expect_content(fd, "one\ntwo", 7);
-  close(fd);
-  fd = open_file(tree, "empty");
-  expect_content(fd, "", 0);
-  close(fd);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  fd = open_file(tree, path);
-  expect_content(fd, "one\ntwo", 7);
   close(fd);
 }
 
-TEST(links_are_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_write(tree, "text", "x", 0644);
-  assert_int_equal(symlinkat("text", tree->fd, "link"), 0);
-  int fd = open_file(tree, "link");
-  expect_content(fd, "x", 1);
-  close(fd);
-  assert_int_equal(symlinkat("round", tree->fd, "round"), 0);
+TREE_TEST(a_file_is_read) {
+  tree_make(tree, "text=one\ntwo empty");
+  expect_content(open_file(tree, "text"), "one\ntwo", 7);
+  expect_content(open_file(tree, "empty"), "", 0);
+  expect_content(open_file(tree, tree_path(tree, "text")), "one\ntwo", 7);
+}
+
+TREE_TEST(links_are_followed) {
+  tree_make(tree, "text=x link>text round>round");
+  expect_content(open_file(tree, "link"), "x", 1);
   expect_refused(tree, "round", "cannot read file (Too many levels of symbolic links): round");
 }
 
 /* What is opened stays what it is, whatever becomes of its name. */
-TEST(the_descriptor_is_that_of_the_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_descriptor_is_that_of_the_path) {
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
   tree_write(tree, "text", "new", 0644);
   expect_content(fd, "old", 3);
-  close(fd);
 }
 
-TEST(descriptors_are_safe, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(descriptors_are_safe) {
   tree_write(tree, "text", "x", 0644);
   int fd = open_file(tree, "text");
   int flags = fcntl(fd, F_GETFL);
@@ -100,10 +86,8 @@ TEST(descriptors_are_safe, tree_set_up, tree_tear_down) {
   close(fd);
 }
 
-TEST(what_is_missing_is_not_found, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_write(tree, "text", "x", 0644);
-  assert_int_equal(symlinkat("nothing", tree->fd, "dangling"), 0);
+TREE_TEST(what_is_missing_is_not_found) {
+  tree_make(tree, "text=x dangling>nothing");
   expect_refused(tree, "missing", "file not found: missing");
   expect_refused(tree, "no/such/file", "file not found: no/such/file");
   expect_refused(tree, "text/below", "file not found: text/below");
@@ -111,8 +95,7 @@ TEST(what_is_missing_is_not_found, tree_set_up, tree_tear_down) {
   expect_refused(tree, "", "file not found: ");
 }
 
-TEST(other_errors_have_a_reason, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(other_errors_have_a_reason) {
   char name[302];
   memset(name, 'x', sizeof name - 1);
   name[sizeof name - 1] = '\0';
@@ -133,8 +116,7 @@ static int open_it(void *context, struct error *error) {
   return regular_file_open(self->tree->fd, self->name, error) >= 0 ? 0 : -1;
 }
 
-TEST(missing_permission_is_reported, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(missing_permission_is_reported) {
   tree_write(tree, "secret", "x", 0600);
   tree_write(tree, "open", "x", 0644);
   assert_int_equal(fchmod(tree->fd, 0755), 0);
@@ -156,13 +138,10 @@ static void make_socket(const struct tree *tree, const char *name) {
   close(fd);
 }
 
-TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "directory", 0755);
+TREE_TEST(other_kinds_are_rejected_by_name) {
+  tree_make(tree, "directory/ fifo| link>fifo");
   make_socket(tree, "socket");
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
   assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
-  assert_int_equal(symlinkat("fifo", tree->fd, "link"), 0);
   expect_refused(tree, "directory", "is a directory, not a regular file: directory");
   expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
   expect_refused(tree, "link", "is a FIFO, not a regular file: link");
@@ -172,7 +151,7 @@ TEST(other_kinds_are_rejected_by_name, tree_set_up, tree_tear_down) {
   expect_refused(tree, "/dev/tty", "is a character device, not a regular file: /dev/tty");
 }
 
-TEST(kinds_have_names, tree_set_up, tree_tear_down) {
+TREE_TEST(kinds_have_names) {
   assert_string_equal(regular_file_kind(S_IFREG | 0644), "a regular file");
   assert_string_equal(regular_file_kind(S_IFLNK | 0777), "a symbolic link");
   assert_string_equal(regular_file_kind(0), "of an unknown kind");
@@ -188,36 +167,26 @@ static int open_sized(const struct tree *tree, off_t size) {
   return open_file(tree, "sized");
 }
 
-TEST(the_limit_is_exact, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_limit_is_exact) {
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
-  int fd = open_sized(tree, REGULAR_FILE_MAX);
-  expect_content(fd, zeros, REGULAR_FILE_MAX);
-  close(fd);
+  expect_content(open_sized(tree, REGULAR_FILE_MAX), zeros, REGULAR_FILE_MAX);
   free(zeros);
-  fd = open_sized(tree, REGULAR_FILE_MAX + 1);
-  expect_unread(fd, "file exceeds 1 MB limit");
-  close(fd);
-  fd = open_sized(tree, (off_t)1 << 40);
-  expect_unread(fd, "file exceeds 1 MB limit");
-  close(fd);
+  expect_unread(open_sized(tree, REGULAR_FILE_MAX + 1), "file exceeds 1 MB limit");
+  expect_unread(open_sized(tree, (off_t)1 << 40), "file exceeds 1 MB limit");
 }
 
-TEST(a_file_that_grows_is_limited_too, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_that_grows_is_limited_too) {
   int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
   assert_true(writer >= 0);
   assert_int_equal(write(writer, "x", 1), 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(writer);
-  close(fd);
 }
 
 /* Their size is said to be 0. */
-TEST(files_of_the_kernel_are_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(files_of_the_kernel_are_read) {
   struct error error;
   struct buffer content = {0};
   int fd = open_file(tree, "/proc/self/status");
@@ -229,16 +198,11 @@ TEST(files_of_the_kernel_are_read, tree_set_up, tree_tear_down) {
 }
 
 /* A link of /proc leads to the open file, whether it has a name or not. */
-TEST(a_file_without_a_name_is_read, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char path[64];
+TREE_TEST(a_file_without_a_name_is_read) {
   tree_write(tree, "text", "x", 0644);
   int first = open_file(tree, "text");
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", first);
-  int fd = open_file(tree, path);
-  expect_content(fd, "x", 1);
-  close(fd);
+  expect_content(open_file(tree, formatted("/proc/self/fd/%d", first)), "x", 1);
   close(first);
 }
 
@@ -254,49 +218,34 @@ static void expect_cut(const char *path, const struct line_range *slice, const c
   buffer_release(&content);
 }
 
-TEST(lines_are_cut, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(lines_are_cut) {
   const struct line_range all = {0};
-  char path[64];
-  tree_write(tree, "text", "\xEF\xBB\xBFone\ntwo\n", 0644);
-  tree_write(tree, "binary", "\xFF", 0644);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  expect_cut(path, &all, "one\ntwo\n");
-  expect_cut(path, &(struct line_range){2, 1, true}, "2\ttwo\n");
-  (void)snprintf(path, sizeof path, "%s/binary", tree->path);
-  expect_cut(path, &all, "binary or non-UTF-8 content not supported");
+  tree_make(tree, "text=\xEF\xBB\xBFone\ntwo\n binary=\xFF");
+  expect_cut(tree_path(tree, "text"), &all, "one\ntwo\n");
+  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo\n");
+  expect_cut(tree_path(tree, "binary"), &all, "binary or non-UTF-8 content not supported");
   expect_cut("/nowhere", &all, "file not found: /nowhere");
   expect_cut("/", &all, "is a directory, not a regular file: /");
   expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
-TEST(read_errors_have_a_reason, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(read_errors_have_a_reason) {
   int ends[2];
-  int fd = open(tree->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  assert_true(fd >= 0);
-  expect_unread(fd, "cannot read file (Is a directory): name");
-  close(fd);
+  expect_unread(tree_open(tree, "."), "cannot read file (Is a directory): name");
   assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
   expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): name");
-  close(ends[0]);
   close(ends[1]);
 }
 
 /* A writer that waits for a reader must not take us for it, to be left alone at once. */
-TEST(a_fifo_is_not_opened, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  char path[64];
+TREE_TEST(a_fifo_is_not_opened) {
   char events[512];
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0644), 0);
-  tree_write(tree, "text", "x", 0644);
+  tree_make(tree, "fifo| text=x");
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  (void)snprintf(path, sizeof path, "%s/fifo", tree->path);
-  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "fifo"), IN_OPEN) >= 0);
   expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
   assert_int_equal(read(watch, events, sizeof events), -1);
-  (void)snprintf(path, sizeof path, "%s/text", tree->path);
-  assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "text"), IN_OPEN) >= 0);
   close(open_file(tree, "text"));
   assert_true(read(watch, events, sizeof events) > 0);
   close(watch);

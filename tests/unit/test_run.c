@@ -4,6 +4,7 @@
 #include "agent/engine/lines.h"
 #include "agent/engine/run.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -16,87 +17,75 @@
 
 #define TIMEOUT 600
 
-static void ended_with(const struct step_owner *owner, int exit_code, const char *error_message,
-                       const char *output_content) {
-  assert_int_equal(owner->result.exit_code, exit_code);
-  if (error_message == NULL)
-    assert_null(owner->error_message);
-  else
-    assert_string_equal(owner->error_message, error_message);
-  if (output_content == NULL)
-    assert_null(owner->output_content);
-  else
-    assert_string_equal(owner->output_content, output_content);
-  assert_int_equal(owner->flushed_events, owner->event_count);
+#define NO_SUCH_COMMAND "{'schemaVersion':1,'stepId':'s','command':'no-such-command'}"
+
+static void run_script(struct step_owner *owner, const char *script) {
+  step_owner_start_script(owner, script, TIMEOUT);
+  step_owner_wait(owner);
 }
 
-TEST(events_come_in_order, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+static void make_room(struct step_owner *owner) {
+  owner->full = false;
+  run_resume(owner->run);
+}
+
+STEP_TEST(events_come_in_order) {
   step_owner_start_script(owner, "echo one; echo two; printf last", TIMEOUT);
   assert_string_equal(owner->events, "started sh\n");
   assert_string_equal(run_step(owner->run)->step_id, "s-1");
-  step_owner_wait(owner);
+  step_owner_ends(owner, 0, NULL, "one\ntwo\nlast\n");
   assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout last\n"
                                      "completed exit=0 timedOut=False\n");
-  ended_with(owner, 0, NULL, "one\ntwo\nlast\n");
   assert_false(owner->result.timed_out);
   assert_true(owner->result.duration_ms >= 0);
   assert_int_equal(owner->timestamps_back, 0);
   assert_int_equal(step_owner_logged(owner, "holds its output"), 0);
 }
 
-TEST(the_step_id_goes_into_json, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"a\\\"b\",\"command\":\"true\"}");
+STEP_TEST(the_step_id_goes_into_json) {
+  step_owner_start(owner, quoted("{'schemaVersion':1,'stepId':'a\\'b','command':'true'}"));
   step_owner_wait(owner);
   assert_non_null(strstr(owner->step_id, "a\\\"b"));
 }
 
-TEST(a_failure_tells_the_end_of_both_streams, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_failure_tells_the_end_of_both_streams) {
   step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
-  step_owner_touch(owner, "go");
-  step_owner_wait(owner);
+  directory_touch(&owner->directory, "go");
+  step_owner_ends(owner, 3, "out\nerr", "out\n");
   assert_string_equal(owner->events, "started sh\nstdout out\nstderr err\n"
                                      "completed exit=3 timedOut=False\n");
-  ended_with(owner, 3, "out\nerr", "out\n");
 }
 
-TEST(a_silent_failure_tells_its_code, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "exit 3", TIMEOUT);
-  step_owner_wait(owner);
-  ended_with(owner, 3, "exited with code 3 and wrote nothing", NULL);
-}
-
-TEST(a_signal_is_128_and_its_number, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "kill -ABRT $$", TIMEOUT);
-  step_owner_wait(owner);
-  ended_with(owner, 134, "killed by signal 6 (SIGABRT)", NULL);
-  step_owner_start_script(owner, "echo out; kill -KILL $$", TIMEOUT);
-  step_owner_wait(owner);
-  ended_with(owner, 137, "out", "out\n");
-}
-
-TEST(over_its_time_outranks_output, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "echo out; exec sleep 4001", 1);
-  step_owner_wait(owner);
+STEP_TEST(the_first_that_is_known_is_the_message) {
+  static const struct {
+    const char *promise, *script;
+    int exit_code;
+    const char *message, *output;
+  } rows[] = {
+      {"its code", "exit 3", 3, "exited with code 3 and wrote nothing", NULL},
+      {"a signal is 128 and its number", "kill -ABRT $$", 134, "killed by signal 6 (SIGABRT)",
+       NULL},
+      {"output outranks it", "echo out; kill -KILL $$", 137, "out", "out\n"},
+      {"over its time outranks output", "echo out; exec sleep 4001", -1, "timed out after 1s",
+       "out\n"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    bool over_time = rows[i].exit_code < 0;
+    print_message("%s\n", rows[i].promise);
+    step_owner_start_script(owner, rows[i].script, over_time ? 1 : TIMEOUT);
+    step_owner_ends(owner, rows[i].exit_code, rows[i].message, rows[i].output);
+    assert_int_equal(owner->result.timed_out, over_time);
+  }
   assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=-1 timedOut=True\n");
-  ended_with(owner, -1, "timed out after 1s", "out\n");
-  assert_true(owner->result.timed_out);
 }
 
-TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_cannot_start_is_reported_like_the_rest) {
   owner->full = true;
-  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
+  step_owner_start(owner, quoted(NO_SUCH_COMMAND));
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   run_stop(owner->run, 0, "too late");
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   assert_int_equal(owner->done, 0);
   step_owner_wait(owner);
   assert_string_equal(owner->events, "started no-such-command\ncompleted exit=-1 timedOut=False\n");
@@ -105,8 +94,7 @@ TEST(what_cannot_start_is_reported_like_the_rest, step_owner_set_up, step_owner_
   assert_false(owner->result.timed_out);
 }
 
-TEST(a_stop_says_the_first_reason, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_says_the_first_reason) {
   step_owner_start_script(owner,
                           "trap 'echo term' TERM; echo ready; "
                           "while :; do sleep 0.01; done 2>&-",
@@ -115,92 +103,74 @@ TEST(a_stop_says_the_first_reason, step_owner_set_up, step_owner_tear_down) {
   run_stop(owner->run, FOREVER_MS, "first");
   step_owner_expect(owner, "started sh\nstdout ready\nstdout term\n");
   run_stop(owner->run, 0, "second");
-  step_owner_wait(owner);
-  ended_with(owner, -1, "first", "ready\nterm\n");
+  step_owner_ends(owner, -1, "first", "ready\nterm\n");
   assert_false(owner->result.timed_out);
 }
 
-static bool is_there(const struct step_owner *owner, const char *name) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", owner->directory.path, name);
-  return access(path, F_OK) == 0;
-}
-
-TEST(nothing_runs_before_the_start, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(nothing_runs_before_the_start) {
   step_owner_make_script(owner, "touch $D/ran");
   assert_string_equal(owner->events, "started sh\n");
   assert_int_equal(owner->flushes, 1);
   assert_int_equal(owner->flushed_events, 1);
   loop_settle(&owner->loop);
   assert_int_equal(proc_child_count(getpid(), NULL), 1); /* which waits */
-  assert_false(is_there(owner, "ran"));
+  assert_false(directory_has(&owner->directory, "ran"));
   run_start(owner->run);
   run_start(owner->run); /* again is the same */
   step_owner_wait(owner);
-  assert_true(is_there(owner, "ran"));
+  assert_true(directory_has(&owner->directory, "ran"));
   assert_string_equal(owner->events, "started sh\ncompleted exit=0 timedOut=False\n");
 }
 
-TEST(what_is_stopped_before_its_start_has_not_run, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_is_stopped_before_its_start_has_not_run) {
   step_owner_make_script(owner, "touch $D/ran");
   run_stop(owner->run, FOREVER_MS, "first");
   assert_int_equal(owner->done, 0); /* never inside a call */
   run_start(owner->run);
   run_stop(owner->run, 0, "second");
-  step_owner_wait(owner);
+  step_owner_ends(owner, -1, "first", NULL);
   assert_int_equal(proc_child_count(getpid(), NULL), 0);
   assert_string_equal(owner->events, "started sh\ncompleted exit=-1 timedOut=False\n");
-  ended_with(owner, -1, "first", NULL);
   assert_int_equal(owner->result.event_count, 2);
   assert_int_equal(owner->result.duration_ms, 0);
-  assert_false(is_there(owner, "ran"));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
-TEST(a_stop_before_the_start_waits_for_room, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_before_the_start_waits_for_room) {
   owner->full = true;
   step_owner_make_script(owner, "true");
   run_stop(owner->run, 0, "stopped");
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   assert_int_equal(owner->done, 0);
-  owner->full = false;
-  run_resume(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, -1, "stopped", NULL);
+  make_room(owner);
+  step_owner_ends(owner, -1, "stopped", NULL);
 }
 
-TEST(what_was_not_started_can_be_freed, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_was_not_started_can_be_freed) {
   step_owner_make_script(owner, "touch $D/ran");
   run_resume(owner->run); /* nothing waits: nothing happens */
   assert_false(run_reaped(owner->run, 1, 0));
   step_owner_free_run(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->done, 0);
-  assert_false(is_there(owner, "ran"));
+  assert_false(directory_has(&owner->directory, "ran"));
 }
 
-TEST(a_stop_that_comes_too_late_changes_nothing, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_stop_that_comes_too_late_changes_nothing) {
   step_owner_start_script(owner, "sleep 4002 & echo hi", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout hi\n");
   /* The shell is gone or about to go; only the sleep holds the step. */
-  assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
-  ended_with(owner, 0, NULL, "hi\n");
+  step_owner_ends(owner, 0, NULL, "hi\n");
   assert_int_equal(step_owner_logged(owner, "holds its output"), 1);
   assert_true(proc_wait_for("sleep 4002", WAIT_BOUND_MS) > 0);
 }
 
-TEST(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_full_owner_gets_nothing_until_it_says_so) {
   step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
   owner->full = true;
   loop_settle(&owner->loop);
   assert_string_equal(owner->events, "started sh\n");
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   step_owner_wait(owner);
   assert_int_equal(owner->event_count, 50003);
   assert_non_null(strstr(owner->events, "stdout 1\nstdout 2\n"));
@@ -210,17 +180,14 @@ TEST(a_full_owner_gets_nothing_until_it_says_so, step_owner_set_up, step_owner_t
 }
 
 /* As far as it is taken apart: a read may be a thousand lines. */
-TEST(what_is_read_at_once_leaves_batch_by_batch, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "seq 1 1000", TIMEOUT);
-  step_owner_wait(owner);
+STEP_TEST(what_is_read_at_once_leaves_batch_by_batch) {
+  run_script(owner, "seq 1 1000");
   assert_int_equal(owner->event_count, 1002);
   assert_in_range(owner->flushes, 1000 / BATCHER_LINES, 1000 / BATCHER_LINES + 10);
 }
 
 /* It repeats the output: on top of what is held that would be a megabyte more. */
-TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_result_waits_for_room_of_its_size) {
   owner->room = 5;
   step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
   step_owner_await(owner, "over");
@@ -229,12 +196,10 @@ TEST(a_result_waits_for_room_of_its_size, step_owner_set_up, step_owner_tear_dow
   assert_string_equal(owner->events, "started sh\nstdout 12345\n");
   owner->room = 6; /* and the line's end */
   run_resume(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "12345\n");
+  step_owner_ends(owner, 0, NULL, "12345\n");
 }
 
-TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(everything_may_end_while_the_owner_is_full) {
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
   owner->full = true;
   step_owner_await(owner, "over");
@@ -245,8 +210,7 @@ TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_t
   run_resume(owner->run);
   loop_settle(&owner->loop);
   assert_string_equal(owner->events, "started sh\n");
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   assert_int_equal(owner->done, 0); /* never inside a call */
   step_owner_wait(owner);
   assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\nstdout end\n"
@@ -254,8 +218,7 @@ TEST(everything_may_end_while_the_owner_is_full, step_owner_set_up, step_owner_t
 }
 
 /* step_owner_wait looks at every number: here are the ways on which one could get lost. */
-TEST(events_are_counted_over_both_streams_and_pauses, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
   step_owner_start_script(owner,
                           "echo one >&2; touch $D/first; " AWAIT(
                               "more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
@@ -264,35 +227,17 @@ TEST(events_are_counted_over_both_streams_and_pauses, step_owner_set_up, step_ow
   step_owner_await(owner, "first");
   loop_settle(&owner->loop);
   assert_string_equal(owner->events, "started sh\n");
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   step_owner_expect(owner, "started sh\nstderr one\n");
   owner->full = true;
-  step_owner_touch(owner, "more");
+  directory_touch(&owner->directory, "more");
   step_owner_await(owner, "second");
   loop_settle(&owner->loop);
   assert_int_equal(owner->event_count, 2);
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   step_owner_wait(owner);
   assert_int_equal(owner->result.event_count, 1 + 1 + 5000 + 2 + 1);
   assert_int_equal(owner->out_of_sequence, 0);
-}
-
-TEST(each_step_counts_from_one, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "echo one; echo two >&2", TIMEOUT);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 4);
-  step_owner_start_script(owner, "true", TIMEOUT);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 2);
-  step_owner_start(owner, "{\"schemaVersion\":1,\"stepId\":\"s\",\"command\":\"no-such-command\"}");
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 2);
-  step_owner_start_script(owner, "echo out; exec sleep 4005", 1);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.event_count, 3);
 }
 
 static bool the_command_is_reaped(void *context) {
@@ -300,47 +245,32 @@ static bool the_command_is_reaped(void *context) {
   return proc_child_count(getpid(), NULL) == 0;
 }
 
-TEST(the_last_lines_may_wait_for_room, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(the_last_lines_may_wait_for_room) {
   step_owner_start_script(owner, "echo one", TIMEOUT);
   owner->full = true;
   assert_true(loop_until(&owner->loop, the_command_is_reaped, NULL));
-  owner->full = false;
-  run_resume(owner->run);
+  make_room(owner);
   owner->full = true; /* full again before it could end */
   loop_settle(&owner->loop);
   assert_int_equal(owner->done, 0);
-  owner->full = false;
-  run_resume(owner->run);
-  step_owner_wait(owner);
-  ended_with(owner, 0, NULL, "one\n");
+  make_room(owner);
+  step_owner_ends(owner, 0, NULL, "one\n");
 }
 
-TEST(a_line_after_silence_leaves_at_once_and_others_soon, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(a_line_after_silence_leaves_at_once_and_others_soon) {
   step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
                           TIMEOUT);
   assert_int_equal(owner->flushes, 1); /* started */
   step_owner_expect(owner, "started sh\nstdout one\n");
-  step_owner_touch(owner, "a");
+  directory_touch(&owner->directory, "a");
   step_owner_expect(owner, "started sh\nstdout one\nstdout two\n");
-  step_owner_touch(owner, "b");
+  directory_touch(&owner->directory, "b");
   step_owner_wait(owner);
   assert_int_equal(owner->event_count, 5);
 }
 
-TEST(many_lines_leave_in_batches, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "seq 1 20000", TIMEOUT);
-  step_owner_wait(owner);
-  assert_int_equal(owner->event_count, 20002);
-  assert_true(owner->flushes < 500);
-}
-
-TEST(a_line_without_end_comes_in_pieces, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "yes | tr -d '[:space:]' | head -c 600000", TIMEOUT);
-  step_owner_wait(owner);
+STEP_TEST(a_line_without_end_comes_in_pieces) {
+  run_script(owner, "yes | tr -d '[:space:]' | head -c 600000");
   const char *at = owner->events + strlen("started sh\n");
   size_t letters = 0;
   for (int piece = 0; piece < 3; piece++) {
@@ -354,14 +284,4 @@ TEST(a_line_without_end_comes_in_pieces, step_owner_set_up, step_owner_tear_down
   assert_int_equal(letters, 600000);
   assert_string_equal(at, "completed exit=0 timedOut=False\n");
   assert_int_equal(owner->result.output_content_length, 600001);
-}
-
-TEST(what_is_freed_while_it_runs_is_killed, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  step_owner_start_script(owner, "setsid sleep 4003 & exec sleep 4004", TIMEOUT);
-  assert_true(proc_wait_for("sleep 4003", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 4004", WAIT_BOUND_MS) > 0);
-  step_owner_free_run(owner);
-  assert_true(proc_wait_gone("sleep 4003", WAIT_BOUND_MS));
-  assert_true(proc_wait_gone("sleep 4004", WAIT_BOUND_MS));
 }

@@ -2,25 +2,25 @@
 #include <unistd.h>
 
 #include "agent/process/process_tree.h"
+#include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
 
-/* Runs a step with these fields behind its id; returns what it wrote. */
+/* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
+ */
 static const char *run(struct step_owner *owner, const char *fields) {
-  char json[1024];
-  snprintf(json, sizeof json, "{\"schemaVersion\":1,\"stepId\":\"s-1\",%s}", fields);
-  step_owner_start(owner, json);
+  step_owner_start(owner, quoted(formatted("{'schemaVersion':1,'stepId':'s-1',%s}", fields)));
   step_owner_wait(owner);
   return owner->output_content == NULL ? "" : owner->output_content;
 }
 
 /* The lines that `env` printed, each with a \n before and behind it. */
-static void has_line(const char *lines, const char *line, int expected) {
+static void has_line(const char *lines, const char *line) {
   int count = 0;
   size_t length = strlen(line);
   for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n") + 1)
     count += strncmp(at, line, length) == 0 && at[length] == '\n';
-  if (count != expected)
+  if (count != 1)
     fail_msg("%d times %s in:\n%s", count, line, lines);
 }
 
@@ -44,97 +44,76 @@ static void has_tag_number(const char *lines, int number) {
   assert_int_equal(tag[strlen(end)], '\n');
 }
 
-TEST(arguments_are_passed_as_they_are, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  const char *out = run(owner, "\"command\":\"printf\",\"args\":[\"[%s]\",\"a b\",\"\",\"*\"]");
+STEP_TEST(arguments_are_passed_as_they_are) {
+  const char *out = run(owner, "'command':'printf','args':['[%s]','a b','','*']");
   assert_string_equal(out, "[a b][][*]\n");
-  assert_string_equal(run(owner, "\"command\":\"echo\""), "\n");
-  assert_string_equal(run(owner, "\"command\":\"echo\",\"args\":null"), "\n");
+  assert_string_equal(run(owner, "'command':'echo'"), "\n");
+  assert_string_equal(run(owner, "'command':'echo','args':null"), "\n");
 }
 
-TEST(agents_environment_is_inherited, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  const char *lines = run(owner, "\"command\":\"env\"");
-  has_line(lines, owner->variable, 1);
-  has_line(lines, "PATH=/usr/bin:/bin", 1);
-}
-
-TEST(job_and_step_are_told, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  const char *lines = run(owner, "\"command\":\"env\"");
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
-  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
+STEP_TEST(the_agents_environment_is_inherited_and_job_and_step_are_told) {
+  const char *lines = run(owner, "'command':'env'");
+  has_line(lines, owner->variable);
+  has_line(lines, "PATH=/usr/bin:/bin");
+  has_line(lines, "SANDBOX_JOB_ID=pipe-42");
+  has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
-  lines = run(owner, "\"command\":\"env\"");
-  has_tag_number(lines, 2); /* each step has its own */
+  has_tag_number(run(owner, "'command':'env'"), 2); /* each step has its own */
 }
 
-TEST(environment_of_the_step_wins, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(environment_of_the_step_wins) {
   static char was[] = "WHO=agent";
   static char longer[] = "WHOEVER=agent";
   owner->environment[2] = was;
   owner->environment[3] = longer;
-  const char *lines =
-      run(owner, "\"command\":\"env\",\"env\":{\"WHO\":\"step=x\",\"NEW\":\"\",\"W\":\"1\"}");
-  has_line(lines, "WHO=step=x", 1);
-  has_line(lines, "NEW=", 1);
-  has_line(lines, "W=1", 1);
-  has_line(lines, "WHOEVER=agent", 1);
+  const char *lines = run(owner, "'command':'env','env':{'WHO':'step=x','NEW':'','W':'1'}");
+  has_line(lines, "WHO=step=x");
+  has_line(lines, "NEW=");
+  has_line(lines, "W=1");
+  has_line(lines, "WHOEVER=agent");
   assert_int_equal(lines_that_begin(lines, "WHO="), 1);
 }
 
-TEST(what_the_agent_sets_cannot_be_overruled, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   static char inherited[] = PROCESS_TREE_TAG "=outer";
   static char job[] = "SANDBOX_JOB_ID=outer";
   owner->environment[2] = inherited;
   owner->environment[3] = job;
-  const char *lines = run(owner, "\"command\":\"env\",\"env\":{\"SANDBOX_STEP_ID\":\"x\","
-                                 "\"" PROCESS_TREE_TAG "\":\"x\"}");
-  has_line(lines, "SANDBOX_STEP_ID=s-1", 1);
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42", 1);
+  const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
+                                 "'" PROCESS_TREE_TAG "':'x'}");
+  has_line(lines, "SANDBOX_STEP_ID=s-1");
+  has_line(lines, "SANDBOX_JOB_ID=pipe-42");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
 }
 
-TEST(path_of_the_step_finds_the_command, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  char path[64];
-  snprintf(path, sizeof path, "%s/only-here", owner->directory.path);
+STEP_TEST(path_of_the_step_finds_the_command) {
+  const char *path = directory_path(&owner->directory, "only-here");
   FILE *file = fopen(path, "we");
   fputs("#!/bin/sh\necho found\n", file);
   fclose(file);
   chmod(path, 0755);
-  char fields[128];
-  snprintf(fields, sizeof fields, "\"command\":\"only-here\",\"env\":{\"PATH\":\"%s\"}",
-           owner->directory.path);
+  const char *fields =
+      formatted("'command':'only-here','env':{'PATH':'%s'}", owner->directory.path);
   assert_string_equal(run(owner, fields), "found\n");
-  (void)run(owner, "\"command\":\"only-here\"");
+  (void)run(owner, "'command':'only-here'");
   assert_int_equal(owner->result.exit_code, -1);
 }
 
-TEST(the_step_names_its_directory, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
-  char fields[128];
-  char expected[64];
-  snprintf(fields, sizeof fields, "\"command\":\"pwd\",\"workingDirectory\":\"%s\"",
-           owner->directory.path);
-  snprintf(expected, sizeof expected, "%s\n", owner->directory.path);
+STEP_TEST(the_step_names_its_directory) {
+  const char *fields = formatted("'command':'pwd','workingDirectory':'%s'", owner->directory.path);
+  const char *expected = formatted("%s\n", owner->directory.path);
   assert_string_equal(run(owner, fields), expected);
-  (void)run(owner, "\"command\":\"pwd\",\"workingDirectory\":\"/no/such/place\"");
+  (void)run(owner, "'command':'pwd','workingDirectory':'/no/such/place'");
   assert_int_equal(owner->result.exit_code, -1);
   assert_non_null(strstr(owner->error_message, "/no/such/place"));
 }
 
 /* /work where there is one, else where the agent is: what holds here is looked up here. */
-TEST(without_a_directory_there_is_a_default, step_owner_set_up, step_owner_tear_down) {
-  struct step_owner *owner = *state;
+STEP_TEST(without_a_directory_there_is_a_default) {
   struct stat work;
   char *own = getcwd(NULL, 0);
   bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
-  char expected[512];
-  snprintf(expected, sizeof expected, "%s\n", there ? "/work" : own);
-  assert_string_equal(run(owner, "\"command\":\"/bin/pwd\""), expected);
+  assert_string_equal(run(owner, "'command':'/bin/pwd'"), formatted("%s\n", there ? "/work" : own));
   free(own);
 }

@@ -4,6 +4,7 @@
 #include "agent/engine/run_log.h"
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 enum { TIME_LENGTH = sizeof "12:00:00.123 " - 1 };
@@ -61,34 +62,31 @@ static void done(const struct trial *trial, struct run_report report) {
   run_log_done(&trial->log, &step, &report);
 }
 
-TEST(success_is_information, set_up, tear_down) {
-  struct trial *trial = *state;
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+TRIAL_TEST(success_is_information) {
   done(trial, report(0, NULL));
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `git status`\n");
 }
 
-TEST(a_commands_own_last_words_are_not_repeated, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_commands_own_last_words_are_not_repeated) {
   done(trial, report(3, "fatal: not a git repository"));
   expect(trial, "WARN  job=j step=11111111 exit=3 in 12ms `git status`\n");
 }
 
-TEST(the_agents_own_word_is_told, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(the_agents_own_word_is_told) {
   struct run_report told = report(-1, "timed out after 1sand no more");
   told.result.error_message_length = strlen("timed out after 1s"); /* no NUL is needed */
   done(trial, told);
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`: timed out after 1s\n");
 }
 
-TEST(without_a_word_there_is_none, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(without_a_word_there_is_none) {
   done(trial, report(-1, NULL));
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`\n");
 }
 
-TEST(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_file_kind_has_its_kind_path_and_reason) {
   char id[] = "11111111-2222-3333-4444-555555555555";
   char path[] = "src/a.c";
   const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
@@ -101,8 +99,7 @@ TEST(a_file_kind_has_its_kind_path_and_reason, set_up, tear_down) {
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
 }
 
-TEST(what_a_step_leaves_behind_has_lines_of_its_own, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(what_a_step_leaves_behind_has_lines_of_its_own) {
   struct run_report left = report(0, NULL);
   left.holder = "pid 42 (sleep)";
   left.survivors = 2;
@@ -122,33 +119,28 @@ static void refused(const struct trial *trial, const char *payload) {
 
 #define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown, cancel; payload: "
 
-TEST(a_payload_is_shown, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_payload_is_shown) {
   refused(trial, "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}");
   expect(trial, REFUSED "{\"kind\":\"walk\",\"command\":\"git \\u0022\"}\n");
   refused(trial, "");
   expect(trial, REFUSED "\n");
 }
 
-TEST(of_a_long_one_the_beginning, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(of_a_long_one_the_beginning) {
   char payload[202] = "";
-  char expected[400];
   memset(payload, 'x', 200);
-  (void)snprintf(expected, sizeof expected, REFUSED "%s\n", payload);
+  const char *expected = formatted(REFUSED "%s\n", payload);
   refused(trial, payload);
   expect(trial, expected);
-  (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+  expected = formatted(REFUSED "%s...\n", payload);
   payload[200] = 'y';
   refused(trial, payload);
   expect(trial, expected);
 }
 
-TEST(values_of_env_are_never_shown, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(values_of_env_are_never_shown) {
   static const struct {
-    const char *payload;
-    const char *shown;
+    const char *payload, *shown;
   } rows[] = {
       {"{\"stepId\":\"s\",\"env\":{\"TOKEN\":\"secret\"}", "{\"stepId\":\"s\",\"..."},
       {"{\"Env\" : {\"TOKEN\":\"secret\"}", "{\"..."},
@@ -162,20 +154,16 @@ TEST(values_of_env_are_never_shown, set_up, tear_down) {
       {"{\"env", "{\"..."},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char expected[400];
     refused(trial, rows[i].payload);
-    (void)snprintf(expected, sizeof expected, REFUSED "%s\n", rows[i].shown);
-    expect(trial, expected);
+    expect(trial, formatted(REFUSED "%s\n", rows[i].shown));
   }
 }
 
-TEST(nor_where_the_beginning_ends_in_the_name, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(nor_where_the_beginning_ends_in_the_name) {
   for (size_t before = 196; before <= 200; before++) {
     char payload[400] = "";
-    char expected[600];
     memset(payload, ' ', before);
-    (void)snprintf(expected, sizeof expected, REFUSED "%s...\n", payload);
+    const char *expected = formatted(REFUSED "%s...\n", payload);
     strcat(payload, "env\":{\"TOKEN\":\"secret\"}}");
     refused(trial, payload);
     expect(trial, expected);

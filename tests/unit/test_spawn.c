@@ -75,16 +75,21 @@ static pid_t run_in(struct trial *self, const char *directory, char *const *argv
   return pid;
 }
 
-static void run_script(struct trial *self, char *script) {
-  char *argv[] = {"sh", "-c", script, NULL};
-  assert_true(run_in(self, NULL, argv, environ) > 0);
+static void says(struct trial *self, const char *directory, char *const *argv, char *const *envp,
+                 const char *expected) {
+  assert_true(run_in(self, directory, argv, envp) > 0);
   assert_int_equal(self->status, 0);
+  assert_string_equal(self->output, expected);
+}
+
+static void script_says(struct trial *self, char *script, const char *expected) {
+  char *argv[] = {"sh", "-c", script, NULL};
+  says(self, NULL, argv, environ, expected);
 }
 
 /* A file in the trial's directory, and a PATH that begins there. */
 static void make_file(struct trial *self, const char *name, const char *text, mode_t mode) {
-  char path[96];
-  snprintf(path, sizeof path, "%s/%s", self->directory.path, name);
+  const char *path = directory_path(&self->directory, name);
   FILE *file = fopen(path, "we");
   assert_non_null(file);
   fputs(text, file);
@@ -105,38 +110,32 @@ static void refused(struct trial *self, const char *directory, char *command, ch
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(arguments_arrive_untouched, set_up, tear_down) {
-  struct trial *trial = *state;
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+TRIAL_TEST(arguments_arrive_untouched) {
   char *argv[] = {
       "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
       "\n\"'", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  assert_string_equal(trial->output, "[a b][][*][$HOME][\n\"']");
+  says(trial, NULL, argv, environ, "[a b][][*][$HOME][\n\"']");
 }
 
-TEST(environment_is_what_was_given, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(environment_is_what_was_given) {
   char *argv[] = {"env", NULL};
   char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
+  says(trial, NULL, argv, envp, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
 }
 
-TEST(both_streams_are_where_they_were_sent, set_up, tear_down) {
-  struct trial *trial = *state;
-  run_script(trial, "echo out; echo err >&2");
-  assert_string_equal(trial->output, "out\nerr\n");
+TRIAL_TEST(both_streams_are_where_they_were_sent) {
+  script_says(trial, "echo out; echo err >&2", "out\nerr\n");
 }
 
-TEST(stdin_is_empty, set_up, tear_down) {
-  struct trial *trial = *state;
-  run_script(trial, "cat; echo end");
-  assert_string_equal(trial->output, "end\n");
+TRIAL_TEST(stdin_is_empty) {
+  script_says(trial, "cat; echo end", "end\n");
 }
 
-TEST(it_leads_a_session_of_its_own, set_up, tear_down) {
-  struct trial *trial = *state;
-  run_script(trial, "cut -d' ' -f1,5,6 /proc/$$/stat");
+TRIAL_TEST(it_leads_a_session_of_its_own) {
+  char *argv[] = {"cut", "-d ", "-f1,5,6", "/proc/self/stat", NULL};
+  assert_true(run_in(trial, NULL, argv, environ) > 0);
   int pid;
   int group;
   int session;
@@ -145,15 +144,12 @@ TEST(it_leads_a_session_of_its_own, set_up, tear_down) {
   assert_int_equal(session, pid);
 }
 
-TEST(no_signal_is_blocked_or_handled, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(no_signal_is_blocked_or_handled) {
   char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  assert_string_equal(trial->output, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
+  says(trial, NULL, argv, environ, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
 }
 
-TEST(no_other_descriptor_is_open, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(no_other_descriptor_is_open) {
   int more[] = {fcntl(0, F_DUPFD_CLOEXEC, 40), fcntl(0, F_DUPFD_CLOEXEC, 400)};
   char *argv[] = {"ls", "/proc/self/fd", NULL};
   assert_true(run_in(trial, NULL, argv, environ) > 0);
@@ -162,80 +158,65 @@ TEST(no_other_descriptor_is_open, set_up, tear_down) {
   close(more[1]);
 }
 
-TEST(limit_of_open_files_is_the_given_one, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(limit_of_open_files_is_the_given_one) {
   trial->defaults.open_files.rlim_cur = 123;
-  run_script(trial, "ulimit -n");
-  assert_string_equal(trial->output, "123\n");
+  script_says(trial, "ulimit -n", "123\n");
 }
 
-TEST(directory_is_the_given_one_or_our_own, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(directory_is_the_given_one_or_our_own) {
   char *argv[] = {"pwd", NULL};
-  assert_true(run_in(trial, "/usr", argv, environ) > 0);
-  assert_string_equal(trial->output, "/usr\n");
+  says(trial, "/usr", argv, environ, "/usr\n");
   assert_true(run_in(trial, NULL, argv, environ) > 0);
   char *own = getcwd(NULL, 0);
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   free(own);
 }
 
-TEST(path_is_that_of_the_child, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(path_is_that_of_the_child) {
   make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
   char path[64];
   snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
   char *argv[] = {"only-here", NULL};
   char *envp[] = {path, NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, NULL, argv, envp, "found\n");
   refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
 }
 
-TEST(search_goes_on_behind_what_may_not_run, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(search_goes_on_behind_what_may_not_run) {
   make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
   char path[64];
   snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
   char *argv[] = {"true", NULL};
   char *envp[] = {path, NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "");
+  says(trial, NULL, argv, envp, "");
   path[strlen(path) - strlen("/bin")] = '\0'; /* leaves "dir:": the current directory is last */
   refused(trial, "/", "true", path, "not executable");
 }
 
-TEST(empty_path_entry_is_the_childs_directory, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
     char *argv[] = {"here", NULL};
     char *envp[] = {paths[i], NULL};
-    assert_true(run_in(trial, trial->directory.path, argv, envp) > 0);
-    assert_string_equal(trial->output, "found\n");
+    says(trial, trial->directory.path, argv, envp, "found\n");
   }
 }
 
-TEST(without_a_path_the_usual_places_are_searched, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
-  assert_true(run_in(trial, NULL, argv, envp) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, NULL, argv, envp, "found\n");
 }
 
-TEST(slash_means_no_search, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(slash_means_no_search) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *argv[] = {"./here", NULL};
-  assert_true(run_in(trial, trial->directory.path, argv, environ) > 0);
-  assert_string_equal(trial->output, "found\n");
+  says(trial, trial->directory.path, argv, environ, "found\n");
   refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
 }
 
-TEST(what_cannot_start_says_why, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(what_cannot_start_says_why) {
   make_file(trial, "plain", "text", 0644);
   make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
   make_file(trial, "noise", "no program", 0755);
@@ -255,8 +236,7 @@ TEST(what_cannot_start_says_why, set_up, tear_down) {
   free(huge);
 }
 
-TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
   trial->may_be_missing = true;
@@ -264,8 +244,7 @@ TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   assert_true(run_in(trial, "/bin/true", argv, environ) > 0);
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
-  assert_true(run_in(trial, "/usr", argv, environ) > 0);
-  assert_string_equal(trial->output, "/usr\n");
+  says(trial, "/usr", argv, environ, "/usr\n");
   /* What is relative is then not shown below a directory that is not there. */
   refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
   refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
@@ -273,8 +252,7 @@ TEST(a_directory_that_may_be_missing_is_passed_over, set_up, tear_down) {
 }
 
 /* The sanitizers look for what they left in memory. */
-TEST(many_leave_nothing_behind, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(many_leave_nothing_behind) {
   int descriptors = proc_fd_count(getpid());
   char *argv[] = {"/bin/true", NULL};
   char *envp[] = {NULL};
@@ -292,8 +270,7 @@ TEST(many_leave_nothing_behind, set_up, tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(without_a_process_it_says_so, set_up, tear_down) {
-  struct trial *trial = *state;
+TRIAL_TEST(without_a_process_it_says_so) {
   pid_t user = fork();
   if (user == 0) {
     char *argv[] = {"true", NULL};
@@ -311,40 +288,16 @@ TEST(without_a_process_it_says_so, set_up, tear_down) {
   assert_int_equal(status, 0);
 }
 
-TEST(it_dies_with_the_agent, set_up, tear_down) {
-  struct trial *trial = *state;
+/* Starts it in an agent, which ends at once. */
+static void dies_with_the_agent(struct trial *trial, char *const *argv, bool waits) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   pid_t agent = fork();
   if (agent == 0) {
-    char *argv[] = {"sleep", "1000", NULL};
     struct spawn_request request = {
-        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1]};
-    pid_t pid = spawned(&trial->defaults, &request);
-    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
-  }
-  close(ends[1]);
-  pid_t pid = 0;
-  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
-  assert_true(pid > 0);
-  assert_int_equal(waitpid(agent, NULL, 0), agent);
-  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
-  close(ends[0]);
-}
-
-/* While it waits, too: it is not to execute when nobody knows it. */
-TEST(one_that_waits_dies_with_the_agent, set_up, tear_down) {
-  struct trial *trial = *state;
-  int ends[2];
-  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  pid_t agent = fork();
-  if (agent == 0) {
-    char *argv[] = {"sh", "-c", "echo ran", NULL};
-    struct spawn_request request = {
-        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = true};
-    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
-    assert_non_null(spawn);
-    pid_t pid = spawn_pid(spawn);
+        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = waits};
+    pid_t pid = waits ? spawn_pid(spawn_new(&trial->defaults, &request, &trial->error))
+                      : spawned(&trial->defaults, &request); /* which executes */
     _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
   }
   close(ends[1]);
@@ -356,4 +309,15 @@ TEST(one_that_waits_dies_with_the_agent, set_up, tear_down) {
   char byte;
   assert_int_equal(read(ends[0], &byte, 1), 0); /* nothing was written */
   close(ends[0]);
+}
+
+TRIAL_TEST(it_dies_with_the_agent) {
+  char *argv[] = {"sleep", "1000", NULL};
+  dies_with_the_agent(trial, argv, false);
+}
+
+/* While it waits, too: it is not to execute when nobody knows it. */
+TRIAL_TEST(one_that_waits_dies_with_the_agent) {
+  char *argv[] = {"sh", "-c", "echo ran", NULL};
+  dies_with_the_agent(trial, argv, true);
 }

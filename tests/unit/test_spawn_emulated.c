@@ -2,8 +2,6 @@
    is to wait is made when it goes. */
 #include <errno.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/process/process.h"
@@ -28,69 +26,48 @@ int clone(int (*function)(void *), void *stack, int flags, void *context, ...) {
   return __clone(function, stack, flags, context);
 }
 
-static int children(void) {
-  char path[32];
-  size_t length;
-  snprintf(path, sizeof path, "task/%d/children", (int)getpid());
-  char *list = proc_read(getpid(), path, &length);
-  assert_non_null(list);
-  free(list);
-  return (int)length;
-}
-
-TEST(it_starts, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(it_starts) {
   process_owner_start(owner, "echo out; exit 3");
-  process_owner_wait(owner);
+  process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-TEST(what_is_prepared_starts_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_is_prepared_starts_when_it_goes) {
   process_owner_prepare(owner, "echo out; exit 3");
-  assert_int_equal(children(), 0);
+  assert_int_equal(proc_child_count(getpid(), NULL), 0);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_go(owner->process);
-  process_owner_wait(owner);
+  process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
 }
 
-TEST(what_cannot_start_says_why, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_cannot_start_says_why) {
   char *argv[] = {"no-such-command", NULL};
   process_owner_prepare_argv(owner, argv, NULL);
   process_go(owner->process);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_string_equal(owner->outcome.reason.text, "no-such-command: command not found on PATH");
 }
 
-TEST(without_a_process_it_ends_when_it_goes, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(without_a_process_it_ends_when_it_goes) {
   process_owner_prepare(owner, "echo out");
   no_process = true;
   process_go(owner->process);
   no_process = false;
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
+  process_owner_ends(owner, PROCESS_NOT_STARTED);
   assert_string_equal(owner->outcome.reason.text,
                       "cannot start sh: Resource temporarily unavailable");
 }
 
-TEST(what_does_not_go_leaves_nothing, process_owner_set_up, process_owner_tear_down) {
-  struct process_owner *owner = *state;
+PROCESS_TEST(what_does_not_go_leaves_nothing) {
   int descriptors = proc_fd_count(getpid());
   process_owner_prepare(owner, "echo out");
   process_stop(owner->process, 1000);
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+  process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->readable[PROCESS_STDOUT], 0);
   process_owner_prepare(owner, "echo out");
-  process_free(owner->process);
-  owner->process = NULL;
+  process_owner_free(owner);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }

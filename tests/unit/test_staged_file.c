@@ -10,6 +10,7 @@
 
 #include "base/staged_file.h"
 #include "tests/support/proc.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -31,11 +32,15 @@ static void hidden_name(const struct tree *tree, char *name) {
   staged_file_release(&staged);
 }
 
+static void finish(struct staged_file *staged) {
+  assert_int_equal(staged_file_commit(staged), 0);
+  staged_file_release(staged);
+}
+
 static void put_file(const struct tree *tree) {
   struct staged_file staged;
   begin(&staged, tree);
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
+  finish(&staged);
   tree_expect(tree, "file", "new", 0644);
 }
 
@@ -53,12 +58,10 @@ static void put_directory(const struct tree *tree, const char *file) {
   begin_directory(&staged, tree);
   fill_directory(&staged, file);
   assert_int_equal(staged_file_seal(&staged, 0755), 0);
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
+  finish(&staged);
 }
 
-TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_file_appears_by_its_commit) {
   int descriptors = proc_fd_count(getpid());
   struct staged_file staged;
   begin(&staged, tree);
@@ -72,8 +75,7 @@ TEST(a_file_appears_by_its_commit, tree_set_up, tree_tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(without_a_commit_nothing_stays) {
   int descriptors = proc_fd_count(getpid());
   tree_write(tree, "file", "old", 0600);
   struct staged_file staged;
@@ -93,8 +95,7 @@ TEST(without_a_commit_nothing_stays, tree_set_up, tree_tear_down) {
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-TEST(a_release_without_a_begin_does_nothing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_release_without_a_begin_does_nothing) {
   struct staged_file staged = STAGED_FILE_NONE;
   staged_file_release(&staged);
   assert_int_equal(staged_file_begin(&staged, -1, "file", 0644), -1);
@@ -103,47 +104,14 @@ TEST(a_release_without_a_begin_does_nothing, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 0);
 }
 
-TEST(a_file_is_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_write(tree, "file", "an old one", 0600);
-  put_file(tree);
-  assert_int_equal(tree_count(tree, "."), 1);
-}
-
-TEST(the_longest_name_will_do, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  struct staged_file staged;
-  char name[256];
-  memset(name, 'n', sizeof name);
-  name[255] = '\0';
-  assert_int_equal(staged_file_begin(&staged, tree->fd, name, 0644), 0);
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
-  tree_expect(tree, name, "", 0644);
-  assert_int_equal(tree_count(tree, "."), 1);
-}
-
-TEST(the_mode_of_a_begin_is_subject_to_the_umask, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  struct staged_file staged;
-  mode_t before = umask(027);
-  int result = staged_file_begin(&staged, tree->fd, "file", 0666);
-  umask(before);
-  assert_int_equal(result, 0);
-  tree_expect(tree, staged.hidden, "", 0640);
-  staged_file_release(&staged);
-}
-
-TEST(the_mode_of_a_seal_is_as_given, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_mode_of_a_seal_is_as_given) {
   struct staged_file staged;
   begin(&staged, tree);
   mode_t before = umask(0777);
   int result = staged_file_seal(&staged, 0755);
   umask(before);
   assert_int_equal(result, 0);
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
+  finish(&staged);
   tree_expect(tree, "file", "new", 0755);
 }
 
@@ -163,45 +131,35 @@ static int run(const struct tree *tree, char *name) {
 }
 
 /* A file that somebody has open for writing cannot be executed. */
-TEST(a_sealed_file_may_be_executed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  struct staged_file staged;
-  assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0644), 0);
-  assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
-  assert_int_equal(staged_file_seal(&staged, 0755), 0);
-  assert_int_equal(run(tree, staged.hidden), 42);
-  char first[2];
-  assert_int_equal(pread(staged.fd, first, 2, 0), 2); /* it can still be read */
-  assert_int_equal(write(staged.fd, "x", 1), -1);
-  staged_file_release(&staged);
+TREE_TEST(a_sealed_or_committed_file_may_be_executed) {
+  static char name[] = "./file";
+  for (int sealed = 0; sealed <= 1; sealed++) {
+    struct staged_file staged;
+    assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0755), 0);
+    assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
+    assert_int_equal(sealed ? staged_file_seal(&staged, 0755) : staged_file_commit(&staged), 0);
+    assert_int_equal(run(tree, sealed ? staged.hidden : name), 42);
+    char first[2];
+    if (sealed) { /* it can still be read */
+      assert_int_equal(pread(staged.fd, first, 2, 0), 2);
+      assert_int_equal(write(staged.fd, "x", 1), -1);
+    }
+    staged_file_release(&staged);
+  }
 }
 
-TEST(a_committed_file_may_be_executed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  struct staged_file staged;
-  char name[] = "./file";
-  assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0755), 0);
-  assert_int_equal(write(staged.fd, "#!/bin/sh\nexit 42\n", 18), 18);
-  assert_int_equal(staged_file_commit(&staged), 0);
-  assert_int_equal(run(tree, name), 42);
-  staged_file_release(&staged);
-}
-
-TEST(a_directory_appears_by_its_commit, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_appears_by_its_commit) {
   struct staged_file staged;
   begin_directory(&staged, tree);
   fill_directory(&staged, "one");
   assert_int_equal(staged_file_seal(&staged, 0755), 0);
   assert_false(tree_has(tree, "directory"));
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
+  finish(&staged);
   assert_true(tree_has(tree, "directory/one"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(a_directory_is_replaced_whole, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_is_replaced_whole) {
   int descriptors = proc_fd_count(getpid());
   tree_make_directory(tree, "directory", 0700); /* an empty one */
   put_directory(tree, "one");
@@ -224,8 +182,7 @@ static void commit_and_revert(const struct tree *tree) {
   staged_file_release(&staged);
 }
 
-TEST(a_reverted_directory_is_as_it_was, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_reverted_directory_is_as_it_was) {
   commit_and_revert(tree);
   assert_int_equal(tree_count(tree, "."), 0);
   put_directory(tree, "old");
@@ -236,8 +193,7 @@ TEST(a_reverted_directory_is_as_it_was, tree_set_up, tree_tear_down) {
 }
 
 /* What another process has put there since stays. */
-TEST(a_revert_takes_nothing_of_others_back, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_revert_takes_nothing_of_others_back) {
   struct staged_file staged;
   begin_directory(&staged, tree);
   assert_int_equal(staged_file_commit(&staged), 0);
@@ -250,8 +206,7 @@ TEST(a_revert_takes_nothing_of_others_back, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(kinds_do_not_replace_each_other) {
   struct staged_file staged;
   tree_make_directory(tree, "file", 0755);
   begin(&staged, tree);
@@ -268,8 +223,7 @@ TEST(kinds_do_not_replace_each_other, tree_set_up, tree_tear_down) {
 }
 
 /* Whoever put it there: it is removed, not written to. */
-TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_lies_there_is_not_written_to) {
   char hidden[64];
   hidden_name(tree, hidden);
   tree_write(tree, "victim", "mine", 0600);
@@ -288,21 +242,15 @@ TEST(what_lies_there_is_not_written_to, tree_set_up, tree_tear_down) {
 }
 
 /* Both what lies under the hidden name and what was half removed from there. */
-TEST(what_a_dead_maker_of_a_directory_left_is_removed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_a_dead_maker_of_a_directory_left_is_removed) {
   struct staged_file staged;
-  char path[128];
   begin_directory(&staged, tree);
   char hidden[sizeof staged.hidden];
   strcpy(hidden, staged.hidden);
   staged_file_release(&staged);
-  tree_make_directory(tree, hidden, 0700);
-  (void)snprintf(path, sizeof path, "%s/file", hidden);
-  tree_write(tree, path, "half", 0400);
-  (void)snprintf(path, sizeof path, "%s-old", hidden);
-  tree_make_directory(tree, path, 0700);
-  (void)snprintf(path, sizeof path, "%s-old/file", hidden);
-  tree_write(tree, path, "half", 0400);
+  const char *words =
+      formatted("%s/ %s/file=half %s-old/ %s-old/file=half", hidden, hidden, hidden, hidden);
+  tree_make(tree, words);
   put_directory(tree, "one");
   tree_write(tree, hidden, "a file", 0400);
   put_directory(tree, "two");
@@ -310,8 +258,7 @@ TEST(what_a_dead_maker_of_a_directory_left_is_removed, tree_set_up, tree_tear_do
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(its_owner_need_not_read_it) {
   char hidden[64];
   struct staged_file staged;
   assert_int_equal(fchmod(tree->fd, 0777), 0);
@@ -330,8 +277,7 @@ TEST(its_owner_need_not_read_it, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(a_directory_in_the_way_of_a_file_stays, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_directory_in_the_way_of_a_file_stays) {
   char hidden[64];
   struct staged_file staged;
   hidden_name(tree, hidden);
@@ -343,8 +289,7 @@ TEST(a_directory_in_the_way_of_a_file_stays, tree_set_up, tree_tear_down) {
 }
 
 /* One that has lost its name has nothing to commit, and removes nobody else's. */
-TEST(a_lost_file_is_not_committed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_lost_file_is_not_committed) {
   struct staged_file staged;
   begin(&staged, tree);
   assert_int_equal(unlinkat(tree->fd, staged.hidden, 0), 0);
@@ -375,11 +320,19 @@ static int make_second(const struct tree *tree, bool is_directory) {
   return 0;
 }
 
+static bool waits_for_a_lock(void *context) {
+  const pid_t *pid = context;
+  return proc_sleeps_in(*pid, SYS_flock);
+}
+
+/* Starts one, and waits until it waits for the first. */
 static pid_t start_second(const struct tree *tree, const struct staged_file *first) {
   pid_t pid = fork();
   assert_true(pid >= 0);
-  if (pid != 0)
+  if (pid != 0) {
+    assert_true(wait_until(waits_for_a_lock, &pid, WAIT_BOUND_MS));
     return pid;
+  }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   /* A lock is the open file's, and would stay with a child that has it. */
   close(first->fd);
@@ -389,61 +342,46 @@ static pid_t start_second(const struct tree *tree, const struct staged_file *fir
   _exit(make_second(tree, first->is_directory));
 }
 
-static bool waits_for_a_lock(void *context) {
-  const pid_t *pid = context;
-  return proc_sleeps_in(*pid, SYS_flock);
-}
-
 static void expect_success(pid_t pid) {
   int status;
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
 }
 
-TEST(a_second_maker_waits_for_the_first, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+/* A file, one that is sealed, and a directory. */
+TREE_TEST(a_second_maker_waits_for_the_first) {
   for (int sealed = 0; sealed <= 1; sealed++) {
     struct staged_file staged;
     begin(&staged, tree);
     if (sealed)
       assert_int_equal(staged_file_seal(&staged, 0644), 0);
     pid_t second = start_second(tree, &staged);
-    assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
     tree_expect(tree, staged.hidden, "new", 0644);
-    assert_int_equal(staged_file_commit(&staged), 0);
-    staged_file_release(&staged);
+    finish(&staged);
     expect_success(second);
     tree_expect(tree, "file", "later", 0600);
     assert_int_equal(tree_count(tree, "."), 1);
   }
-}
-
-TEST(a_second_maker_of_a_directory_waits_for_the_first, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
   struct staged_file staged;
   begin_directory(&staged, tree);
   fill_directory(&staged, "one");
   assert_int_equal(staged_file_seal(&staged, 0755), 0);
   pid_t second = start_second(tree, &staged);
-  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
-  assert_int_equal(staged_file_commit(&staged), 0);
-  staged_file_release(&staged);
+  finish(&staged);
   expect_success(second);
   assert_true(tree_has(tree, "directory/two"));
   assert_false(tree_has(tree, "directory/one"));
-  assert_int_equal(tree_count(tree, "."), 1);
+  assert_int_equal(tree_count(tree, "."), 2);
 }
 
 /* Until the first one's release a second one leaves alone what the first replaced. */
-TEST(what_was_replaced_can_be_put_back, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_was_replaced_can_be_put_back) {
   struct staged_file staged;
   put_directory(tree, "old");
   begin_directory(&staged, tree);
   fill_directory(&staged, "one");
   assert_int_equal(staged_file_commit(&staged), 0);
   pid_t second = start_second(tree, &staged);
-  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
   staged_directory_revert(&staged);
   assert_true(tree_has(tree, "directory/old"));
   staged_file_release(&staged);
@@ -463,12 +401,10 @@ static int status_after_sigterm(pid_t pid) {
 }
 
 /* A maker that waits for another one has nothing to finish. */
-TEST(a_wait_is_ended_by_sigterm, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_wait_is_ended_by_sigterm) {
   struct staged_file staged;
   begin(&staged, tree);
   pid_t second = start_second(tree, &staged);
-  assert_true(wait_until(waits_for_a_lock, &second, WAIT_BOUND_MS));
   assert_int_equal(status_after_sigterm(second), SIGTERM);
   tree_expect(tree, staged.hidden, "new", 0644);
   staged_file_release(&staged);
@@ -481,8 +417,7 @@ static bool sigterm_is_pending(void) {
 }
 
 /* What has begun is finished, and nothing is left behind. */
-TEST(sigterm_waits_for_the_release, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(sigterm_waits_for_the_release) {
   int status;
   pid_t pid = fork();
   assert_true(pid >= 0);
@@ -502,8 +437,7 @@ TEST(sigterm_waits_for_the_release, tree_set_up, tree_tear_down) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(anything_can_be_removed) {
   put_directory(tree, "one");
   tree_write(tree, "b", "x", 0);
   assert_int_equal(symlinkat("directory", tree->fd, "link"), 0);
@@ -516,8 +450,7 @@ TEST(anything_can_be_removed, tree_set_up, tree_tear_down) {
 }
 
 /* As a user whom a mode can stop; the tests run as root or as one. */
-TEST(modes_do_not_keep_from_removing, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(modes_do_not_keep_from_removing) {
   assert_int_equal(fchmod(tree->fd, 0777), 0);
   pid_t pid = fork();
   assert_true(pid >= 0);
@@ -532,11 +465,3 @@ TEST(modes_do_not_keep_from_removing, tree_set_up, tree_tear_down) {
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
 }
-
-static int set_umask(void **state) {
-  (void)state;
-  umask(022);
-  return 0;
-}
-
-TEST_GROUP(set_umask, NULL)

@@ -58,6 +58,13 @@ static void in_a_child(void (*body)(const struct check *check)) {
   assert_int_equal(status, 0);
 }
 
+#define CHILD_TEST(NAME)                                                                           \
+  static void child_of_##NAME(const struct check *check);                                          \
+  TEST(NAME) {                                                                                     \
+    in_a_child(child_of_##NAME);                                                                   \
+  }                                                                                                \
+  static void child_of_##NAME(const struct check *check)
+
 static bool is_open(int fd) {
   return fcntl(fd, F_GETFD) >= 0;
 }
@@ -66,7 +73,7 @@ static bool closes_on_exec(int fd) {
   return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
 }
 
-static void check_own_descriptors(const struct check *check) {
+CHILD_TEST(its_descriptors_are_its_own) {
   struct startup self = init(check);
   char byte;
   expect(check, self.signal_fd > STDERR_FILENO, "signal_fd is a standard descriptor");
@@ -79,11 +86,7 @@ static void check_own_descriptors(const struct check *check) {
   expect(check, !is_open(self.signal_fd) && !is_open(self.spawn.stdin_fd), "not released");
 }
 
-TEST(its_descriptors_are_its_own) {
-  in_a_child(check_own_descriptors);
-}
-
-static void check_standard_descriptors(const struct check *check) {
+CHILD_TEST(descriptors_0_to_2_are_open) {
   for (int closed = 0; closed < 8; closed++) {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
       if ((closed & 1 << fd) != 0)
@@ -97,11 +100,7 @@ static void check_standard_descriptors(const struct check *check) {
   }
 }
 
-TEST(descriptors_0_to_2_are_open) {
-  in_a_child(check_standard_descriptors);
-}
-
-static void check_inherited_descriptors(const struct check *check) {
+CHILD_TEST(inherited_descriptors_close_on_exec) {
   static const int numbers[] = {3, 9, 200};
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
     expect(check, dup2(STDIN_FILENO, numbers[i]) == numbers[i], "dup2");
@@ -111,17 +110,13 @@ static void check_inherited_descriptors(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(inherited_descriptors_close_on_exec) {
-  in_a_child(check_inherited_descriptors);
-}
-
 static int next_signal(const struct startup *self) {
   struct signalfd_siginfo info;
   ssize_t length = read(self->signal_fd, &info, sizeof info);
   return length == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
 
-static void check_orders(const struct check *check) {
+CHILD_TEST(signals_are_read_from_a_descriptor) {
   static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGCHLD};
   struct startup self = init(check);
   for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
@@ -136,11 +131,7 @@ static void check_orders(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(signals_are_read_from_a_descriptor) {
-  in_a_child(check_orders);
-}
-
-static void check_dispositions(const struct check *check) {
+CHILD_TEST(dispositions_are_the_default_ones) {
   /* A signal that the C library keeps for threads, and does not let through. */
   struct {
     void (*handler)(int);
@@ -167,11 +158,7 @@ static void check_dispositions(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(dispositions_are_the_default_ones) {
-  in_a_child(check_dispositions);
-}
-
-static void check_orphans(const struct check *check) {
+CHILD_TEST(orphans_come_to_it) {
   struct startup self = init(check);
   int ends[2];
   expect(check, pipe2(ends, O_CLOEXEC) == 0, "pipe2");
@@ -193,12 +180,8 @@ static void check_orphans(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(orphans_come_to_it) {
-  in_a_child(check_orphans);
-}
-
 /* As an emulator without child subreapers answers. */
-static void check_no_subreaper(const struct check *check) {
+CHILD_TEST(it_can_do_without_orphans) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
@@ -215,21 +198,13 @@ static void check_no_subreaper(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(it_can_do_without_orphans) {
-  in_a_child(check_no_subreaper);
-}
-
-static void check_secrecy(const struct check *check) {
+CHILD_TEST(its_memory_is_its_own) {
   struct startup self = init(check);
   expect(check, prctl(PR_GET_DUMPABLE) == 0, "dumpable");
   startup_release(&self);
 }
 
-TEST(its_memory_is_its_own) {
-  in_a_child(check_secrecy);
-}
-
-static void check_dumpable(const struct check *check) {
+CHILD_TEST(its_memory_is_open_to_debuggers_on_request) {
   struct startup self;
   struct error error;
   expect(check, prctl(PR_SET_DUMPABLE, 0) == 0, "prctl");
@@ -238,11 +213,7 @@ static void check_dumpable(const struct check *check) {
   startup_release(&self);
 }
 
-TEST(its_memory_is_open_to_debuggers_on_request) {
-  in_a_child(check_dumpable);
-}
-
-static void check_limits(const struct check *check) {
+CHILD_TEST(open_files_are_raised_for_itself_only) {
   struct rlimit limit;
   expect(check, getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
   limit.rlim_cur = 128;
@@ -253,10 +224,6 @@ static void check_limits(const struct check *check) {
   expect(check, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max,
          "its own limit is not raised");
   startup_release(&self);
-}
-
-TEST(open_files_are_raised_for_itself_only) {
-  in_a_child(check_limits);
 }
 
 TEST(passwords_leave_arguments_and_environment) {

@@ -57,6 +57,13 @@ static void close_out(struct once *self) {
   self->out = -1;
 }
 
+/* What it was: another one can be started. */
+static void forget(struct once *self) {
+  close_in(self);
+  close_out(self);
+  self->length = 0;
+}
+
 static int tear_down(void **state) {
   struct once *self = *state;
   close_in(self);
@@ -118,15 +125,31 @@ static void start_with(struct once *self, int in, int out) {
   _exit(serve(self));
 }
 
-static void start(struct once *self) {
-  int in[2], out[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+/* Its input is this (-1: closed), which it takes over; its output is read here. */
+static void start_reading(struct once *self, int in) {
+  int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->in = in[1];
   self->out = out[0];
-  start_with(self, in[0], out[1]);
-  close(in[0]);
+  start_with(self, in, out[1]);
+  close(in);
   close(out[1]);
+}
+
+/* The same with its output; its input is written here. */
+static void start_writing(struct once *self, int out) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  self->in = in[1];
+  start_with(self, in[0], out);
+  close(in[0]);
+  close(out);
+}
+
+static void start(struct once *self) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  self->in = in[1];
+  start_reading(self, in[0]);
 }
 
 static void give(struct once *self, const char *bytes) {
@@ -141,6 +164,11 @@ static void give_script(struct once *self, const char *script) {
                    script, self->directory.path);
   assert_true(n > 0 && n < (int)sizeof step);
   give(self, quoted(step));
+}
+
+static void start_script(struct once *self, const char *script) {
+  start(self);
+  give_script(self, script);
 }
 
 /* Reads more of its output; false at the end. */
@@ -209,17 +237,15 @@ static void logged(const struct once *self, const char *text) {
 
 /* --- a step ---------------------------------------------------------------------------------- */
 
-TEST(events_come_as_they_happen_and_the_result_last, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
+#define ONCE_TEST(NAME) TEST_WITH(struct once *once, NAME, set_up, tear_down)
+
+ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
+  start_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
   close_in(once);
   read_until(once, "\"line\":\"one\"");
   assert_int_equal(lines(once), 2);
   assert_non_null(strstr(once->text, "\"kind\":\"started\",\"line\":\"sh\""));
-  char path[128];
-  snprintf(path, sizeof path, "%s/go", once->directory.path);
-  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  directory_touch(&once->directory, "go");
   ends_with(once, 7);
   assert_int_equal(lines(once), 5);
   assert_non_null(strstr(once->text, "\"kind\":\"stderr\",\"line\":\"two\""));
@@ -227,7 +253,7 @@ TEST(events_come_as_they_happen_and_the_result_last, set_up, tear_down) {
   assert_non_null(strstr(result(once), "\"exitCode\":7,"));
 }
 
-TEST(exit_codes_are_the_steps, set_up, tear_down) {
+ONCE_TEST(exit_codes_are_the_steps) {
   static const struct {
     const char *fields;
     int exit_code;
@@ -240,32 +266,24 @@ TEST(exit_codes_are_the_steps, set_up, tear_down) {
               {"'command':7", 125},
               {"'kind':'shutdown'", 125},
               {"'kind':'cancel'", 125}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char step[256];
-    snprintf(step, sizeof step, "{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
+    const char *step = formatted("{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
     start(once);
     give(once, quoted(step));
     ends_with(once, rows[i].exit_code);
     assert_non_null(strstr(result(once), "\"stepId\":\"s-1\""));
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
-TEST(what_it_left_in_the_background_ends_with_it, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
+ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
+  start_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
   ends_with(once, 4);
   assert_int_equal(proc_find("sleep 4042"), 0);
 }
 
-TEST(a_signal_ends_the_step_and_is_the_exit_code, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "echo ready; exec sleep 4043");
+ONCE_TEST(a_signal_ends_the_step_and_is_the_exit_code) {
+  start_script(once, "echo ready; exec sleep 4043");
   read_until(once, "ready");
   kill(once->pid, SIGTERM);
   ends_with(once, 128 + SIGTERM);
@@ -277,8 +295,7 @@ static bool is_read(void *context) {
   return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-TEST(a_signal_before_the_step_ends_it, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_signal_before_the_step_ends_it) {
   start(once);
   give(once, "{");
   assert_true(wait_until(is_read, once, WAIT_BOUND_MS));
@@ -290,25 +307,21 @@ TEST(a_signal_before_the_step_ends_it, set_up, tear_down) {
 /* --- where the step ends ---------------------------------------------------------------------- */
 
 /* The writer need not close the pipe. */
-TEST(the_step_ends_with_its_value, set_up, tear_down) {
+ONCE_TEST(the_step_ends_with_its_value) {
   static const char *const steps[] = {
       "{'schemaVersion':1,'stepId':'s-1','command':'true'}",
       " \r\n\t{'schemaVersion':1,'stepId':'s-1','command':'true','args':[]}",
       "{'schemaVersion':1,'stepId':'s-1','command':'true','args':['}','\\\\','\\'}','[{']}",
       "{'schemaVersion':1,'x':{'y':[[{}],{}]},'stepId':'s-1','command':'true'}"};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
     start(once);
     give(once, quoted(steps[i]));
     ends_with(once, 0);
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
-TEST(it_may_come_byte_by_byte, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(it_may_come_byte_by_byte) {
   start(once);
   for (const char *at = quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"); *at != '\0';
        at++) {
@@ -318,8 +331,7 @@ TEST(it_may_come_byte_by_byte, set_up, tear_down) {
   ends_with(once, 0);
 }
 
-TEST(of_two_values_the_first_is_run, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(of_two_values_the_first_is_run) {
   start(once);
   give(once, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
                     "{'schemaVersion':1,'stepId':'s-2','command':'false'}"));
@@ -329,14 +341,13 @@ TEST(of_two_values_the_first_is_run, set_up, tear_down) {
 }
 
 /* A number, a word: with the end of their line; what is open, with the end of the input. */
-TEST(what_is_no_step_is_refused, set_up, tear_down) {
+ONCE_TEST(what_is_no_step_is_refused) {
   static const struct {
     const char *input;
     bool closed;
   } rows[] = {{"42\n", false},  {"42", true},   {"null\n", false},      {"\"{\"\n", false},
               {"[1,2]", false}, {"}\n", false}, {"[}", false},          {"", true},
               {" \n ", true},   {"{", true},    {"{\"stepId\":", true}, {"no step\n", false}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     start(once);
     give(once, rows[i].input);
@@ -345,14 +356,11 @@ TEST(what_is_no_step_is_refused, set_up, tear_down) {
     ends_with(once, STDIO_DOOR_EXIT_REFUSED);
     assert_int_equal(lines(once), 1);
     assert_non_null(strstr(result(once), STEP_NIL_ID));
-    close_in(once);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
-TEST(the_largest_step_has_64_mib, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(the_largest_step_has_64_mib) {
   static char spaces[1 << 16];
   memset(spaces, ' ', sizeof spaces);
   start(once);
@@ -364,33 +372,26 @@ TEST(the_largest_step_has_64_mib, set_up, tear_down) {
   assert_non_null(strstr(result(once), "payload: expected at most 67108864 bytes"));
 }
 
-TEST(a_file_is_read_to_its_end, set_up, tear_down) {
+ONCE_TEST(a_file_is_read_to_its_end) {
   static const struct {
     const char *content;
     int exit_code;
   } rows[] = {{"{'schemaVersion':1,'stepId':'s-1','command':'sh','args':['-c','exit 9']}", 9},
               {"", STDIO_DOOR_EXIT_REFUSED}};
-  struct once *once = *state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    int file = memfd_create("step", MFD_CLOEXEC), out[2];
+    int file = memfd_create("step", MFD_CLOEXEC);
     const char *content = quoted(rows[i].content);
     assert_int_equal(write(file, content, strlen(content)), strlen(content));
     assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    once->out = out[0];
-    start_with(once, file, out[1]);
-    close(file);
-    close(out[1]);
+    start_reading(once, file);
     ends_with(once, rows[i].exit_code);
-    close_out(once);
-    once->length = 0;
+    forget(once);
   }
 }
 
 /* Longer than one read: the file is not waited for, and the loop goes on in between. */
-TEST(a_long_file_is_read_too, set_up, tear_down) {
-  struct once *once = *state;
-  int file = memfd_create("step", MFD_CLOEXEC), out[2];
+ONCE_TEST(a_long_file_is_read_too) {
+  int file = memfd_create("step", MFD_CLOEXEC);
   FILE *stream = fdopen(dup(file), "w");
   fputs(quoted("{'schemaVersion':1,'stepId':'s-1','command':'true','x':'"), stream);
   for (int i = 0; i < 1000000; i++)
@@ -398,20 +399,14 @@ TEST(a_long_file_is_read_too, set_up, tear_down) {
   fputs("\"}", stream);
   fclose(stream);
   lseek(file, 0, SEEK_SET);
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  once->out = out[0];
-  start_with(once, file, out[1]);
-  close(file);
-  close(out[1]);
+  start_reading(once, file);
   ends_with(once, 0);
 }
 
 /* --- who reads -------------------------------------------------------------------------------- */
 
-TEST(a_reader_that_is_gone_ends_a_silent_step, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "echo ready; exec sleep 4044");
+ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
+  start_script(once, "echo ready; exec sleep 4044");
   read_until(once, "ready");
   close_out(once);
   ends_with(once, 128 + SIGPIPE);
@@ -419,10 +414,8 @@ TEST(a_reader_that_is_gone_ends_a_silent_step, set_up, tear_down) {
   logged(once, "stopping: a closed standard output");
 }
 
-TEST(and_one_that_writes, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "while :; do echo line; done");
+ONCE_TEST(and_one_that_writes) {
+  start_script(once, "while :; do echo line; done");
   read_until(once, "line\"");
   close_out(once);
   ends_with(once, 128 + SIGPIPE);
@@ -435,10 +428,8 @@ static bool is_answered(void *context) {
 }
 
 /* The step has ended well; but who asked does not know. */
-TEST(a_result_that_is_not_read_is_no_success, set_up, tear_down) {
-  struct once *once = *state;
-  start(once);
-  give_script(once, "seq 1 1200"); /* more than the pipe takes, less than is held */
+ONCE_TEST(a_result_that_is_not_read_is_no_success) {
+  start_script(once, "seq 1 1200"); /* more than the pipe takes, less than is held */
   assert_true(wait_until(is_answered, once, WAIT_BOUND_MS));
   assert_false(has_exited(once));
   close_out(once);
@@ -448,20 +439,14 @@ TEST(a_result_that_is_not_read_is_no_success, set_up, tear_down) {
 static bool waits_to_write(void *context) {
   pid_t pid = *(const pid_t *)context;
   for (int i = 0; i < 10; i++) {
-    size_t length;
-    char *stat = proc_read(pid, "stat", &length);
-    const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
-    bool sleeps = state != NULL && strncmp(state, ") S", 3) == 0;
-    free(stat);
-    if (!sleeps)
+    if (proc_state(pid) != 'S')
       return false;
     usleep(5000);
   }
   return true;
 }
 
-TEST(a_reader_that_waits_stops_the_command, set_up, tear_down) {
-  struct once *once = *state;
+ONCE_TEST(a_reader_that_waits_stops_the_command) {
   start(once);
   long before = proc_status_kib(once->pid, "VmRSS");
   give_script(once, "exec seq 1 100000");
@@ -485,13 +470,9 @@ TEST(a_reader_that_waits_stops_the_command, set_up, tear_down) {
   assert_int_equal(last, 100000);
 }
 
-TEST(output_to_a_file_needs_no_reader, set_up, tear_down) {
-  struct once *once = *state;
-  int in[2], file = memfd_create("out", MFD_CLOEXEC);
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  once->in = in[1];
-  start_with(once, in[0], file);
-  close(in[0]);
+ONCE_TEST(output_to_a_file_needs_no_reader) {
+  int file = memfd_create("out", MFD_CLOEXEC);
+  start_writing(once, fcntl(file, F_DUPFD_CLOEXEC, 0));
   give_script(once, "seq 1 1000");
   ends_with(once, 0);
   once->text = calloc(1, 1 << 20);
@@ -501,26 +482,14 @@ TEST(output_to_a_file_needs_no_reader, set_up, tear_down) {
   close(file);
 }
 
-TEST(output_that_cannot_be_written_is_a_reader_that_is_gone, set_up, tear_down) {
-  struct once *once = *state;
-  int in[2], out = open("/dev/full", O_WRONLY | O_CLOEXEC);
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  assert_true(out >= 0);
-  once->in = in[1];
-  start_with(once, in[0], out);
-  close(in[0]);
-  close(out);
+ONCE_TEST(output_that_cannot_be_written_is_a_reader_that_is_gone) {
+  start_writing(once, open("/dev/full", O_WRONLY | O_CLOEXEC));
   give_script(once, "true");
   ends_with(once, 128 + SIGPIPE);
 }
 
-TEST(without_input_there_is_no_step, set_up, tear_down) {
-  struct once *once = *state;
-  int out[2];
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  once->out = out[0];
-  start_with(once, -1, out[1]); /* /dev/null, which startup opens in place of a closed one */
-  close(out[1]);
+ONCE_TEST(without_input_there_is_no_step) {
+  start_reading(once, -1); /* /dev/null, which startup opens in place of a closed one */
   ends_with(once, STDIO_DOOR_EXIT_REFUSED);
   assert_non_null(strstr(result(once), STEP_NIL_ID));
 }

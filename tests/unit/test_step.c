@@ -36,21 +36,19 @@ static void assert_refused(const char *text, size_t length, const char *message,
   step_release(&step);
 }
 
-static void read_golden(const char *path, char *out, size_t size) {
+static void parse_golden(struct step *step, const char *path) {
+  char golden[1024] = "";
+  struct error error;
   FILE *file = fopen(path, "r");
   assert_non_null(file);
-  size_t length = fread(out, 1, size - 1, file);
-  assert_true(length > 0);
-  out[length] = '\0';
+  assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
   assert_int_equal(fclose(file), 0);
+  assert_int_equal(parse(step, golden, &error), 0);
 }
 
 TEST(a_run_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_run.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_run.json");
   assert_int_equal(step.schema_version, 1);
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &run_kind.wire);
@@ -68,11 +66,8 @@ TEST(a_run_step_as_in_the_contract) {
 }
 
 TEST(a_shutdown_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_shutdown.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_shutdown.json");
   assert_string_equal(step.step_id, "00000000-0000-0000-0000-000000000002");
   assert_ptr_equal(step.kind, &step_shutdown);
   assert_null(step.target);
@@ -80,11 +75,8 @@ TEST(a_shutdown_step_as_in_the_contract) {
 }
 
 TEST(a_cancel_step_as_in_the_contract) {
-  char golden[1024];
-  read_golden("tests/unit/golden/step_cancel.json", golden, sizeof golden);
   struct step step;
-  struct error error;
-  assert_int_equal(parse(&step, golden, &error), 0);
+  parse_golden(&step, "tests/unit/golden/step_cancel.json");
   assert_string_equal(step.step_id, "11111111-1111-1111-1111-111111111111");
   assert_ptr_equal(step.kind, &step_cancel);
   assert_null(step.target);
@@ -125,8 +117,7 @@ TEST(kinds_are_read_in_any_case) {
       {"shutdown", &step_shutdown}, {"ShutDown", &step_shutdown}, {"SHUTDOWN", &step_shutdown},
       {"cancel", &step_cancel},     {"Cancel", &step_cancel},     {"CANCEL", &step_cancel}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
+    const char *json = formatted("{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -188,8 +179,7 @@ TEST(timeouts) {
   static const unsigned good[] = {1, 10, 600, 31536000};
   static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
+    const char *json = formatted("{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
     struct step step;
     struct error error;
     assert_int_equal(parse(&step, json, &error), 0);
@@ -197,20 +187,29 @@ TEST(timeouts) {
     step_release(&step);
   }
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    char json[128];
-    char message[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x','timeoutSeconds':%s}", bad[i]);
-    (void)snprintf(message, sizeof message,
-                   "timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
+    const char *json = formatted("{'stepId':'s','command':'x','timeoutSeconds':%s}", bad[i]);
+    const char *message =
+        formatted("timeoutSeconds: expected a whole number from 1 to 31536000, got %s", bad[i]);
     assert_refused(json, strlen(json), message, "s");
+  }
+}
+
+struct refusal {
+  const char *fields, *message;
+};
+
+/* Each row's fields, with this around them, are refused with its message. */
+static void assert_all_refused(const struct refusal *rows, size_t count, const char *before,
+                               const char *after, const char *id) {
+  for (size_t i = 0; i < count; i++) {
+    const char *json = formatted("%s%s%s", before, rows[i].fields, after);
+    assert_refused(json, strlen(json), rows[i].message, id);
   }
 }
 
 TEST(payloads_that_are_no_step) {
   static const struct {
-    const char *payload;
-    const char *message;
-    const char *id;
+    const char *payload, *message, *id;
   } rows[] = {
       {"", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
       {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
@@ -256,10 +255,7 @@ TEST(payloads_that_are_no_step) {
 }
 
 TEST(fields_that_are_wrong) {
-  static const struct {
-    const char *fields; /* behind a good stepId, kind run and command */
-    const char *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"'schemaVersion':2", "schemaVersion: expected 1, got 2"},
       {"'schemaVersion':0", "schemaVersion: expected 1, got 0"},
       {"'schemaVersion':1.5", "schemaVersion: expected 1, got 1.5"},
@@ -297,18 +293,11 @@ TEST(fields_that_are_wrong) {
       {"'timeoutSeconds':1e999",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[256];
-    (void)snprintf(json, sizeof json, "{'stepId':'s','command':'x',%s}", rows[i].fields);
-    assert_refused(json, strlen(json), rows[i].message, "s");
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s','command':'x',", "}", "s");
 }
 
 TEST(a_run_needs_a_command) {
-  static const struct {
-    const char *field;
-    const char *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"", "command: expected a non-empty string, got nothing"},
       {",'command':null", "command: expected a non-empty string, got nothing"},
       {",'command':''", "command: expected a non-empty string, got an empty string"},
@@ -316,18 +305,11 @@ TEST(a_run_needs_a_command) {
       {",'command':'l\\u0000s'", "command: expected a string without NUL, got one with it"},
       {",'command':'\\u0000'", "command: expected a string without NUL, got one with it"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[128];
-    (void)snprintf(json, sizeof json, "{'stepId':'s'%s}", rows[i].field);
-    assert_refused(json, strlen(json), rows[i].message, "s");
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{'stepId':'s'", "}", "s");
 }
 
 TEST(every_step_needs_an_id) {
-  static const struct {
-    const char *field;
-    const char *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"'x':1", "stepId: expected a non-empty string, got nothing"},
       {"'StepId':'s'", "stepId: expected a non-empty string, got nothing"},
       {"'stepId':null", "stepId: expected a non-empty string, got nothing"},
@@ -336,54 +318,44 @@ TEST(every_step_needs_an_id) {
       {"'stepId':{'stepId':'s'}", "stepId: expected a non-empty string, got an object"},
       {"'stepId':'a\\u0000b'", "stepId: expected a string without NUL, got one with it"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    static const char *const names[] = {"shutdown", "cancel"};
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-      char json[128];
-      (void)snprintf(json, sizeof json, "{%s,'kind':'%s'}", rows[i].field, names[k]);
-      assert_refused(json, strlen(json), rows[i].message, STEP_NIL_ID);
-    }
-  }
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{", ",'kind':'shutdown'}", STEP_NIL_ID);
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "{", ",'kind':'cancel'}", STEP_NIL_ID);
 }
 
 TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
-  static const struct {
-    const char *json;
-    const char *message;
-  } rows[] = {
+  static const struct refusal rows[] = {
       {"{'stepId':'s','kind':'cancel','schemaVersion':2}", "schemaVersion: expected 1, got 2"},
       {"{'schemaVersion':'1','kind':'CANCEL','stepId':'s'}",
        "schemaVersion: expected 1, got a string"},
       {"{'stepId':'s','kind':'cancel','x':1,'x':2}", "x: expected once, got it twice"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    assert_refused(rows[i].json, strlen(rows[i].json), rows[i].message, STEP_NIL_ID);
+  assert_all_refused(rows, sizeof rows / sizeof *rows, "", "", STEP_NIL_ID);
 }
 
 TEST(an_id_may_be_long_but_not_too_long) {
-  char json[8 * STEP_ID_MAX];
   char id[STEP_ID_MAX + 2];
   struct step step;
   struct error error;
   memset(id, 'i', sizeof id);
   id[STEP_ID_MAX] = '\0';
-  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
+  const char *json = formatted("{'stepId':'%s','kind':'shutdown'}", id);
   assert_int_equal(parse(&step, json, &error), 0);
   assert_string_equal(step.step_id, id);
   step_release(&step);
 
   id[STEP_ID_MAX] = 'i';
   id[STEP_ID_MAX + 1] = '\0';
-  (void)snprintf(json, sizeof json, "{'stepId':'%s','kind':'shutdown'}", id);
+  json = formatted("{'stepId':'%s','kind':'shutdown'}", id);
   assert_refused(json, strlen(json), "stepId: expected at most 1024 bytes, got 1025", STEP_NIL_ID);
 
   /* Each character escaped, in a step that is refused: still echoed. */
-  char *end = stpcpy(json, "{'stepId':'");
+  char escaped[8 * STEP_ID_MAX];
+  char *end = stpcpy(escaped, "{'stepId':'");
   for (size_t i = 0; i < STEP_ID_MAX; i++)
     end = stpcpy(end, "\\u0069");
   strcpy(end, "','kind':1,}");
   id[STEP_ID_MAX] = '\0';
-  assert_int_equal(parse(&step, json, &error), -1);
+  assert_int_equal(parse(&step, escaped, &error), -1);
   assert_string_equal(step.step_id, id);
   step_release(&step);
 }

@@ -1,3 +1,4 @@
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/step_field.h"
 
@@ -16,8 +17,7 @@ TEST(integers) {
     unsigned number;
   } good[] = {{"0", 0}, {"-0", 0}, {"600.0", 600}, {"6e2", 600}, {"4294967295", 4294967295u}};
   static const struct {
-    const char *json;
-    const char *got;
+    const char *json, *got;
   } bad[] = {{"-1", "-1"},     {"0.5", "0.5"},     {"4294967296", "4294967296"},
              {"1e999", "inf"}, {"-1e999", "-inf"}, {"1.0000001", "1.0000001"}};
   unsigned number;
@@ -27,9 +27,8 @@ TEST(integers) {
     assert_int_equal(number, good[i].number);
   }
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    char message[128];
-    (void)snprintf(message, sizeof message,
-                   "n: expected a whole number from 0 to 4294967295, got %s", bad[i].got);
+    const char *message =
+        formatted("n: expected a whole number from 0 to 4294967295, got %s", bad[i].got);
     assert_int_equal(read_number(bad[i].json, &number, &error), -1);
     assert_string_equal(error.text, message);
   }
@@ -45,16 +44,13 @@ static void expect_path(const char *path, const char *name, const char *expected
   cJSON_AddNullToObject(object, name);
   struct error error;
   assert_int_equal(step_field_names_unique(object, path, &error), -1);
-  char message[200];
-  snprintf(message, sizeof message, "%s: expected once, got it twice", expected);
-  assert_string_equal(error.text, message);
+  assert_string_equal(error.text, formatted("%s: expected once, got it twice", expected));
   cJSON_Delete(object);
 }
 
 TEST(what_is_long_or_strange_is_shown_on_one_short_line) {
   static const struct {
-    const char *text;
-    const char *shown;
+    const char *text, *shown;
   } rows[] = {
       {"", ""},
       {"compile", "compile"},
@@ -116,9 +112,7 @@ TEST(many_names_are_no_trouble) {
 
 TEST(a_path_ends_where_a_value_may_begin) {
   static const struct {
-    const char *path;
-    const char *name;
-    const char *expected;
+    const char *path, *name, *expected;
   } rows[] = {
       {"", "stepId", "stepId"},   {"env", "PATH", "env.PATH"}, {"env", "TOKEN=secret", "env.TOKEN"},
       {"env", "=secret", "env."}, {"env", "a\nb", "env.a?b"},

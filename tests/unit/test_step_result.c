@@ -12,8 +12,8 @@ static void assert_writes(const struct step_result *self, const char *json) {
   char *out = malloc(length);
   assert_non_null(out);
   assert_ptr_equal(step_result_write(self, out), out + length);
-  assert_int_equal(length, strlen(json));
-  assert_memory_equal(out, json, length);
+  if (length != strlen(json) || memcmp(out, json, length) != 0)
+    fail_msg("%.*s, not %s", (int)length, out, json);
   free(out);
 }
 
@@ -45,11 +45,15 @@ TEST(a_failure_has_its_message) {
                               "'eventCount':2}"));
 }
 
+#define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
+
 TEST(empty_is_not_null) {
-  const struct step_result self = {.step_id = ID, .error_message = "", .output_content = ""};
-  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','exitCode':0,"
-                              "'timedOut':false,'durationSeconds':0,"
-                              "'errorMessage':'','outputContent':'','eventCount':0}"));
+  const struct step_result self = {.step_id = "s", .error_message = "", .output_content = ""};
+  const char *json =
+      formatted(RESULT_OF_S "'durationSeconds':0,'errorMessage':'','outputContent':'',"
+                            "'eventCount':0}",
+                0);
+  assert_writes(&self, quoted(json));
 }
 
 TEST(texts_may_be_any_bytes) {
@@ -67,50 +71,37 @@ TEST(texts_may_be_any_bytes) {
                        "'outputContent':'\\\\ \xE2\x82\xAC\xEF\xBF\xBD','eventCount':null}"));
 }
 
-TEST(seconds_have_up_to_three_decimals) {
+TEST(numbers_are_the_shortest) {
   static const struct {
+    int exit_code;
     int64_t ms;
     const char *seconds;
-  } rows[] = {
-      {0, "0"},       {1, "0.001"},    {12, "0.012"},      {100, "0.1"},
-      {120, "0.12"},  {999, "0.999"},  {1000, "1"},        {10000, "10"},
-      {1230, "1.23"}, {600000, "600"}, {600010, "600.01"}, {INT64_MAX, "9223372036854775.807"},
-      {-5, "0"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[512];
-    (void)snprintf(json, sizeof json,
-                   "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
-                   "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
-                   "'eventCount':0}",
-                   INT_MIN, rows[i].seconds);
-    const struct step_result self = {
-        .step_id = "s", .exit_code = INT_MIN, .duration_ms = rows[i].ms};
-    assert_writes(&self, quoted(json));
-  }
-}
-
-TEST(a_count_that_is_not_known_is_null) {
-  static const struct {
     int64_t count;
-    const char *text;
+    const char *count_text;
   } rows[] = {
-      {0, "0"},
-      {1, "1"},
-      {10, "10"},
-      {1000002, "1000002"},
-      {INT64_MAX, "9223372036854775807"},
-      {-1, "null"},
-      {INT64_MIN, "null"},
+      {INT_MIN, 0, "0", 0, "0"},
+      {INT_MAX, 1, "0.001", 1, "1"},
+      {0, 12, "0.012", 10, "10"},
+      {0, 100, "0.1", 1000002, "1000002"},
+      {0, 120, "0.12", INT64_MAX, "9223372036854775807"},
+      {0, 999, "0.999", -1, "null"}, /* one that is not known */
+      {0, 1000, "1", INT64_MIN, "null"},
+      {0, 10000, "10", 0, "0"},
+      {0, 1230, "1.23", 0, "0"},
+      {0, 600000, "600", 0, "0"},
+      {0, 600010, "600.01", 0, "0"},
+      {0, INT64_MAX, "9223372036854775.807", 0, "0"},
+      {0, -5, "0", 0, "0"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    char json[512];
-    (void)snprintf(json, sizeof json,
-                   "{'schemaVersion':1,'stepId':'s','exitCode':0,'timedOut':false,"
-                   "'durationSeconds':0,'errorMessage':null,'outputContent':null,"
-                   "'eventCount':%s}",
-                   rows[i].text);
-    const struct step_result self = {.step_id = "s", .event_count = rows[i].count};
+    const char *json =
+        formatted(RESULT_OF_S "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
+                              "'eventCount':%s}",
+                  rows[i].exit_code, rows[i].seconds, rows[i].count_text);
+    const struct step_result self = {.step_id = "s",
+                                     .exit_code = rows[i].exit_code,
+                                     .duration_ms = rows[i].ms,
+                                     .event_count = rows[i].count};
     assert_writes(&self, quoted(json));
   }
 }

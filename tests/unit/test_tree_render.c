@@ -7,16 +7,18 @@
 #include "agent/files/tree/walk.h"
 #include "base/utf8.h"
 #include "tests/support/changes.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
 static const char *const no_globs[] = {NULL};
 
-/* With a NUL, to be freed. */
-static char *draw(struct tree_render *result, const char *path, unsigned max_depth,
-                  const char *const *globs) {
-  struct buffer content = {0};
+/* Valid until the next one. */
+static const char *draw(struct tree_render *result, const char *path, unsigned max_depth,
+                        const char *const *globs) {
+  static struct buffer content;
   struct error error = {.text = "none"};
+  buffer_release(&content);
   assert_int_equal(tree_render_write(result, path, max_depth, globs, &content, &error), 0);
   assert_string_equal(error.text, "none");
   buffer_add(&content, "", 1);
@@ -27,9 +29,8 @@ static char *draw(struct tree_render *result, const char *path, unsigned max_dep
 static void expect(const struct tree *tree, unsigned max_depth, const char *const *globs,
                    const char *expected) {
   struct tree_render result;
-  char *text = draw(&result, tree->path, max_depth, globs);
-  char root[64];
-  (void)snprintf(root, sizeof root, "%s/\n", strrchr(tree->path, '/') + 1);
+  const char *text = draw(&result, tree->path, max_depth, globs);
+  const char *root = formatted("%s/\n", strrchr(tree->path, '/') + 1);
   assert_memory_equal(text, root, strlen(root));
   assert_string_equal(text + strlen(root), expected);
   size_t lines = 0;
@@ -37,47 +38,15 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
     lines += *at == '\n';
   assert_int_equal(result.entries, lines);
   assert_false(result.is_cut);
-  free(text);
 }
 
-/* Names that end with a slash are directories. */
-static void make(const struct tree *tree, const char *const *names) {
-  for (; *names != NULL; names++) {
-    char name[64];
-    (void)snprintf(name, sizeof name, "%s", *names);
-    size_t length = strlen(name);
-    if (name[length - 1] == '/') {
-      name[length - 1] = '\0';
-      tree_make_directory(tree, name, 0700);
-    } else {
-      tree_write(tree, name, "", 0600);
-    }
-  }
-}
-
-static const char *const project[] = {
-    "src/",       "src/b/",     "src/b/x.c", "src/b/deep/", "src/b/deep/er/", "src/b/deep/er/y",
-    "src/main.c", "src/A.c",    "tests/",    "tests/t/",    "tests/t/last",   "tests.sh",
-    "README.md",  ".gitignore", NULL,
-};
-
-TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(max_depth_limits_the_levels) {
   static const struct {
     unsigned max_depth;
     const char *expected;
   } rows[] = {
       {1, "├── src/\n"
           "├── tests/\n"
-          "├── .gitignore\n"
-          "├── README.md\n"
-          "└── tests.sh\n"},
-      {2, "├── src/\n"
-          "│   ├── b/\n"
-          "│   ├── A.c\n"
-          "│   └── main.c\n"
-          "├── tests/\n"
-          "│   └── t/\n"
           "├── .gitignore\n"
           "├── README.md\n"
           "└── tests.sh\n"},
@@ -110,16 +79,15 @@ TEST(max_depth_limits_the_levels, tree_set_up, tree_tear_down) {
                  "└── tests.sh\n"},
   };
   expect(tree, 4, NULL, "");
-  make(tree, project);
+  tree_make(tree, "src/ src/b/ src/b/x.c src/b/deep/ src/b/deep/er/ src/b/deep/er/y src/main.c "
+                  "src/A.c tests/ tests/t/ tests/t/last tests.sh README.md .gitignore");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     expect(tree, rows[i].max_depth, NULL, rows[i].expected);
   expect(tree, 1, no_globs, rows[0].expected);
 }
 
-TEST(below_the_last_directory_there_is_no_bar, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const char *const names[] = {"a/", "a/b/", "a/b/c/", "a/b/c/d", NULL};
-  make(tree, names);
+TREE_TEST(below_the_last_directory_there_is_no_bar) {
+  tree_make(tree, "a/ a/b/ a/b/c/ a/b/c/d");
   expect(tree, 4, NULL,
          "└── a/\n"
          "    └── b/\n"
@@ -127,11 +95,8 @@ TEST(below_the_last_directory_there_is_no_bar, tree_set_up, tree_tear_down) {
          "            └── d\n");
 }
 
-TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const char *const names[] = {"b",  "a-b",       "a.b",       "a/", "a/x", "ab",
-                                      "B/", "\xC3\xA9/", "\xC3\xA9t", "_",  NULL};
-  make(tree, names);
+TREE_TEST(each_group_is_in_the_order_of_bytes) {
+  tree_make(tree, "b a-b a.b a/ a/x ab B/ \xC3\xA9/ \xC3\xA9t _");
   expect(tree, 4, NULL,
          "├── B/\n"
          "├── a/\n"
@@ -145,17 +110,9 @@ TEST(each_group_is_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
          "└── \xC3\xA9t\n");
 }
 
-TEST(a_link_to_a_directory_has_no_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const char *const names[] = {"m/", "m/x", "f", NULL};
-  make(tree, names);
-  assert_int_equal(symlinkat("m", tree->fd, "a"), 0);
-  assert_int_equal(symlinkat("..", tree->fd, "m/up"), 0);
-  assert_int_equal(symlinkat("f", tree->fd, "to-f"), 0);
-  assert_int_equal(symlinkat("nothing", tree->fd, "to-nothing"), 0);
-  assert_int_equal(symlinkat("loop", tree->fd, "loop"), 0);
-  assert_int_equal(symlinkat("m", tree->fd, "vendor"), 0); /* left out by its name */
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+TREE_TEST(a_link_to_a_directory_has_no_content) {
+  tree_make(tree, "m/ m/x f a>m m/up>.. to-f>f to-nothing>nothing loop>loop fifo| "
+                  "vendor>m"); /* the last is left out by its name */
   expect(tree, 9, NULL,
          "├── a/\n"
          "├── m/\n"
@@ -169,59 +126,37 @@ TEST(a_link_to_a_directory_has_no_content, tree_set_up, tree_tear_down) {
 }
 
 /* As directories, wherever they are; not as files. */
-TEST(default_excludes_are_not_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(default_excludes_are_not_shown) {
+  static const char begin[] = "├── Build/\n└── a/\n";
+  tree_make(tree, "a/ Build/");
+  struct buffer files = {0}; /* they are in the order of bytes */
+  buffer_add_string(&files, begin);
   static const char *const names[] = {
-      ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
-      "build", ".next",        ".nuxt", "coverage", ".terraform", "vendor", "__pycache__",
+      ".git", ".idea", ".next",    ".nuxt", ".terraform",   ".vs", "__pycache__",
+      "bin",  "build", "coverage", "dist",  "node_modules", "obj", "vendor",
   };
-  tree_make_directory(tree, "a", 0700);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    char below[32];
-    (void)snprintf(below, sizeof below, "a/%s", names[i]);
-    tree_make_directory(tree, names[i], 0700);
-    tree_make_directory(tree, below, 0700);
-    (void)snprintf(below, sizeof below, "%s/x", names[i]);
-    tree_write(tree, below, "", 0600);
+    tree_make(tree, formatted("%s/ %s/x a/%s/", names[i], names[i], names[i]));
   }
-  tree_make_directory(tree, "Build", 0700);
-  expect(tree, 4, NULL,
-         "├── Build/\n"
-         "└── a/\n");
+  expect(tree, 4, NULL, begin);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    char below[32];
-    (void)snprintf(below, sizeof below, "a/%s", names[i]);
-    assert_int_equal(unlinkat(tree->fd, below, AT_REMOVEDIR), 0);
-    tree_write(tree, below, "", 0600);
+    bool last = i + 1 == sizeof names / sizeof *names;
+    const char *name = formatted("a/%s", names[i]);
+    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
+    tree_make(tree, name);
+    buffer_add_string(&files, last ? "    └── " : "    ├── ");
+    buffer_add_string(&files, names[i]);
+    buffer_add_string(&files, "\n");
   }
-  expect(tree, 4, NULL,
-         "├── Build/\n"
-         "└── a/\n"
-         "    ├── .git\n"
-         "    ├── .idea\n"
-         "    ├── .next\n"
-         "    ├── .nuxt\n"
-         "    ├── .terraform\n"
-         "    ├── .vs\n"
-         "    ├── __pycache__\n"
-         "    ├── bin\n"
-         "    ├── build\n"
-         "    ├── coverage\n"
-         "    ├── dist\n"
-         "    ├── node_modules\n"
-         "    ├── obj\n"
-         "    └── vendor\n");
+  buffer_add(&files, "", 1);
+  expect(tree, 4, NULL, files.bytes);
+  buffer_release(&files);
   /* Who asks for one gets it. */
-  char path[64];
   struct tree_render result;
-  (void)snprintf(path, sizeof path, "%s/build", tree->path);
-  char *text = draw(&result, path, 4, NULL);
-  assert_string_equal(text, "build/\n└── x\n");
-  free(text);
+  assert_string_equal(draw(&result, tree_path(tree, "build"), 4, NULL), "build/\n└── x\n");
 }
 
-TEST(globs_are_matched_against_names, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(globs_are_matched_against_names) {
   static const struct {
     const char *globs[4];
     const char *expected;
@@ -236,14 +171,12 @@ TEST(globs_are_matched_against_names, tree_set_up, tree_tear_down) {
       {{""}, "├── a/\n│   ├── x.c\n│   └── y.h\n├── x/\n├── x.c\n└── y.h\n"},
       {{"*"}, ""},
   };
-  static const char *const names[] = {"a/", "a/x.c", "a/y.h", "x/", "x.c", "y.h", NULL};
-  make(tree, names);
+  tree_make(tree, "a/ a/x.c a/y.h x/ x.c y.h");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     expect(tree, 4, rows[i].globs, rows[i].expected);
 }
 
-TEST(control_characters_are_replaced, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(control_characters_are_replaced) {
   static const struct {
     const char *name;
     const char *shown; /* # is U+FFFD */
@@ -279,43 +212,33 @@ TEST(control_characters_are_replaced, tree_set_up, tree_tear_down) {
   longest[NAME_MAX] = '\0';
   tree_make_directory(tree, longest, 0700);
   struct tree_render result;
-  char path[NAME_MAX + 64];
-  (void)snprintf(path, sizeof path, "%s/%s", tree->path, longest);
-  char *text = draw(&result, path, 4, NULL); /* the root's name too */
+  const char *text = draw(&result, tree_path(tree, longest), 4, NULL); /* the root's name too */
   assert_int_equal(strlen(text), 3 * NAME_MAX + 2);
   assert_memory_equal(text, UTF8_REPLACEMENT, 3);
   assert_string_equal(text + 3 * NAME_MAX, "/\n");
-  free(text);
 }
 
-TEST(the_root_has_the_name_of_its_full_path, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_root_has_the_name_of_its_full_path) {
   static const struct {
-    const char *path;
-    const char *line;
+    const char *path, *line;
   } rows[] = {
       {"a/", "a/\n"}, {"./a/.", "a/\n"}, {"a/b/..", "../\n"}, {"//", "/\n"}, {"link", "link/\n"},
   };
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
-  assert_int_equal(symlinkat("a", tree->fd, "link"), 0);
+  tree_make(tree, "a/ a/b/ link>a");
   char *current = getcwd(NULL, 0);
   assert_non_null(current);
   assert_int_equal(fchdir(tree->fd), 0);
   static const char *const all[] = {"*", NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct tree_render result;
-    char *text = draw(&result, rows[i].path, 1, all);
-    assert_string_equal(text, rows[i].line);
-    free(text);
+    assert_string_equal(draw(&result, rows[i].path, 1, all), rows[i].line);
   }
   expect(tree, 1, NULL, "├── a/\n└── link/\n");
   assert_int_equal(chdir(current), 0);
   free(current);
 }
 
-TEST(an_unreadable_directory_has_no_content, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(an_unreadable_directory_has_no_content) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);
   tree_make_directory(tree, "names-only", 0744);
@@ -327,7 +250,7 @@ TEST(an_unreadable_directory_has_no_content, tree_set_up, tree_tear_down) {
   tree_write(tree, "open/x", "", 0000);
   struct tree_render result;
   assert_int_equal(seteuid(65534), 0);
-  char *text = draw(&result, tree->path, 4, NULL);
+  const char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(result.unread, 2); /* closed, names-only/d */
   assert_string_equal(strchr(text, '\n'), "\n"
@@ -337,7 +260,6 @@ TEST(an_unreadable_directory_has_no_content, tree_set_up, tree_tear_down) {
                                           "│   └── x\n"
                                           "└── open/\n"
                                           "    └── x\n");
-  free(text);
 }
 
 static void expect_refusal(const char *path, const char *const *globs, const char *expected) {
@@ -350,42 +272,25 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   buffer_release(&content);
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const struct {
-    const char *name;
-    const char *reason; /* the path follows */
-  } rows[] = {
-      {"missing", "directory not found: "},
-      {"file", "is a regular file, not a directory: "},
-      {"file/x", "directory not found: "},
-      {"closed", "cannot read directory (Permission denied): "},
-      {"names-only", "cannot read directory (Permission denied): "},
-  };
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  tree_write(tree, "file", "", 0600);
-  tree_make_directory(tree, "closed", 0700);
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
+  const char *file = tree_path(tree, "file");
+  const char *closed = tree_path(tree, "names-only");
+  tree_make(tree, "file");
   tree_make_directory(tree, "names-only", 0744);
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
   assert_int_equal(seteuid(65534), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char path[128];
-    char expected[256];
-    (void)snprintf(path, sizeof path, "%s/%s", tree->path, rows[i].name);
-    (void)snprintf(expected, sizeof expected, "%s%s", rows[i].reason, path);
-    expect_refusal(path, NULL, expected);
-  }
+  expect_refusal(file, NULL, formatted("is a regular file, not a directory: %s", file));
+  expect_refusal(closed, NULL, formatted("cannot read directory (Permission denied): %s", closed));
   assert_int_equal(seteuid(0), 0);
 }
 
-TEST(a_bad_glob_is_named_in_the_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_bad_glob_is_named_in_the_error) {
   static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
   expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
   const char *many[TREE_RENDER_GLOBS_MAX + 2] = {NULL};
   for (size_t i = 0; i < TREE_RENDER_GLOBS_MAX; i++)
     many[i] = "x*";
-  tree_write(tree, "x", "", 0600);
-  tree_write(tree, "y", "", 0600);
+  tree_make(tree, "x y");
   expect(tree, 4, many, "└── y\n");
   many[TREE_RENDER_GLOBS_MAX] = "y";
   expect_refusal(tree->path, many, "more than 1000 globs");
@@ -415,8 +320,7 @@ static size_t root_length(const struct tree *tree) {
   return strlen(strrchr(tree->path, '/') + 1) + 2;
 }
 
-TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_text_ends_at_the_limit_with_a_whole_line) {
   enum { LENGTH = 200 };
   size_t room = TREE_RENDER_MAX - root_length(tree);
   size_t fit = room / (LENGTH + LINE);
@@ -427,11 +331,10 @@ TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) 
   memset(last, 'z', rest - LINE);
   tree_write(tree, last, "", 0600);
   struct tree_render result;
-  char *text = draw(&result, tree->path, 4, NULL);
+  const char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(strlen(text), TREE_RENDER_MAX);
   assert_false(result.is_cut);
   assert_int_equal(result.entries, fit + 1);
-  free(text);
 
   last[rest - LINE] = 'z'; /* one byte more */
   tree_write(tree, last, "", 0600);
@@ -442,18 +345,15 @@ TEST(the_text_ends_at_the_limit_with_a_whole_line, tree_set_up, tree_tear_down) 
   assert_int_equal(text[strlen(text) - 1], '\n');
   assert_true(result.is_cut);
   assert_int_equal(result.entries, fit);
-  free(text);
 }
 
 /* The first ones are shown whatever the order is in which they are read. */
-TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(the_first_of_too_many_are_shown) {
   enum { LENGTH = 200, COUNT = 12000 };
   make_lines(tree, ".", COUNT, LENGTH);
-  static const char *const names[] = {"z/", "z/in", NULL};
-  make(tree, names);
+  tree_make(tree, "z/ z/in");
   struct tree_render result;
-  char *text = draw(&result, tree->path, 4, NULL);
+  const char *text = draw(&result, tree->path, 4, NULL);
   assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── z/\n│   └── in\n";
@@ -461,28 +361,23 @@ TEST(the_first_of_too_many_are_shown, tree_set_up, tree_tear_down) {
   at += sizeof begin - 1;
   int line = 0;
   for (; *at != '\0'; line++, at += LENGTH + LINE) {
-    char expected[LENGTH + LINE + 1];
-    (void)snprintf(expected, sizeof expected, "├── %0*d\n", LENGTH, line);
-    assert_memory_equal(at, expected, LENGTH + LINE);
+    assert_memory_equal(at, formatted("├── %0*d\n", LENGTH, line), LENGTH + LINE);
   }
   assert_int_equal(result.entries, line + 2);
   assert_int_equal((size_t)line,
                    (TREE_RENDER_MAX - root_length(tree) - (sizeof begin - 1)) / (LENGTH + LINE));
-  free(text);
 }
 
 /* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
    the rest as fits; and what was dropped still has its line beside the others. */
-TEST(lines_of_upper_levels_are_dropped_too, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(lines_of_upper_levels_are_dropped_too) {
   enum { LENGTH = 200, COUNT = 3000 };
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
+  tree_make(tree, "a/ a/b/");
   make_lines(tree, "a/b", COUNT, LENGTH);
   make_lines(tree, "a", COUNT, LENGTH);
   make_lines(tree, ".", COUNT, LENGTH);
   struct tree_render result;
-  char *text = draw(&result, tree->path, 4, NULL);
+  const char *text = draw(&result, tree->path, 4, NULL);
   assert_true(result.is_cut);
   const char *at = text + root_length(tree);
   static const char begin[] = "├── a/\n│   ├── b/\n";
@@ -504,40 +399,26 @@ TEST(lines_of_upper_levels_are_dropped_too, tree_set_up, tree_tear_down) {
   assert_in_range(i, 1, COUNT - 1);
   assert_int_equal(result.entries, 2 + COUNT + i);
   assert_true(TREE_RENDER_MAX - (size_t)(at - text) < LENGTH + 6 + LINE);
-  free(text);
 }
 
-TEST(levels_beyond_the_walk_are_not_shown, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  int fd = tree_open(tree, ".");
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    assert_int_equal(mkdirat(fd, "d", 0700), 0);
-    int below = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(below >= 0);
-    close(fd);
-    fd = below;
-  }
-  close(fd);
+TREE_TEST(levels_beyond_the_walk_are_not_shown) {
+  tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
   struct tree_render result;
-  char *text = draw(&result, tree->path, UINT_MAX, NULL);
+  (void)draw(&result, tree->path, UINT_MAX, NULL);
   assert_int_equal(result.entries, WALK_DEPTH_MAX);
   assert_int_equal(result.unread, 1);
   assert_false(result.is_cut);
-  free(text);
 }
 
-TEST(what_vanishes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "d", 0700);
-  tree_write(tree, "stays", "", 0600);
+TREE_TEST(what_vanishes_meanwhile_is_no_error) {
+  tree_make(tree, "d/ stays");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 300; i++) {
     struct tree_render result;
-    char *text = draw(&result, tree->path, 4, NULL);
+    const char *text = draw(&result, tree->path, 4, NULL);
     assert_false(result.is_cut);
     static const char last[] = "\n└── stays\n";
     assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
-    free(text);
   }
   changes_stop(changes);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/files/tree/walk.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -50,60 +51,34 @@ static struct listing list(const struct tree *tree, const char *const *default_e
   return listing;
 }
 
-TEST(a_directory_comes_before_what_is_in_it, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "b", 0700);
-  tree_make_directory(tree, "b/d", 0700);
-  tree_make_directory(tree, "empty", 0700);
-  tree_write(tree, "b/d/e", "", 0600);
-  tree_write(tree, "b/a", "", 0600);
-  tree_write(tree, "b/z", "", 0600);
-  tree_write(tree, "a", "", 0600);
+TREE_TEST(a_directory_comes_before_what_is_in_it) {
+  tree_make(tree, "b/ b/d/ empty/ b/d/e b/a b/z a");
   tree_write(tree, "c", "", 0000);
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-TEST(an_empty_directory_has_no_entries, tree_set_up, tree_tear_down) {
-  assert_string_equal(list(*state, NULL).text, "");
+TREE_TEST(an_empty_directory_has_no_entries) {
+  assert_string_equal(list(tree, NULL).text, "");
 }
 
-TEST(names_are_in_the_order_of_bytes, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  static const char *const names[] = {"a", "\xFF", "B", "\xC3\xA9", ".x", "a-b", "a.b", "ab", "_"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    tree_write(tree, names[i], "", 0600);
+TREE_TEST(names_are_in_the_order_of_bytes) {
+  tree_make(tree, "a \xFF B \xC3\xA9 .x a-b a.b ab _");
   assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
 }
 
-TEST(no_link_is_followed, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0700);
-  assert_int_equal(symlinkat("..", tree->fd, "a/up"), 0);
-  assert_int_equal(symlinkat("self", tree->fd, "self"), 0);
-  assert_int_equal(symlinkat("/", tree->fd, "slash"), 0);
-  assert_int_equal(mkfifoat(tree->fd, "fifo", 0600), 0);
+TREE_TEST(no_link_is_followed) {
+  tree_make(tree, "a/ a/up>.. self>self slash>/ fifo|");
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
 }
 
-TEST(excluded_directories_are_no_entries, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(excluded_directories_are_no_entries) {
   static const char *const default_excludes[] = {".git", "bin", NULL};
-  tree_make_directory(tree, ".git", 0700);
-  tree_write(tree, ".git/x", "", 0600);
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/bin", 0700);
-  tree_make_directory(tree, "binary", 0700);
-  tree_write(tree, "a/bin/x", "", 0600);
-  tree_write(tree, "binary/bin", "", 0600); /* a file */
+  tree_make(tree, ".git/ .git/x a/ a/bin/ a/bin/x binary/ binary/bin"); /* the last a file */
   assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
 }
 
-TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0700);
-  tree_write(tree, "a/x", "", 0600);
-  tree_make_directory(tree, "b", 0700);
-  tree_write(tree, "b/x", "", 0600);
+TREE_TEST(a_skipped_directory_is_not_entered) {
+  tree_make(tree, "a/ a/x b/ b/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
@@ -117,13 +92,8 @@ TEST(a_skipped_directory_is_not_entered, tree_set_up, tree_tear_down) {
 }
 
 /* The entry is known, and is another thing when the walk would go in. */
-TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "gone", 0700);
-  tree_make_directory(tree, "linked", 0700);
-  tree_make_directory(tree, "piped", 0700);
-  tree_make_directory(tree, "stays", 0700);
-  tree_write(tree, "stays/x", "", 0600);
+TREE_TEST(what_changes_meanwhile_is_no_error) {
+  tree_make(tree, "gone/ linked/ piped/ stays/ stays/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
@@ -142,18 +112,9 @@ TEST(what_changes_meanwhile_is_no_error, tree_set_up, tree_tear_down) {
   walk_free(walk);
 }
 
-TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(what_is_too_deep_is_counted) {
   static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
-  int fd = openat(tree->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    assert_int_equal(mkdirat(fd, name, 0700), 0);
-    int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(below >= 0);
-    close(fd);
-    fd = below;
-  }
-  close(fd);
+  tree_make_chain(tree, name, WALK_DEPTH_MAX + 2);
   struct walk *walk = walk_new(tree->fd, NULL, false);
   struct walk_entry entry;
   int count = 0;
@@ -165,22 +126,12 @@ TEST(what_is_too_deep_is_counted, tree_set_up, tree_tear_down) {
   assert_int_equal(count, WALK_DEPTH_MAX);
   assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
-  /* By the path it is too long to be removed: layer by layer from above. */
-  for (int i = 0; i < WALK_DEPTH_MAX + 2; i++) {
-    char inner[2 * sizeof name];
-    (void)snprintf(inner, sizeof inner, "%s/%s", name, name);
-    bool more = renameat(tree->fd, inner, tree->fd, "next") == 0;
-    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
-    assert_int_equal(more ? renameat(tree->fd, "next", tree->fd, name) : 0, 0);
-  }
 }
 
-TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(many_names_come_once_each) {
   enum { COUNT = 3000 };
   for (int i = 0; i < COUNT; i++) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "%d", i);
+    const char *name = formatted("%d", i);
     tree_write(tree, name, "", 0600);
   }
   for (int sorted = 0; sorted < 2; sorted++) {
@@ -202,8 +153,7 @@ TEST(many_names_come_once_each, tree_set_up, tree_tear_down) {
 }
 
 /* More than WALK_NAMES_MAX of them, just. */
-TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(too_many_names_are_sorted_in_portions) {
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
   const int portion = (int)((WALK_NAMES_MAX + cost - 1) / cost);
@@ -239,16 +189,14 @@ TEST(too_many_names_are_sorted_in_portions, tree_set_up, tree_tear_down) {
 }
 
 /* As one who may not read all of it. */
-TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(unreadable_directories_are_counted) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   static const struct {
     const char *name;
     mode_t mode;
   } rows[] = {{"closed", 0700}, {"names-only", 0744}, {"open", 0755}, {"search-only", 0711}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char below[32];
-    (void)snprintf(below, sizeof below, "%s/x", rows[i].name);
+    const char *below = formatted("%s/x", rows[i].name);
     tree_make_directory(tree, rows[i].name, rows[i].mode);
     tree_make_directory(tree, below, 0755);
   }
@@ -266,11 +214,8 @@ TEST(unreadable_directories_are_counted, tree_set_up, tree_tear_down) {
 }
 
 /* Each level has one open: the deepest are missed where there are too few. */
-TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0700);
-  tree_make_directory(tree, "a/b", 0700);
-  tree_make_directory(tree, "a/b/c", 0700);
+TREE_TEST(directories_without_a_descriptor_are_counted) {
+  tree_make(tree, "a/ a/b/ a/b/c/");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct walk_entry entry;
   assert_true(walk_next(walk, &entry));
@@ -287,8 +232,7 @@ TEST(directories_without_a_descriptor_are_counted, tree_set_up, tree_tear_down) 
   walk_free(walk);
 }
 
-TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
+TREE_TEST(a_root_that_is_no_directory_is_rejected) {
   tree_write(tree, "a", "", 0600);
   int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
   assert_null(walk_new(fd, NULL, false));
@@ -297,10 +241,8 @@ TEST(a_root_that_is_no_directory_is_rejected, tree_set_up, tree_tear_down) {
   walk_free(NULL);
 }
 
-TEST(a_walk_may_be_freed_early, tree_set_up, tree_tear_down) {
-  const struct tree *tree = *state;
-  tree_make_directory(tree, "a", 0700);
-  tree_write(tree, "a/x", "", 0600);
+TREE_TEST(a_walk_may_be_freed_early) {
+  tree_make(tree, "a/ a/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
   struct walk_entry entry;
   assert_true(walk_next(walk, &entry));
