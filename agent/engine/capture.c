@@ -67,8 +67,8 @@ void capture_add(struct capture *self, bool from_stdout, const char *text, size_
   add_to_tail(self, "\n", partial ? 0 : 1);
 }
 
-/* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. A short content never moves: the
-   first room is enough to read it and to see its end. */
+/* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. A short content never moves:
+   the first room is enough to read it and to see its end. */
 char *capture_content_space(struct capture *self, size_t *size) {
   if (self->head_capacity - self->head_length < CAPTURE_CONTENT_READ) {
     self->head_capacity = 2 * (self->head_capacity + CAPTURE_CONTENT_READ);

@@ -157,11 +157,11 @@ void engine_run_done(struct engine *self, struct run *run, const struct run_repo
     door->type->want(door, 1);
   door->type->flush(door);
   run_log_done(log_of(self), run_step(run), report);
-  bool worked = kind_of(run_step(run))->work != NULL;
+  bool read_only = kind_of(run_step(run))->read_only;
   run_free(run);
   if (is_leaving(self) && self->run_count == 0)
     shutdown_runs_over(&self->shutdown);
-  else if (worked)
+  else if (read_only)
     standby_make(&self->standby); /* one such step is seldom the last */
 }
 

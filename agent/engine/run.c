@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
@@ -37,6 +38,7 @@ struct run {
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  bool has_standby;   /* its process is the standby */
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
   struct error error; /* why it was not started, was stopped or was ended by a signal */
@@ -130,6 +132,8 @@ static void read_content(struct run *self) {
     capture_content_filled(&self->capture, (size_t)length);
 }
 
+static void repeat(struct run *self);
+
 static void stall(struct run *self) {
   engine_run_stalled(self->door->engine, self);
 }
@@ -198,8 +202,20 @@ static void finish_or_wait(struct run *self) {
   }
 }
 
+/* Whoever killed the standby may have done so before there was this step for it. */
+static bool is_to_be_repeated(const struct run *self, const struct process_outcome *outcome) {
+  size_t length;
+  (void)capture_head(&self->capture, &length);
+  return self->has_standby && outcome->end == PROCESS_EXITED && WIFSIGNALED(outcome->status) &&
+         self->events == 1 && length == 0;
+}
+
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
+  if (is_to_be_repeated(self, outcome)) {
+    repeat(self);
+    return;
+  }
   self->state = RUN_ENDED;
   self->outcome = *outcome;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
@@ -273,8 +289,25 @@ static void make_process(struct run *self, process_maker *make) {
     end_without_process(self);
 }
 
+static void repeat(struct run *self) {
+  process_free(self->process);
+  self->process = NULL;
+  self->has_standby = false;
+  self->state = RUN_RUNNING;
+  make_process(self, process_start);
+}
+
 static bool was_stopped(const struct run *self) {
   return self->error.text[0] != '\0';
+}
+
+/* Only what may be executed twice, see is_to_be_repeated. */
+static bool take_standby(struct run *self) {
+  if (kind_of(&self->step)->read_only && self->payload != NULL)
+    self->process = standby_take(self->context->standby, &self->step, self->payload,
+                                 self->payload_length, &process_handler, self);
+  self->has_standby = self->process != NULL;
+  return self->has_standby;
 }
 
 static bool is_command(const struct run *self) {
@@ -290,12 +323,9 @@ void run_start(struct run *self) {
   if (self->state != RUN_NEW || was_stopped(self))
     return;
   self->state = RUN_RUNNING;
-  if (self->process == NULL && !is_command(self) && self->payload != NULL)
-    self->process = standby_take(self->context->standby, &self->step, self->payload,
-                                 self->payload_length, &process_handler, self);
-  else if (self->process != NULL)
+  if (self->process != NULL)
     process_go(self->process);
-  if (self->process == NULL)
+  else if (!take_standby(self))
     make_process(self, process_start);
 }
 

@@ -28,7 +28,8 @@
  * DONE |                  `------------command over, pipes drained----------------------^
  *    `--stop, or no process could be made---------------------------------------------^
  *
- * In ENDED lines may still wait for room in the door.
+ * In ENDED lines may still wait for room in the door. A step whose standby was killed without a
+ * word is executed again, by a fork, and stays RUNNING.
  */
 enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
 

@@ -10,8 +10,9 @@
 
 /*
  * A child that is made before there is a step for it: this program, executed anew, which waits for
- * one step on its standard input. A step that only reads is as short as the fork for it, and a
- * fork makes the agent pay again, with a page fault for each page that it writes to afterwards.
+ * one step on its standard input. It is for kinds that only read: such a step is as short as the
+ * fork for it, and a fork makes the agent pay again, with a page fault for each page that it writes
+ * to afterwards.
  *
  *   standby_init
  *     standby_make           from time to time; nothing happens while there is one
@@ -20,7 +21,8 @@
  *   standby_release          ends the child
  *
  * It only saves time: where there is none, or it died, standby_take returns NULL, and the step is
- * executed in a fork.
+ * executed by a fork. So it is where the child is killed before it has written anything: that may
+ * have happened before it had the step.
  */
 struct standby {
   const struct process_context *context;

@@ -1,4 +1,4 @@
-/* The child that waits for the next step of a file kind: its answers are those of a fork, and
+/* The child that waits for the next step that only reads: its answers are those of a fork, and
    whatever happens to it costs no step its answer. */
 
 #include <signal.h>
@@ -42,7 +42,6 @@ JOB_TEST_NO_AGENT(its_answers_are_those_of_a_fork) {
   static const struct kind_row rows[] = {
       {"'kind':'readFile','path':'file','withLineNumbers':true", 0, "1\tcontent\n", NULL},
       {"'kind':'readFile','path':'none'", 1, NULL, "file not found: none"},
-      {"'kind':'writeFile','path':'sub/new','content':'x'", 0, NULL, NULL},
       {"'kind':'grep','path':'file','pattern':'none'", 0, "[]", NULL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -62,6 +61,19 @@ JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
     assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
     read_file(job);
   }
+}
+
+/* Stopped, so that it has its step, and has done nothing for it. */
+JOB_TEST_NO_AGENT(what_it_did_not_do_is_done_by_a_fork) {
+  set_up_file(job);
+  pid_t pid = wait_for_standby(job);
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'file'");
+  job_push(job, step);
+  events_wait(job, step, "started", "readFile file");
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  job_expect_answer(job, step, 0, NULL, "content\n");
+  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
 }
 
 /* A step that kills all it can see kills it too, in vain. */
@@ -117,7 +129,7 @@ JOB_TEST_NO_AGENT(where_there_can_be_none_a_fork_answers) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
-  job->program = copy;
+  job->setup.program = copy;
   kind_rows_file(job, "file", "content\n");
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
