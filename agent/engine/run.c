@@ -202,17 +202,21 @@ static void finish_or_wait(struct run *self) {
   }
 }
 
-/* Whoever killed the standby may have done so before there was this step for it. */
+/* The standby did not become this program after all; or somebody killed it, who may have done so
+   before there was this step for it. */
 static bool is_to_be_repeated(const struct run *self, const struct process_outcome *outcome) {
   size_t length;
   (void)capture_head(&self->capture, &length);
-  return self->has_standby && outcome->end == PROCESS_EXITED && WIFSIGNALED(outcome->status) &&
+  bool killed = outcome->end == PROCESS_EXITED && WIFSIGNALED(outcome->status);
+  return self->has_standby && (outcome->end == PROCESS_NOT_STARTED || killed) &&
          self->events == 1 && length == 0;
 }
 
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
   if (is_to_be_repeated(self, outcome)) {
+    if (outcome->end == PROCESS_NOT_STARTED)
+      standby_release(self->context->standby); /* nor will the next one */
     repeat(self);
     return;
   }

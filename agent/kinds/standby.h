@@ -35,6 +35,7 @@ struct standby {
 /* `program`: the path of this program, NULL where it is not to be executed. All must outlive it. */
 void standby_init(struct standby *self, const struct process_context *context,
                   const char *agent_tag, char *program);
+/* From then on there is none. May be called again. */
 void standby_release(struct standby *self);
 
 void standby_make(struct standby *self);

@@ -40,9 +40,10 @@ static long long executed(struct job *job, const char *command) {
   return line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
 }
 
-/* A busy machine may delay some of them. */
+/* The bench has the figures; a machine that runs eight tests at a time delays them. Without a pace
+   of its own every line would be 100 ms old, or, 30 ms apart, 40 at the median. */
 JOB_TEST(lines_30_ms_apart_arrive_at_once) {
-  enum { LINES = 100, MEDIAN_MS = 3, P90_MS = 25 };
+  enum { LINES = 100, MEDIAN_MS = 20, P90_MS = 60 };
   long long ages[LINES];
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(run_for_ages(job, PACED("100", "0.03"), ages, LINES), LINES);
@@ -52,7 +53,7 @@ JOB_TEST(lines_30_ms_apart_arrive_at_once) {
 }
 
 JOB_TEST(ten_lines_a_second_leave_alone) {
-  enum { LINES = 20, MEDIAN_MS = 3 };
+  enum { LINES = 20, MEDIAN_MS = 20 };
   long long ages[LINES];
   job_run(job, job_step(job, "true", NULL));
   long long before = executed(job, "exec");
@@ -100,5 +101,5 @@ JOB_TEST(a_line_after_silence_arrives_at_once) {
   long long ages[LINES];
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(run_for_ages(job, PACED("3", "0.7"), ages, LINES), LINES);
-  assert_true(ages[LINES / 2] <= 10);
+  assert_true(ages[LINES / 2] <= 40);
 }
