@@ -50,6 +50,8 @@ void standby_make(struct standby *self) {
                                     .tag = texts->tag + sizeof PROCESS_TREE_TAG};
   struct error error; /* the fork in its place will say what is wrong */
   self->child = process_prepare(self->context, &spec, NULL, NULL, &error);
+  if (self->child == NULL)
+    self->program = NULL;
 }
 
 struct process *standby_take(struct standby *self, const struct step *step, const char *payload,

@@ -247,6 +247,36 @@ static int make_pipes(struct pipes *pipes, bool input, struct error *error) {
   return 0;
 }
 
+/* Makes the child with its ends of the pipes; one that takes input executes at once. */
+static struct spawn *make_child(const struct process_context *context,
+                                const struct process_spec *spec, bool waits,
+                                const struct pipes *pipes, struct error *error) {
+  struct spawn_defaults defaults = context->spawn;
+  if (spec->takes_input)
+    defaults.stdin_fd = pipes->ends[STDIN_FILENO][0];
+  const struct spawn_request request = {.argv = spec->argv,
+                                        .envp = spec->envp,
+                                        .memory = spec->memory,
+                                        .directory = spec->directory,
+                                        .directory_may_be_missing = spec->directory_may_be_missing,
+                                        .work = spec->work,
+                                        .work_context = spec->work_context,
+                                        .stdout_fd = pipes->ends[STDOUT_FILENO][1],
+                                        .stderr_fd = pipes->ends[STDERR_FILENO][1],
+                                        .waits = waits};
+  struct spawn *spawn = spawn_new(&defaults, &request, error);
+  if (spawn == NULL || !spec->takes_input)
+    return spawn;
+  if (spawn_pid(spawn) == 0) {
+    (void)error_set(error, "no child can wait here");
+    spawn_free(spawn);
+    return NULL;
+  }
+  spawn_go(spawn);
+  close(defaults.stdin_fd);
+  return spawn;
+}
+
 /* Makes the pipes and the child. It frees the spec's memory when it fails, by spawn_new or here. */
 static struct process *make(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
@@ -256,43 +286,23 @@ static struct process *make(const struct process_context *context, const struct 
     free(spec->memory);
     return NULL;
   }
-  int *in = pipes.ends[STDIN_FILENO];
-  int *out = pipes.ends[STDOUT_FILENO];
-  int *err = pipes.ends[STDERR_FILENO];
-  struct spawn_defaults defaults = context->spawn;
-  if (spec->takes_input)
-    defaults.stdin_fd = in[0];
-  const struct spawn_request request = {.argv = spec->argv,
-                                        .envp = spec->envp,
-                                        .memory = spec->memory,
-                                        .directory = spec->directory,
-                                        .directory_may_be_missing = spec->directory_may_be_missing,
-                                        .work = spec->work,
-                                        .work_context = spec->work_context,
-                                        .stdout_fd = out[1],
-                                        .stderr_fd = err[1],
-                                        .waits = waits};
   uint64_t since_ticks = process_tree_now();
-  struct spawn *spawn = spawn_new(&defaults, &request, error);
+  struct spawn *spawn = make_child(context, spec, waits, &pipes, error);
   if (spawn == NULL) {
     close_pipes(&pipes);
     return NULL;
-  }
-  if (spec->takes_input) {
-    spawn_go(spawn);
-    close(in[0]);
   }
   struct process *self = process_new(context, spec, handler, owner);
   self->spawn = spawn;
   self->tree.leader = spawn_pid(spawn);
   self->tree.since_ticks = since_ticks;
-  self->input_fd = in[1];
-  self->write_fds[0] = out[1];
-  self->write_fds[1] = err[1];
+  self->input_fd = pipes.ends[STDIN_FILENO][1];
+  self->write_fds[0] = pipes.ends[STDOUT_FILENO][1];
+  self->write_fds[1] = pipes.ends[STDERR_FILENO][1];
   if (self->tree.leader > 0)
     close_write_fds(self);
-  stream_open(self, context->base, PROCESS_STDOUT, out[0]);
-  stream_open(self, context->base, PROCESS_STDERR, err[0]);
+  stream_open(self, context->base, PROCESS_STDOUT, pipes.ends[STDOUT_FILENO][0]);
+  stream_open(self, context->base, PROCESS_STDERR, pipes.ends[STDERR_FILENO][0]);
   return self;
 }
 

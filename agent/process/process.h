@@ -89,7 +89,7 @@ struct process_spec {
   int (*work)(const void *context);
   const void *work_context;
   /* Of a command that is prepared: it executes already, and has done nothing until it has read from
-     its standard input, a pipe. */
+     its standard input, a pipe. There is no such process in an emulator, where no child waits. */
   bool takes_input;
   const char *tag;
   unsigned timeout_seconds;
