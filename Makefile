@@ -175,6 +175,11 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(code_flags) -MMD -MP -c -o $@ $<
 
+# What runs once, if at all, is for size.
+ifeq ($(optimize),-O2)
+$(call object,$(wildcard inject/*.c) agent/options.c agent/startup.c): private optimize := -Os
+endif
+
 $(out)/libagent.a: $(call object,$(filter-out agent/main.c,$(agent_sources))) $(out)/source-list
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
