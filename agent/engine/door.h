@@ -54,8 +54,7 @@ enum door_close {
 };
 
 struct door_type {
-  const char *name;   /* for the log */
-  int lost_exit_code; /* the program's, when not everything was delivered and no signal ended it */
+  const char *name; /* for the log */
 
   /* So many more requests may be submitted, now or later. 0: none any more, the engine ends. */
   void (*want)(struct door *self, unsigned requests);

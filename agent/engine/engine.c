@@ -220,8 +220,8 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   }
 }
 
-void engine_door_closed(struct door *door, bool delivered) {
-  shutdown_closed(&door->engine->shutdown, delivered);
+void engine_door_closed(struct door *door, int lost) {
+  shutdown_closed(&door->engine->shutdown, lost);
 }
 
 static void dump(const struct engine *self) {

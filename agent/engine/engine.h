@@ -76,9 +76,9 @@ void engine_wait_on(struct door *door);
 void engine_leave(struct door *door, int exit_code, const char *reason);
 bool engine_is_leaving(const struct door *door);
 
-/* The end of close(). `delivered`: nothing that the engine gave to the door is lost; else the exit
-   code is the door's lost_exit_code, unless a signal has said another. */
-void engine_door_closed(struct door *door, bool delivered);
+/* The end of close(). `lost`: 0 when all that the engine gave to the door was delivered, else the
+   program's exit code, unless a signal has said another. */
+void engine_door_closed(struct door *door, int lost);
 
 /* The only run, NULL for none; for a door that must know what is under way. */
 struct run *engine_current_run(const struct door *door);

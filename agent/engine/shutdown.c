@@ -87,9 +87,9 @@ void shutdown_orphan_reaped(struct shutdown *self) {
   kill_sequence_orphan_reaped(&self->kill);
 }
 
-void shutdown_closed(struct shutdown *self, bool delivered) {
-  if (!delivered && self->signal == 0)
-    self->exit_code = self->door->type->lost_exit_code;
+void shutdown_closed(struct shutdown *self, int lost) {
+  if (lost != 0 && self->signal == 0)
+    self->exit_code = lost;
   self->state = SHUTDOWN_OVER;
   (void)event_base_loopbreak(self->base);
 }

@@ -64,7 +64,7 @@ bool shutdown_signal(struct shutdown *self, struct door *door, int signal);
 /* A child was reaped that belongs to no run. */
 void shutdown_orphan_reaped(struct shutdown *self);
 
-/* The door is closed. */
-void shutdown_closed(struct shutdown *self, bool delivered);
+/* The door is closed; see engine_door_closed. */
+void shutdown_closed(struct shutdown *self, int lost);
 
 #endif

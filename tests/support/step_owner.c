@@ -105,7 +105,9 @@ static void close_door(struct door *door, enum door_close how) {
   self->close = how;
   self->closes++;
   if (self->delivery == DELIVERS || self->delivery == LOSES || how == DOOR_CLOSE_NOW)
-    engine_door_closed(door, self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST);
+    engine_door_closed(door, self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST
+                                 ? 0
+                                 : AGENT_EXIT_ERROR);
 }
 
 static void dump(const struct door *door) {
@@ -114,7 +116,6 @@ static void dump(const struct door *door) {
 }
 
 static const struct door_type door_type = {.name = "test",
-                                           .lost_exit_code = AGENT_EXIT_ERROR,
                                            .want = want,
                                            .begin = begin,
                                            .room = room,

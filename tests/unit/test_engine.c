@@ -344,7 +344,7 @@ ENGINE_TEST(a_signal_hurries_a_patient_close) {
   engine_signal(owner->engine, SIGTERM);
   called(owner, "close:prompt");
   assert_int_equal(step_owner_logged(owner, "stopping: "), 1); /* it was begun before */
-  engine_door_closed(&owner->door, true);
+  engine_door_closed(&owner->door, 0);
   assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 

@@ -482,10 +482,10 @@ ONCE_TEST(output_to_a_file_needs_no_reader) {
   close(file);
 }
 
-ONCE_TEST(output_that_cannot_be_written_is_a_reader_that_is_gone) {
+ONCE_TEST(output_that_cannot_be_written_is_an_error) {
   start_writing(once, open("/dev/full", O_WRONLY | O_CLOEXEC));
   give_script(once, "true");
-  ends_with(once, 128 + SIGPIPE);
+  ends_with(once, AGENT_EXIT_ERROR);
 }
 
 ONCE_TEST(without_input_there_is_no_step) {

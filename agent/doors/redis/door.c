@@ -160,7 +160,7 @@ static void close_now(struct redis_door *self) {
   }
   self->closing = CLOSED;
   (void)evtimer_del(self->removal_limit);
-  engine_door_closed(&self->door, delivered);
+  engine_door_closed(&self->door, delivered ? 0 : AGENT_EXIT_ERROR);
 }
 
 static void remove_heartbeat(struct redis_door *self) {
@@ -441,7 +441,6 @@ static void dump(const struct door *door) {
 /* --- the door itself ------------------------------------------------------------------------- */
 
 static const struct door_type redis_door_type = {.name = "redis",
-                                                 .lost_exit_code = AGENT_EXIT_ERROR,
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,

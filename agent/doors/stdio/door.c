@@ -52,7 +52,7 @@ struct stdio_door {
   struct extent extent;
   struct buffer output; /* from `written` on not yet written */
   size_t written;
-  bool broken;  /* nobody reads standard output */
+  int broken;   /* the exit code when standard output takes nothing more; else 0 */
   bool closing; /* close() waits until everything is written */
 };
 
@@ -71,16 +71,20 @@ static size_t unwritten(const struct stdio_door *self) {
 }
 
 /* The step has no reader any more: it ends, like a command whose pipe is closed. */
-static void lose_reader(struct stdio_door *self) {
-  if (self->broken)
+static void lose_output(struct stdio_door *self, int exit_code, const char *reason) {
+  if (self->broken != 0)
     return;
-  self->broken = true;
+  self->broken = exit_code;
   buffer_release(&self->output);
   self->written = 0;
   (void)event_del(self->writable);
   if (self->reader_gone != NULL)
     (void)event_del(self->reader_gone);
-  engine_leave(&self->door, EXIT_READER_GONE, "a closed standard output");
+  engine_leave(&self->door, exit_code, reason);
+}
+
+static void lose_reader(struct stdio_door *self) {
+  lose_output(self, EXIT_READER_GONE, "a closed standard output");
 }
 
 static bool is_writable(void) {
@@ -94,10 +98,13 @@ static void write_output(struct stdio_door *self) {
     size_t length = unwritten(self) < PIPE_BUF ? unwritten(self) : PIPE_BUF;
     ssize_t written = write(STDOUT_FILENO, self->output.bytes + self->written, length);
     if (written < 0 && errno != EINTR && errno != EAGAIN) {
-      if (errno != EPIPE)
+      if (errno == EPIPE) {
+        lose_reader(self);
+      } else {
         log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s",
                  strerror(errno));
-      lose_reader(self);
+        lose_output(self, AGENT_EXIT_ERROR, "an error of standard output");
+      }
       return;
     }
     self->written += written > 0 ? (size_t)written : 0;
@@ -112,9 +119,9 @@ static void write_output(struct stdio_door *self) {
 }
 
 static void close_when_written(struct stdio_door *self) {
-  if (self->closing && (self->broken || unwritten(self) == 0)) {
+  if (self->closing && (self->broken != 0 || unwritten(self) == 0)) {
     self->closing = false;
-    engine_door_closed(&self->door, !self->broken);
+    engine_door_closed(&self->door, self->broken);
   }
 }
 
@@ -148,13 +155,13 @@ static char *output_space(struct stdio_door *self, size_t length) {
 static size_t room(const struct door *door) {
   const struct stdio_door *self = const_self_of(door);
   size_t held = unwritten(self);
-  if (held == 0 || self->broken)
+  if (held == 0 || self->broken != 0)
     return SIZE_MAX;
   return held < STDIO_DOOR_HOLD_BYTES ? STDIO_DOOR_HOLD_BYTES - held : 0;
 }
 
 static void put_event(struct stdio_door *self, const struct step_event *event) {
-  if (self->broken)
+  if (self->broken != 0)
     return;
   size_t length = step_event_length(event);
   *step_event_write(event, output_space(self, length + 1)) = '\n';
@@ -162,7 +169,7 @@ static void put_event(struct stdio_door *self, const struct step_event *event) {
 }
 
 static void put_result(struct stdio_door *self, const struct step_result *result) {
-  if (self->broken)
+  if (self->broken != 0)
     return;
   size_t length = step_result_length(result);
   *step_result_write(result, output_space(self, length + 1)) = '\n';
@@ -329,12 +336,13 @@ static void begin(struct door *door, struct run *run) {
 
 static void close_door(struct door *door, enum door_close how) {
   struct stdio_door *self = self_of(door);
-  bool lost = self->broken || unwritten(self) > 0;
   if (how == DOOR_CLOSE_NOW) {
-    if (lost)
+    if (self->broken == 0 && unwritten(self) > 0) {
       log_line(self->log, LOG_ERROR, NULL, "%zu bytes of output were not read", unwritten(self));
+      self->broken = EXIT_READER_GONE;
+    }
     self->closing = false;
-    engine_door_closed(door, !lost);
+    engine_door_closed(door, self->broken);
     return;
   }
   self->closing = true;
@@ -349,7 +357,6 @@ static void dump(const struct door *door) {
 }
 
 static const struct door_type stdio_door_type = {.name = "stdio",
-                                                 .lost_exit_code = EXIT_READER_GONE,
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,

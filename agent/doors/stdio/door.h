@@ -16,6 +16,7 @@
  *   125                        it was refused, or could not be started
  *   128+N                      the agent was stopped by signal N (130, 143)
  *   141                        nobody reads standard output any more (128 + SIGPIPE)
+ *   3                          standard output cannot be written, such as to a full disk
  *
  * While standard output takes no more, STDIO_DOOR_HOLD_BYTES are held, then the command waits.
  */
