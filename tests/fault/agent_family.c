@@ -25,8 +25,11 @@ void kill_agent(struct trial *trial) {
   trial_open(trial, NULL);
   trial->work.may_be_interrupted = true;
   for (size_t i = 0; i < STEPS; i++)
-    work_push_script(&trial->work, shapes[i % shapes_count].lines, "", (int)(i % 3),
-                     shapes[i % shapes_count].script);
+    if (i % 3 == 2)
+      work_push_read(&trial->work);
+    else
+      work_push_script(&trial->work, shapes[i % shapes_count].lines, "", (int)(i % 3),
+                       shapes[i % shapes_count].script);
   long life = lives_ms[trial_random(trial, sizeof lives_ms / sizeof *lives_ms)];
   for (int kills = 0; kills < KILLS_MAX; kills++) {
     trial_start_agent(trial);

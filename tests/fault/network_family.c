@@ -27,6 +27,7 @@ void network_half_open(struct trial *trial) {
   work_wait_events(&trial->work, 2 + trial_random(trial, 50));
   proxy_deafen(trial->proxy, trial->role);
   trial->tally->cuts++;
+  work_push_read(&trial->work);
   work_push_lines(&trial->work, 5, 0);
   work_push_lines(&trial->work, 3, 1);
   if (!wait_until(is_new, trial, NOTICE_MS))
@@ -43,6 +44,8 @@ void network_latency(struct trial *trial) {
   trial->tally->cuts++;
   work_push_lines(&trial->work, 3, 0);
   work_push_lines(&trial->work, 10000, 3);
+  work_push_read(&trial->work);
+  work_push_read(&trial->work);
   work_push_lines(&trial->work, 3, 0);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);

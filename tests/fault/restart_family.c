@@ -52,6 +52,7 @@ void restart_kept(struct trial *trial) {
   work_push_lines(&trial->work, 5, 0);
   work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
   work_push_lines(&trial->work, 3, 4);
+  work_push_read(&trial->work);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);
   trial->work.redis_may_be_away = true;

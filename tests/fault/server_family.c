@@ -14,6 +14,7 @@
 void server_freeze(struct trial *trial) {
   trial_open(trial, redis_server_start(NULL));
   work_push_lines(&trial->work, 300000, 0);
+  work_push_read(&trial->work);
   work_push_lines(&trial->work, 3, 1);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);
@@ -99,6 +100,7 @@ void server_failover(struct trial *trial) {
   work_push_script(&trial->work, 20000, "", 0,
                    "i=0; while [ $i -lt 400 ]; do seq $((i*50+1)) $((i*50+50)); i=$((i+1)); "
                    "sleep 0.01; done");
+  work_push_read(&trial->work);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 102 + trial_random(trial, 2000));

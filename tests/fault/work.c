@@ -3,9 +3,21 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
+static const char content[] = "what is read\n";
+
 void work_init(struct work *self, struct job *job, const char *directory) {
   *self = (struct work){.job = job};
   snprintf(self->runs, sizeof self->runs, "%s/runs", directory);
+  snprintf(self->file, sizeof self->file, "%s/file", directory);
+  FILE *file = fopen(self->file, "we");
+  assert_non_null(file);
+  assert_true(fputs(content, file) >= 0 && fclose(file) == 0);
+}
+
+static void push(struct work *self, const cJSON *json) {
+  struct work_step *step = &self->steps[self->count++];
+  snprintf(step->id, sizeof step->id, "%s", job_text(json, "stepId"));
+  job_push(self->job, json);
 }
 
 struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,
@@ -18,9 +30,19 @@ struct work_step *work_push_script(struct work *self, long lines, const char *fi
   step->stream = on_stderr ? "stderr" : "stdout";
   const cJSON *json = job_script(self->job, job_format(self->job, "echo %zu >>'%s'; %s; exit %d",
                                                        self->count, self->runs, script, exit_code));
-  snprintf(step->id, sizeof step->id, "%s", job_text(json, "stepId"));
-  self->count++;
-  job_push(self->job, json);
+  push(self, json);
+  return step;
+}
+
+struct work_step *work_push_read(struct work *self) {
+  assert_true(self->count < WORK_STEPS_MAX);
+  struct work_step *step = &self->steps[self->count];
+  *step = (struct work_step){.stream = "stdout", .filler = "", .content = content};
+  cJSON *json = job_step(self->job, "", NULL);
+  cJSON_DeleteItemFromObject(json, "command");
+  cJSON_ReplaceItemInObject(json, "kind", cJSON_CreateString("readFile"));
+  cJSON_AddStringToObject(json, "path", self->file);
+  push(self, json);
   return step;
 }
 

@@ -17,12 +17,13 @@
 struct work_step {
   char id[64];
   int exit_code;
-  long lines;         /* on one of the two streams */
-  const char *stream; /* "stdout" or "stderr" */
-  const char *filler; /* behind each number */
-  long gap_until;     /* the server was brought back without what it had: lines may be missing in
-                         one place, which ends before this line. 0: none may be */
-  bool may_vanish;    /* and so may its result */
+  long lines;          /* on one of the two streams */
+  const char *stream;  /* "stdout" or "stderr" */
+  const char *content; /* of one that reads a file, which may run more than once; else NULL */
+  const char *filler;  /* behind each number */
+  long gap_until;      /* the server was brought back without what it had: lines may be missing in
+                          one place, which ends before this line. 0: none may be */
+  bool may_vanish;     /* and so may its result */
 };
 
 struct work {
@@ -32,6 +33,7 @@ struct work {
   bool may_be_interrupted; /* the agent is killed on purpose */
   bool redis_may_be_away;  /* when the agent leaves */
   char runs[PATH_MAX];     /* one line for each run of a step: its place in `steps` */
+  char file[PATH_MAX];     /* what a step reads */
 };
 
 /* `directory` is where the runs are written down. */
@@ -44,6 +46,9 @@ struct work_step *work_push_lines(struct work *self, long lines, int exit_code);
    stdout or, when it begins with `exec >&2;`, on stderr. */
 struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,
                                    const char *script);
+
+/* Pushes a readFile, which does not wait for its `started`. */
+struct work_step *work_push_read(struct work *self);
 
 /* How often each step has run. */
 void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]);
