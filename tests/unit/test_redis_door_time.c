@@ -4,6 +4,7 @@
 #include "agent/doors/redis/run_guard.h"
 #include "agent/engine/shutdown.h"
 #include "agent/exit_code.h"
+#include "tests/support/logged.h"
 #include "tests/support/redis_door_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
@@ -188,11 +189,7 @@ LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
 }
 
 static int fallbacks(const struct redis_door_owner *owner) {
-  int count = 0;
-  const char *at = redis_store_executed(owner->store);
-  for (; (at = strstr(at, "out SET sandbox:j:heartbeat")) != NULL; at++)
-    count++;
-  return count;
+  return logged_count_in(redis_store_executed(owner->store), "out SET sandbox:j:heartbeat");
 }
 
 /* Redis is there, and only that connection is not. */
