@@ -9,18 +9,6 @@
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
-NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
-  char user[] = "me";
-  char password[] = "se cret";
-  owner->url.user = user;
-  owner->url.password = password;
-  owner->url.database = 3;
-  client_owner_becomes_ready(owner);
-  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH me se cret");
-  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
-  assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
-}
-
 /* The owner can use the time that the handshake takes. */
 NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
@@ -91,14 +79,6 @@ NEW_CLIENT_TEST(a_refused_handshake_is_final) {
     client_free(owner->client);
     owner->client = NULL;
   }
-}
-
-NEW_CLIENT_TEST(a_name_is_optional) {
-  owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
-  client_owner_becomes_ready(owner);
-  client_free(owner->client);
-  owner->handshake_answers[0] = "-ERR Client names cannot contain spaces\r\n";
-  client_owner_becomes_ready(owner);
 }
 
 NEW_CLIENT_TEST(a_transient_error_is_tried_again) {

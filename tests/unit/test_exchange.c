@@ -59,7 +59,8 @@ static bool take_executed(struct trial *trial, const char *first, const char *se
 /* A reply of a row: "-" before an error; "*" before what EXEC's has for the first command. */
 static bool take_text(struct trial *trial, const char *text) {
   if (text[0] == '*')
-    return take_executed(trial, text[1] != '\0' ? text + 1 : NULL, NULL);
+    return text[1] == '\0' ? take_executed(trial, NULL, NULL)
+                           : take_executed(trial, text + 1, "WRONGTYPE of the second");
   if (text[0] == '-')
     return take(trial, REDIS_REPLY_ERROR, text + 1);
   return take(trial, text[0] == '\0' ? REDIS_REPLY_NIL : REDIS_REPLY_STATUS, text);
