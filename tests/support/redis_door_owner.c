@@ -223,12 +223,8 @@ bool door_owner_has(const struct redis_door_owner *self, const char *name) {
   return access(file_of(self, name).path, F_OK) == 0;
 }
 
-static bool exists(void *path) {
-  return access(path, F_OK) == 0;
-}
-
 void door_owner_await_file(struct redis_door_owner *self, const char *name) {
-  assert_true(loop_until(&self->loop, exists, file_of(self, name).path));
+  LOOP_UNTIL(&self->loop, door_owner_has(self, name));
 }
 
 void door_owner_leave_without_redis(struct redis_door_owner *self) {

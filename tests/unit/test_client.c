@@ -9,18 +9,6 @@
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
-NEW_CLIENT_TEST(the_handshake_sends_all_that_the_url_has) {
-  char user[] = "me";
-  char password[] = "se cret";
-  owner->url.user = user;
-  owner->url.password = password;
-  owner->url.database = 3;
-  client_owner_becomes_ready(owner);
-  assert_string_equal(fake_redis_command(owner->server, 0), "AUTH me se cret");
-  assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
-  assert_string_equal(fake_redis_command(owner->server, 2), "SELECT 3");
-}
-
 /* The owner can use the time that the handshake takes. */
 NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
@@ -91,14 +79,6 @@ NEW_CLIENT_TEST(a_refused_handshake_is_final) {
     client_free(owner->client);
     owner->client = NULL;
   }
-}
-
-NEW_CLIENT_TEST(a_name_is_optional) {
-  owner->handshake_answers[0] = "-NOPERM this user has no permissions\r\n";
-  client_owner_becomes_ready(owner);
-  client_free(owner->client);
-  owner->handshake_answers[0] = "-ERR Client names cannot contain spaces\r\n";
-  client_owner_becomes_ready(owner);
 }
 
 NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
@@ -263,11 +243,6 @@ CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
-CLIENT_TEST(it_reconnects_after_a_protocol_error) {
-  fake_redis_send(owner->server, "HTTP/1.1 400 Bad Request\r\n");
-  client_owner_expect(owner, "connected ready lost connected ready");
-}
-
 CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
   client_set_reply_timeout(owner->client, 1);
   client_set_reply_timeout(owner->client, 0); /* none is due any more */
@@ -289,26 +264,6 @@ CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   LOOP_UNTIL(&owner->loop, !fake_redis_is_connected(owner->server));
   client_owner_expect(owner, "connected ready one two");
   assert_int_equal(fake_redis_connections(owner->server), 1);
-}
-
-/* [key, a string of `length` bytes], without the last `missing` ones. */
-static const char *cut_reply(char *out, int length, int missing) {
-  int head = sprintf(out, "*2\r\n$3\r\nkey\r\n$%d\r\n", length);
-  memset(out + head, 'x', (size_t)(length - missing));
-  out[head + length - missing] = '\0';
-  return out;
-}
-
-NEW_CLIENT_TEST(a_large_string_may_be_cut_off) {
-  char part[8000];
-  client_owner_start(owner, 100000);
-  client_owner_expect(owner, "connected ready");
-  fake_redis_send(owner->server, cut_reply(part, 1000000, 1000000 - 5000));
-  loop_settle(&owner->loop);
-  fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected ready lost connected ready");
-  fake_redis_send(owner->server, "+one\r\n+two\r\n");
-  client_owner_expect(owner, "connected ready lost connected ready one two");
 }
 
 NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
@@ -358,9 +313,11 @@ static int64_t away_ms(struct client_owner *owner, const char *why) {
   return virtual_time_ms - start_ms;
 }
 
-static void is_refused(struct client_owner *owner, const char *text) {
+/* What the client does on an error reply, until it is ready again. */
+static void reconnects_on(struct client_owner *owner, const char *text) {
   recorder_reset(&owner->recorder);
   assert_true(client_recover(owner->client, text));
+  assert_false(client_is_ready(owner->client));
   client_owner_expect(owner, "lost connected ready");
 }
 
@@ -404,11 +361,11 @@ CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
 
 CLIENT_TEST(an_error_that_lasts_is_logged_once) {
   for (int times = 0; times < 4; times++) {
-    is_refused(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
+    reconnects_on(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
     virtual_time_ms += 100000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
-  is_refused(owner, "MISCONF no disk"); /* another reason */
+  reconnects_on(owner, "MISCONF no disk"); /* another reason */
   assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
   client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
@@ -417,13 +374,13 @@ CLIENT_TEST(an_error_that_lasts_is_logged_once) {
 /* A minute has to lie between two that are logged. */
 CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
   for (int times = 0; times < 3; times++) {
-    is_refused(owner, "OOM no room");
+    reconnects_on(owner, "OOM no room");
     client_mark_healthy(owner->client);
     virtual_time_ms += 20000;
   }
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
   assert_int_equal(client_owner_logged(owner, "again after"), 1);
-  is_refused(owner, "OOM no room");
+  reconnects_on(owner, "OOM no room");
   client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
   assert_int_equal(client_owner_logged(owner, "again after"), 2);
@@ -454,14 +411,6 @@ static int tear_down(void **state) {
 static void expect_connections(const struct client_owner *owner, int own, int others) {
   assert_int_equal(fake_redis_connections(owner->server), own);
   assert_int_equal(fake_redis_connections(other), others);
-}
-
-/* What the client does on an error reply, until it is ready again. */
-static void reconnects_on(struct client_owner *owner, const char *text) {
-  recorder_reset(&owner->recorder);
-  assert_true(client_recover(owner->client, text));
-  assert_false(client_is_ready(owner->client));
-  client_owner_expect(owner, "lost connected ready");
 }
 
 MOVED_TEST(a_handshake_is_redirected) {

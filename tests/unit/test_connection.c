@@ -253,7 +253,7 @@ TRIAL_TEST(the_next_one_has_nothing_of_the_one_before) {
   connection_discard_values(&trial->connection);
   connection_set_reply_timeout(&trial->connection, 50);
   server_sends(trial, array);
-  server_sends(trial, "*2\r\n$3\r\nke");
+  server_sends(trial, "*2\r\n$3\r\nkey\r\n$6000\r\nxx"); /* too large, and cut off */
   expect(trial, "null");
   connection_close(&trial->connection);
   close_server(trial);

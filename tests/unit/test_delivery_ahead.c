@@ -233,25 +233,6 @@ DELIVERY_TEST(the_connection_is_lost_before_the_first_was_executed) {
   delivery_owner_expect(owner, "owned delivered delivered delivered");
 }
 
-/* The key was touched, but it is still this agent's: the one ahead must not be executed before. */
-DELIVERY_TEST(redis_drops_the_next_when_the_first_was_not_executed) {
-  owner->redis.dirty = true;
-  open_next(owner);
-  let_reply(owner);
-  all_is_done(owner, 0, MORE);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
-  delivery_owner_expect(owner, "owned delivered delivered delivered");
-}
-
-/* And so may it itself: nothing is ahead of it any more. */
-AHEAD_TEST(a_next_batch_that_was_not_executed_is_sent_again) {
-  owner->redis.dirty = true;
-  let_reply(owner);
-  all_is_done(owner, 0, MORE);
-  assert_int_equal(fake_redis_connections(owner->server), 1);
-  delivery_owner_expect(owner, "owned delivered delivered delivered");
-}
-
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
   assert_int_equal(reply->type, REDIS_REPLY_NIL);
   assert_true(whole);
@@ -375,7 +356,6 @@ DELIVERY_TEST(a_final_refusal_in_the_next_batch_names_its_command) {
 }
 
 static void is_taken_over(struct delivery_owner *owner) {
-  let_reply(owner);
   loop_await(&owner->loop, &owner->failed, 1);
   loop_settle(&owner->loop);
   assert_string_equal(owner->error, "another agent has taken over this job (" COMMITTED ")");
@@ -385,56 +365,55 @@ static void is_taken_over(struct delivery_owner *owner) {
   assert_false(fake_redis_is_connected(owner->server));
 }
 
-/* Redis itself sees to that: the key was watched before, and then written. */
-AHEAD_TEST(another_agent_takes_over_before_the_next_batch) {
-  redis_model_commit(&owner->redis, OTHERS);
-  is_taken_over(owner);
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "EXEC\n" PROBE);
-  delivery_owner_expect(owner, "owned delivered failed");
-}
-
-/* The other agent wrote before the WATCH, so EXEC would not fail. */
-DELIVERY_TEST(another_agent_takes_over_before_the_watch) {
-  owner->redis.commit_behind = OTHERS;
-  open_next(owner);
-  is_taken_over(owner);
-  assert_true(is_open(owner));
-  assert_int_equal(delivery_owner_done(owner, "results 0-"), 1);
-  delivery_owner_expect(owner, "owned failed");
-}
-
-DELIVERY_TEST(another_agent_takes_over_before_the_first_batch) {
-  owner->redis.commit_before = OTHERS;
-  open_next(owner);
-  is_taken_over(owner);
-  assert_true(is_open(owner));
-  assert_int_equal(delivery_owner_done(owner, "results 0-"), 0);
-  delivery_owner_expect(owner, "owned failed");
-}
-
-/* What was answered before is not sent again. */
-AHEAD_TEST(redis_is_emptied_before_the_next_batch) {
-  redis_model_commit(&owner->redis, NULL);
-  let_reply(owner);
-  all_is_done(owner, 0, MORE);
-  delivery_owner_expect(owner, "owned delivered lost_data delivered delivered");
-}
-
-DELIVERY_TEST(redis_is_emptied_before_the_watch) {
-  owner->redis.commit_behind = "";
-  open_next(owner);
-  let_reply(owner);
-  all_is_done(owner, 0, MORE);
-  delivery_owner_expect(owner, "owned lost_data delivered delivered delivered");
-}
-
-DELIVERY_TEST(redis_is_emptied_before_the_first_batch) {
-  redis_model_commit(&owner->redis, NULL);
-  open_next(owner);
-  let_reply(owner);
-  all_is_done(owner, 0, MORE);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
-  delivery_owner_expect(owner, "owned lost_data delivered delivered delivered");
+/* Before the watch EXEC would not fail. Of what was touched only, the one ahead must not be
+   executed before the first; what was answered before is not sent again. */
+TEST(another_client_writes_committed, delivery_owner_set_up_owning, delivery_owner_tear_down) {
+  static const struct {
+    const char *name;
+    enum { BEFORE_FIRST, BEFORE_WATCH, BEFORE_NEXT } when;
+    const char *value; /* "": it is removed; NULL: touched */
+    int connections;
+    int done; /* how often number 0 was executed */
+    const char *callbacks;
+  } rows[] = {
+      {"touched before the first", BEFORE_FIRST, NULL, 2, 1, "owned delivered delivered delivered"},
+      {"touched before the next", BEFORE_NEXT, NULL, 1, 1, "owned delivered delivered delivered"},
+      {"emptied before the first", BEFORE_FIRST, "", 2, 1,
+       "owned lost_data delivered delivered delivered"},
+      {"emptied before the watch", BEFORE_WATCH, "", 1, 1,
+       "owned lost_data delivered delivered delivered"},
+      {"emptied before the next", BEFORE_NEXT, "", 1, 1,
+       "owned delivered lost_data delivered delivered"},
+      {"taken over before the first", BEFORE_FIRST, OTHERS, 1, 0, "owned failed"},
+      {"taken over before the watch", BEFORE_WATCH, OTHERS, 1, 1, "owned failed"},
+      {"taken over before the next", BEFORE_NEXT, OTHERS, 1, 1, "owned delivered failed"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct delivery_owner *owner = *state;
+    print_message("%s\n", rows[i].name);
+    if (rows[i].when == BEFORE_NEXT)
+      open_next(owner);
+    if (rows[i].value == NULL)
+      owner->redis.dirty = true;
+    else if (rows[i].when == BEFORE_WATCH)
+      owner->redis.commit_behind = rows[i].value;
+    else
+      redis_model_commit(&owner->redis, rows[i].value);
+    if (rows[i].when != BEFORE_NEXT)
+      open_next(owner);
+    let_reply(owner);
+    if (rows[i].value != NULL && rows[i].value[0] != '\0') {
+      is_taken_over(owner);
+      assert_int_equal(is_open(owner), rows[i].when != BEFORE_NEXT);
+    } else {
+      all_is_done(owner, 0, MORE);
+    }
+    assert_int_equal(delivery_owner_done(owner, "results 0-"), rows[i].done);
+    assert_int_equal(fake_redis_connections(owner->server), rows[i].connections);
+    delivery_owner_expect(owner, rows[i].callbacks);
+    delivery_owner_tear_down(state);
+    delivery_owner_set_up_owning(state);
+  }
 }
 
 /* Number 0 was done before, and went with what Redis lost: it is done once in each of the two. */

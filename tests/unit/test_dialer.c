@@ -165,11 +165,17 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
-SCENE_TEST(it_connects_to_a_port) {
+SCENE_TEST(it_connects_to_a_port_and_the_kernel_finds_a_dead_peer) {
   serve(scene, true);
   dial(scene);
   expect_connected(scene);
   assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_NODELAY), 1);
+  assert_int_equal(option(scene->fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+  assert_true(option(scene->fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(scene->fd, IPPROTO_TCP, TCP_KEEPINTVL) *
+                      option(scene->fd, IPPROTO_TCP, TCP_KEEPCNT) <=
+              15);
+  assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
 /* The files that a resolver reads need not be there. */
@@ -188,17 +194,6 @@ SCENE_TEST(a_numeric_host_is_not_resolved) {
   at(scene, "nobody");
   dial(scene);
   assert_int_equal(lookups, 1);
-}
-
-SCENE_TEST(the_kernel_finds_a_dead_peer) {
-  serve(scene, true);
-  dial(scene);
-  assert_int_equal(option(scene->fd, SOL_SOCKET, SO_KEEPALIVE), 1);
-  assert_true(option(scene->fd, IPPROTO_TCP, TCP_KEEPIDLE) +
-                  option(scene->fd, IPPROTO_TCP, TCP_KEEPINTVL) *
-                      option(scene->fd, IPPROTO_TCP, TCP_KEEPCNT) <=
-              15);
-  assert_int_equal(option(scene->fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 15000);
 }
 
 SCENE_TEST(it_connects_to_a_unix_socket) {

@@ -3,8 +3,6 @@
 #include "tests/test.h"
 
 /* MULTI; XADD events, LPUSH results; EXEC, GET committed. */
-enum { MULTI, XADD, LPUSH, EXEC, GET };
-
 struct trial {
   struct exchange request;
   char *events, *get; /* XADD and LPUSH; GET */
@@ -58,61 +56,47 @@ static bool take_executed(struct trial *trial, const char *first, const char *se
   return exchange_take(&trial->request, &reply);
 }
 
-static void take_queued(struct trial *trial) {
-  for (int i = MULTI; i < EXEC; i++)
-    assert_false(take(trial, REDIS_REPLY_STATUS, i == MULTI ? "OK" : "QUEUED"));
+/* A reply of a row: "-" before an error; "*" before what EXEC's has for the first command. */
+static bool take_text(struct trial *trial, const char *text) {
+  if (text[0] == '*')
+    return text[1] == '\0' ? take_executed(trial, NULL, NULL)
+                           : take_executed(trial, text + 1, "WRONGTYPE of the second");
+  if (text[0] == '-')
+    return take(trial, REDIS_REPLY_ERROR, text + 1);
+  return take(trial, text[0] == '\0' ? REDIS_REPLY_NIL : REDIS_REPLY_STATUS, text);
 }
 
-static void expect_explained(const struct trial *trial, const char *text) {
-  struct error error;
-  exchange_explain_refusal(&trial->request, &error);
-  assert_string_equal(error.text, text);
-}
-
-TRIAL_TEST(the_last_reply_is_recognised) {
-  take_queued(trial);
-  assert_false(take_executed(trial, NULL, NULL));
-  assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
-  assert_true(trial->request.executed);
-  assert_string_equal(trial->request.refusal, "");
-}
-
-TRIAL_TEST(a_transaction_that_a_watch_prevented_was_not_executed) {
-  take_queued(trial);
-  assert_false(take(trial, REDIS_REPLY_NIL, ""));
-  assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
-  assert_false(trial->request.executed);
-  assert_string_equal(trial->request.refusal, "");
-}
-
-TRIAL_TEST(the_first_refusal_is_kept) {
-  assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
-  assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
-  assert_false(take(trial, REDIS_REPLY_ERROR, "OOM command not allowed"));
-  assert_false(take(trial, REDIS_REPLY_ERROR, "EXECABORT Transaction discarded"));
-  assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
-  assert_false(trial->request.executed);
-  assert_int_equal(trial->request.refused, LPUSH);
-  expect_explained(trial, "redis refuses LPUSH the:results: OOM command not allowed");
-}
-
-TRIAL_TEST(a_refusal_inside_a_transaction_names_its_command) {
-  take_queued(trial);
-  assert_false(take_executed(trial, "WRONGTYPE of the first", "WRONGTYPE of the second"));
-  assert_true(trial->request.executed);
-  expect_explained(trial, "redis refuses XADD the:events: WRONGTYPE of the first");
-}
-
-TRIAL_TEST(a_command_without_a_key_is_named_alone) {
-  assert_false(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
-  expect_explained(trial, "redis refuses MULTI: NOPERM");
-}
-
-TRIAL_TEST(a_refusal_after_the_transaction_names_its_command) {
-  take_queued(trial);
-  assert_false(take_executed(trial, NULL, NULL));
-  assert_true(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
-  expect_explained(trial, "redis refuses GET the:committed: NOPERM");
+TEST(the_last_reply_is_recognised_and_the_first_refusal_kept, set_up, tear_down) {
+  static const struct {
+    const char *name, *replies;
+    bool executed;
+    const char *explained; /* NULL: nothing was refused */
+  } rows[] = {
+      {"nothing is refused", "OK;QUEUED;QUEUED;*;1:2:3", true, NULL},
+      {"what a watch prevented was not executed", "OK;QUEUED;QUEUED;;1:2:3", false, NULL},
+      {"the first refusal", "OK;QUEUED;-OOM not allowed;-EXECABORT discarded;1:2:3", false,
+       "redis refuses LPUSH the:results: OOM not allowed"},
+      {"inside a transaction", "OK;QUEUED;QUEUED;*WRONGTYPE of the first;1:2:3", true,
+       "redis refuses XADD the:events: WRONGTYPE of the first"},
+      {"a command without a key is named alone", "-NOPERM;QUEUED;QUEUED;;1:2:3", false,
+       "redis refuses MULTI: NOPERM"},
+      {"after the transaction", "OK;QUEUED;QUEUED;*;-NOPERM", true,
+       "redis refuses GET the:committed: NOPERM"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct trial *trial = *state;
+    char replies[128], *rest = strcpy(replies, rows[i].replies);
+    print_message("%s\n", rows[i].name);
+    for (const char *reply; (reply = strsep(&rest, ";")) != NULL;)
+      assert_int_equal(take_text(trial, reply), rest == NULL);
+    assert_int_equal(trial->request.executed, rows[i].executed);
+    struct error error = {""};
+    if (trial->request.refusal[0] != '\0')
+      exchange_explain_refusal(&trial->request, &error);
+    assert_string_equal(error.text, rows[i].explained != NULL ? rows[i].explained : "");
+    tear_down(state);
+    set_up(state);
+  }
 }
 
 /* A transaction that is opened early is replied to before its EXEC is added. */

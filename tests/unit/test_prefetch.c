@@ -406,27 +406,28 @@ SCENE_TEST(what_an_earlier_agent_left_is_found) {
   assert_int_equal(scene->fates[299].begun, 0);
 }
 
+/* Ends all that runs afterwards. */
+static void restore(struct scene *self, const struct redis_store_snapshot *snapshot) {
+  wait_until_it_runs(self);
+  redis_store_restore(self->store, snapshot);
+  loop_await(&self->loop, &self->forgotten, 1);
+  wait_for(self, is_all_taken);
+  run_all(self);
+}
+
 /* What is in memory is put back, what was dropped is found in the restored lists. */
 SCENE_TEST(a_restored_redis_hands_out_the_dropped_again) {
   push(scene, 200);
   struct redis_store_snapshot *snapshot = redis_store_snapshot(scene->store);
-  wait_until_it_runs(scene);
-  redis_store_restore(scene->store, snapshot);
+  restore(scene, snapshot);
   redis_store_snapshot_free(snapshot);
-  loop_await(&scene->loop, &scene->forgotten, 1);
-  wait_for(scene, is_all_taken);
-  run_all(scene);
   each_ran_once(scene, 200, "");
 }
 
 /* The others are lost with it, like those that it had not handed out. */
 SCENE_TEST(an_emptied_redis_gets_back_what_is_in_memory) {
   push(scene, 200);
-  wait_until_it_runs(scene);
-  redis_store_restore(scene->store, NULL);
-  loop_await(&scene->loop, &scene->forgotten, 1);
-  wait_for(scene, is_all_taken);
-  run_all(scene);
+  restore(scene, NULL);
   for (int i = 0; i < 200; i++)
     assert_int_equal(results_of(scene, i, ""), i <= STEP_QUEUE_MAX);
 }

@@ -107,12 +107,6 @@ EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
   assert_int_equal(batch->commands, 1);
 }
 
-EXPIRING_TEST(a_stream_that_is_not_trimmed) {
-  records_event(&scene->records, &event);
-  records_event(&scene->records, &event);
-  holds(scene, ADDED ADDED);
-}
-
 EXPIRING_TEST(a_step_is_started_until_it_is_not) {
   records_started(&scene->records, "an id");
   holds(scene, "SET " KEY "started an id EX 60\n"

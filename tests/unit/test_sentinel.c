@@ -166,13 +166,6 @@ static void ask_silent(struct scene *scene) {
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->sentinels[0].server) != 0);
 }
 
-SCENE_TEST(a_reply_may_come_in_pieces) {
-  ask_silent(scene);
-  fake_redis_send_slowly(scene->sentinels[0].server, KNOWS);
-  loop_await(&scene->loop, &scene->done, 1);
-  assert_string_equal(scene->master, "10.0.0.7:6380");
-}
-
 SCENE_TEST(a_silent_one_is_skipped) {
   scene->sentinels[0].answers[0] = NULL;
   int64_t start_ms = wait_now_ms();

@@ -31,6 +31,15 @@ static struct claimed_step *step(const char *kind, const char *step_id) {
   return made(payload);
 }
 
+/* Pushes steps in order: "run:a shutdown:b". */
+static void pushes(struct step_queue *queue, const char *steps) {
+  char text[64], *rest = strcpy(text, steps);
+  for (char *step_id; (step_id = strsep(&rest, " ")) != NULL;) {
+    const char *kind = strsep(&step_id, ":");
+    step_queue_push(queue, step(kind, step_id));
+  }
+}
+
 static void pop_is(struct step_queue *queue, const char *step_id) {
   struct claimed_step *queued = step_queue_pop(queue);
   assert_non_null(queued);
@@ -92,9 +101,7 @@ QUEUE_TEST(the_oldest_comes_first) {
   assert_null(step_queue_pop(queue));
   assert_null(step_queue_oldest(queue));
   assert_true(step_queue_is_empty(queue));
-  step_queue_push(queue, step("run", "a"));
-  step_queue_push(queue, step("shutdown", "b"));
-  step_queue_push(queue, step("run", "c"));
+  pushes(queue, "run:a shutdown:b run:c");
   oldest_is(queue, "a");
   pop_is(queue, "a");
   step_queue_push(queue, step("run", "d"));
@@ -154,8 +161,7 @@ QUEUE_TEST(what_does_not_fit_becomes_a_record) {
   assert_true(reload(queue, number(STEP_QUEUE_MAX + 2)));
   assert_true(reload(queue, "newest"));
   assert_false(reload(queue, "newest"));
-  pop_is(queue, number(STEP_QUEUE_MAX + 1));
-  pop_is(queue, number(STEP_QUEUE_MAX + 2));
+  pop_numbers(queue, STEP_QUEUE_MAX + 1, 2);
   pop_is(queue, "newest");
   assert_true(step_queue_is_empty(queue));
 }
@@ -229,8 +235,7 @@ static void cancel_is(struct step_queue *queue, const char *step_id, const char 
 }
 
 QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
-  step_queue_push(queue, step("shutdown", "b"));
-  step_queue_push(queue, step("run", "a"));
+  pushes(queue, "shutdown:b run:a");
   step_queue_push(queue, step("refused", "b")); /* has the id, and no such kind */
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"first\"}"));
   step_queue_push(queue, made("{\"schemaVersion\":1,\"stepId\":\"b\",\"command\":\"second\"}"));
@@ -245,10 +250,7 @@ QUEUE_TEST(a_waiting_step_is_cancelled_by_its_id) {
 
 QUEUE_TEST(a_record_is_marked_by_its_id) {
   push_numbers(queue, 0, STEP_QUEUE_MAX);
-  step_queue_push(queue, step("shutdown", "b"));
-  step_queue_push(queue, step("refused", "b"));
-  step_queue_push(queue, step("run", "b"));
-  step_queue_push(queue, step("run", "b"));
+  pushes(queue, "shutdown:b refused:b run:b run:b");
   assert_int_equal(step_queue_first_cancelled(queue), 4);
   cancel_is(queue, "c", "none");
   cancel_is(queue, "b", "record 2");
@@ -328,9 +330,7 @@ static struct claimed_step *found(const char *step_id) {
 
 /* What was found stands behind what was seen before it; what is known keeps its order. */
 QUEUE_TEST(what_is_found_gets_its_place) {
-  step_queue_push(queue, step("run", "a"));
-  step_queue_push(queue, step("run", "b"));
-  step_queue_push(queue, step("run", "c"));
+  pushes(queue, "run:a run:b run:c");
   step_queue_begin_scan(queue);
   step_queue_insert(queue, found("first"));
   see(queue, "b");
@@ -378,10 +378,7 @@ static bool is_a_shutdown(void *owner, const struct claimed_step *queued) {
 
 QUEUE_TEST(some_are_dropped) {
   int asked = 0;
-  step_queue_push(queue, step("shutdown", "a"));
-  step_queue_push(queue, step("run", "b"));
-  step_queue_push(queue, step("shutdown", "c"));
-  step_queue_push(queue, step("shutdown", "d"));
+  pushes(queue, "shutdown:a run:b shutdown:c shutdown:d");
   step_queue_drop(queue, is_a_shutdown, &asked);
   assert_int_equal(asked, 4);
   pop_is(queue, "b");
