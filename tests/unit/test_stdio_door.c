@@ -282,14 +282,6 @@ ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
   assert_int_equal(proc_find("sleep 4042"), 0);
 }
 
-ONCE_TEST(a_signal_ends_the_step_and_is_the_exit_code) {
-  start_script(once, "echo ready; exec sleep 4043");
-  read_until(once, "ready");
-  kill(once->pid, SIGTERM);
-  ends_with(once, 128 + SIGTERM);
-  assert_non_null(strstr(result(once), "cancelled: the agent was stopped by SIGTERM"));
-}
-
 static bool is_read(void *context) {
   int unread = -1;
   return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
@@ -412,13 +404,6 @@ ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
   ends_with(once, 128 + SIGPIPE);
   assert_int_equal(proc_find("sleep 4044"), 0);
   logged(once, "stopping: a closed standard output");
-}
-
-ONCE_TEST(and_one_that_writes) {
-  start_script(once, "while :; do echo line; done");
-  read_until(once, "line\"");
-  close_out(once);
-  ends_with(once, 128 + SIGPIPE);
 }
 
 static bool is_answered(void *context) {
