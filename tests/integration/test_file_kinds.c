@@ -80,18 +80,14 @@ JOB_TEST(reading_text_comes_as_it_is) {
 
 JOB_TEST(reading_lines_are_cut_and_numbered) {
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
-  kind_rows_file(job, "open", "a\nb");
   static const struct kind_row rows[] = {
       {READ "'ten','startLine':9", 0, "i\nj\n", NULL},
       {READ "'ten','startLine':2,'lineCount':1", 0, "b\n", NULL},
       {READ "'ten','lineCount':2", 0, "a\nb\n", NULL},
       {READ "'ten','startLine':0,'lineCount':0", 0, "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", NULL},
       {READ "'ten','startLine':-3,'lineCount':1", 0, "a\n", NULL},
-      {READ "'ten','startLine':11", 0, "", NULL},
       {READ "'ten','startLine':2147483647,'lineCount':2147483647", 0, "", NULL},
       {READ "'ten','startLine':9,'withLineNumbers':true", 0, " 9\ti\n10\tj\n", NULL},
-      {READ "'open','withLineNumbers':true", 0, "1\ta\n2\tb", NULL},
-      {READ "'open','startLine':2,'lineCount':5", 0, "b", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

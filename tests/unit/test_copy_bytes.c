@@ -40,12 +40,9 @@ static void copy_all_sizes(bool from_memory, bool to_memory) {
   }
 }
 
-TEST(a_file_is_copied) {
+TEST(file_systems_may_be_the_same_or_differ) {
   copy_all_sizes(false, false);
   copy_all_sizes(true, true);
-}
-
-TEST(file_systems_may_differ) {
   copy_all_sizes(false, true);
   copy_all_sizes(true, false);
 }

@@ -145,7 +145,6 @@ TREE_TEST(max_depth_limits_the_levels) {
       {2, "a/ a/b/ a/x:0 x:0"},
       {3, "a/ a/b/ a/b/.git/ a/b/x:0 a/x:0 x:0"},
       {4, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
-      {5, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
       {UINT_MAX, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
   };
   tree_make(tree, "a/ a/b/ a/b/.git/ x a/x a/b/x a/b/.git/x"); /* nothing is left out */

@@ -169,11 +169,13 @@ TEST(help_and_version_need_nothing, clear_environment) {
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
-  char words[] = "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
-                 "--key-ttl SECONDS|--verbose|--help|--version|[REDIS_URL]|[JOB_ID]|"
-                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
-                 "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
-                 "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
+  char words[] =
+      "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+      "--key-ttl SECONDS|--run-id |--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
+      "[AGENTSMITH_RUN_ID]|"
+      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
+      "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
+      "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *rest = words;
   for (const char *word; (word = strsep(&rest, "|")) != NULL;)
     if (strstr(options_help, word) == NULL)

@@ -58,7 +58,10 @@ static void put_directory(const struct tree *tree, const char *file) {
   begin_directory(&staged, tree);
   fill_directory(&staged, file);
   assert_int_equal(staged_file_seal(&staged, 0755), 0);
+  const char *name = formatted("directory/%s", file);
+  assert_false(tree_has(tree, name)); /* it appears by the commit */
   finish(&staged);
+  assert_true(tree_has(tree, name));
 }
 
 TREE_TEST(a_file_appears_by_its_commit) {
@@ -148,23 +151,11 @@ TREE_TEST(a_sealed_or_committed_file_may_be_executed) {
   }
 }
 
-TREE_TEST(a_directory_appears_by_its_commit) {
-  struct staged_file staged;
-  begin_directory(&staged, tree);
-  fill_directory(&staged, "one");
-  assert_int_equal(staged_file_seal(&staged, 0755), 0);
-  assert_false(tree_has(tree, "directory"));
-  finish(&staged);
-  assert_true(tree_has(tree, "directory/one"));
-  assert_int_equal(tree_count(tree, "."), 1);
-}
-
 TREE_TEST(a_directory_is_replaced_whole) {
   int descriptors = proc_fd_count(getpid());
   tree_make_directory(tree, "directory", 0700); /* an empty one */
   put_directory(tree, "one");
   put_directory(tree, "two");
-  assert_true(tree_has(tree, "directory/two"));
   assert_false(tree_has(tree, "directory/one"));
   assert_int_equal(tree_count(tree, "directory"), 2);
   assert_int_equal(tree_count(tree, "."), 1);
@@ -254,7 +245,6 @@ TREE_TEST(what_a_dead_maker_of_a_directory_left_is_removed) {
   put_directory(tree, "one");
   tree_write(tree, hidden, "a file", 0400);
   put_directory(tree, "two");
-  assert_true(tree_has(tree, "directory/two"));
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
@@ -390,14 +380,12 @@ TREE_TEST(what_was_replaced_can_be_put_back) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
-/* Ends by a signal, and by nothing else. */
-static int status_after_sigterm(pid_t pid) {
+/* A child that SIGTERM ends, and nothing else. */
+static void expect_sigterm(pid_t pid) {
   int status;
-  assert_int_equal(kill(pid, SIGTERM), 0);
-  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_true(WIFSIGNALED(status));
-  return WTERMSIG(status);
+  assert_int_equal(WTERMSIG(status), SIGTERM);
 }
 
 /* A maker that waits for another one has nothing to finish. */
@@ -405,7 +393,9 @@ TREE_TEST(a_wait_is_ended_by_sigterm) {
   struct staged_file staged;
   begin(&staged, tree);
   pid_t second = start_second(tree, &staged);
-  assert_int_equal(status_after_sigterm(second), SIGTERM);
+  assert_int_equal(kill(second, SIGTERM), 0);
+  assert_true(proc_wait_pid_gone(second, WAIT_BOUND_MS));
+  expect_sigterm(second);
   tree_expect(tree, staged.hidden, "new", 0644);
   staged_file_release(&staged);
   assert_int_equal(tree_count(tree, "."), 0);
@@ -418,7 +408,6 @@ static bool sigterm_is_pending(void) {
 
 /* What has begun is finished, and nothing is left behind. */
 TREE_TEST(sigterm_waits_for_the_release) {
-  int status;
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
@@ -430,9 +419,7 @@ TREE_TEST(sigterm_waits_for_the_release) {
     staged_file_release(&staged);
     _exit(2);
   }
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_true(WIFSIGNALED(status));
-  assert_int_equal(WTERMSIG(status), SIGTERM);
+  expect_sigterm(pid);
   tree_expect(tree, "file", "new", 0644);
   assert_int_equal(tree_count(tree, "."), 1);
 }
@@ -461,7 +448,5 @@ TREE_TEST(modes_do_not_keep_from_removing) {
                 staged_file_remove(tree->fd, "a") == 0 && !tree_has(tree, "a");
     _exit(done ? 0 : 1);
   }
-  int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
+  expect_success(pid);
 }

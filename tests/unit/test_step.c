@@ -177,7 +177,7 @@ TEST(a_step_may_have_more_than_it_needs) {
 
 TEST(timeouts) {
   static const unsigned good[] = {1, 10, 600, 31536000};
-  static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "10000000000"};
+  static const char *const bad[] = {"0", "-1", "0.5", "1.5", "31536001", "4294967297"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     const char *json = formatted("{'stepId':'s','command':'x','timeoutSeconds':%u}", good[i]);
     struct step step;
@@ -215,6 +215,8 @@ TEST(payloads_that_are_no_step) {
       {"  ", "payload: expected JSON, got what is broken or cut off near byte 1", STEP_NIL_ID},
       {"hello", "payload: expected JSON, got what is broken or cut off near byte 0", STEP_NIL_ID},
       {"{`stepId`:`s`}", "payload: expected JSON, got what is broken or cut off near byte 2",
+       STEP_NIL_ID},
+      {"{'stepId':'s", "payload: expected JSON, got what is broken or cut off near byte 11",
        STEP_NIL_ID},
       {"[]", "payload: expected an object, got an array", STEP_NIL_ID},
       {"[{'stepId':'s'}]", "payload: expected an object, got an array", STEP_NIL_ID},
@@ -260,12 +262,14 @@ TEST(fields_that_are_wrong) {
       {"'schemaVersion':0", "schemaVersion: expected 1, got 0"},
       {"'schemaVersion':1.5", "schemaVersion: expected 1, got 1.5"},
       {"'schemaVersion':'1'", "schemaVersion: expected 1, got a string"},
+      {"'schemaVersion':{}", "schemaVersion: expected 1, got an object"},
       {"'kind':'compile'", "kind: expected one of " KIND_NAMES ", got 'compile'"},
       {"'kind':''", "kind: expected one of " KIND_NAMES ", got ''"},
       {"'kind':'runs'", "kind: expected one of " KIND_NAMES ", got 'runs'"},
       {"'kind':'run\\u0000'", "kind: expected one of " KIND_NAMES ", got 'run?'"},
       {"'kind':'a\\nb'", "kind: expected one of " KIND_NAMES ", got 'a?b'"},
       {"'kind':1", "kind: expected one of " KIND_NAMES ", got a number"},
+      {"'kind':[]", "kind: expected one of " KIND_NAMES ", got an array"},
       {"'args':'-l'", "args: expected an array of strings, got a string"},
       {"'args':{}", "args: expected an array of strings, got an object"},
       {"'args':['a',1]", "args[1]: expected a string, got a number"},
@@ -290,6 +294,8 @@ TEST(fields_that_are_wrong) {
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a string"},
       {"'timeoutSeconds':true",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got a boolean"},
+      {"'timeoutSeconds':1e300",
+       "timeoutSeconds: expected a whole number from 1 to 31536000, got 1e+300"},
       {"'timeoutSeconds':1e999",
        "timeoutSeconds: expected a whole number from 1 to 31536000, got inf"},
   };
@@ -301,6 +307,7 @@ TEST(a_run_needs_a_command) {
       {"", "command: expected a non-empty string, got nothing"},
       {",'command':null", "command: expected a non-empty string, got nothing"},
       {",'command':''", "command: expected a non-empty string, got an empty string"},
+      {",'command':true", "command: expected a non-empty string, got a boolean"},
       {",'command':['ls']", "command: expected a non-empty string, got an array"},
       {",'command':'l\\u0000s'", "command: expected a string without NUL, got one with it"},
       {",'command':'\\u0000'", "command: expected a string without NUL, got one with it"},
