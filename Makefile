@@ -436,7 +436,7 @@ lint: tools
 	@echo "  LINT    clang-format"
 	@clang-format --dry-run -Werror $(c_files)
 	@echo "  LINT    cppcheck"
-	@cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
+	@cppcheck -j2 --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
 	  $(cppcheck_off) --error-exitcode=1 -D_GNU_SOURCE -I. $(filter %.c,$(c_files))
 	@echo "  LINT    shellcheck"
 	@shellcheck -x $(scripts)

@@ -57,7 +57,7 @@ JOB_TEST_NO_AGENT(a_server_has_many_names) {
 }
 
 TEST_WITH(struct job *job, a_password_can_be_written_in_many_ways, setup_with_passwords,
-        job_teardown) {
+          job_teardown) {
   int port = redis_server_port(job->server);
   const struct {
     const char *url;

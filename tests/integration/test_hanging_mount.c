@@ -49,7 +49,7 @@ static int tear_down(void **state) {
 }
 
 TEST_WITH(struct job *job, a_directory_that_hangs_is_over_at_the_deadline, job_setup_server,
-        tear_down) {
+          tear_down) {
   struct scene scene;
   begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");

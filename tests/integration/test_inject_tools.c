@@ -42,8 +42,8 @@ static int set_up_carrier(void **state) {
 }
 
 #define CARRIER_TEST(NAME)                                                                         \
-  TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,             \
-             injection_tear_down)
+  TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
+               injection_tear_down)
 
 static void inject(struct injection *self, const char *target) {
   injection_has_succeeded(injection_start(self, target));

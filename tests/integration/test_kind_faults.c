@@ -87,7 +87,8 @@ static void start_with_little_memory(struct job *job) {
   job_start_agent(job, NULL);
 }
 
-TEST_WITH(struct job *job, a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
+TEST_WITH(struct job *job, a_million_entries_are_cut_in_bounded_memory, job_setup_server,
+          teardown) {
   fill(job);
   start_with_little_memory(job);
   static const char *const orders[] = {"name", "size", "mtime"};

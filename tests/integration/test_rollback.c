@@ -306,7 +306,7 @@ static void expect_lost(struct job *job, const cJSON *step) {
 }
 
 TEST_WITH(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_quick_copy,
-        job_teardown) {
+          job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   const cJSON *step = marks_step(job, "ran; echo out");
   job_push(job, step);
@@ -319,7 +319,7 @@ TEST_WITH(struct job *job, a_step_from_before_it_was_taken_runs_once, set_up_qui
 }
 
 TEST_WITH(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_quick_copy,
-        job_teardown) {
+          job_teardown) {
   struct redis_server *stale = redis_server_start(quick_copy);
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_start_agent(job, NULL);

@@ -110,7 +110,7 @@ ROOT_TEST(a_deadline_holds_in_an_empty_root) {
 
 /* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
 TEST_WITH_IF(!agent_process_is_shipped(), struct job *job, a_dynamic_program_does_not_run_there,
-           setup, job_teardown) {
+             setup, job_teardown) {
   start_in_root(job, job->url);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), AGENT_PROCESS_NO_START);
 }

@@ -123,7 +123,8 @@ TEST_WITH(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down
   redis_server_stop(other);
 }
 
-TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair, tear_down) {
+TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair,
+          tear_down) {
   struct job *job = scene->job;
   start(scene, "", REDIS_SENTINEL_MASTER);
   job_expect_to_go_on(job);

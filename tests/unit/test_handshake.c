@@ -189,7 +189,7 @@ static struct handshake_probe probe_of(const char *text, char out[256]) {
 static void expect_verdict(const struct exchange *row) {
   char text[256], replies[128], *rest = strcpy(replies, row->replies);
   struct handshake handshake;
-  struct handshake_refusal refusal;
+  struct handshake_refusal refusal = {.command = ""};
   handshake_init(&handshake, row->url, "its-name");
   const struct handshake_probe probe = probe_of(row->probe, text);
   handshake_add_probe(&handshake, &probe);
