@@ -31,7 +31,7 @@ struct engine_options {
   int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
   const char *job_id;       /* SANDBOX_JOB_ID of commands; NULL: they have none */
   char *const *environment; /* what commands inherit */
-  char *program;            /* to execute this program anew, see standby.h; NULL: never */
+  const char *program;      /* to execute this program anew, see standby.h; NULL: never */
 };
 
 struct engine *engine_new(const struct engine_options *options);

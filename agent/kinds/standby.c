@@ -17,11 +17,12 @@
 struct launch_texts {
   char *argv[3];
   char *envp[2];
+  char program[64];
   char tag[160]; /* the one variable: what makes it known as the agent's child */
 };
 
 void standby_init(struct standby *self, const struct process_context *context,
-                  const char *agent_tag, char *program) {
+                  const char *agent_tag, const char *program) {
   *self = (struct standby){.context = context, .agent_tag = agent_tag, .program = program};
 }
 
@@ -40,7 +41,8 @@ void standby_make(struct standby *self) {
   if (self->child != NULL || self->program == NULL)
     return;
   struct launch_texts *texts = memory_allocate(sizeof *texts);
-  *texts = (struct launch_texts){.argv = {self->program, STANDBY_ARGUMENT}, .envp = {texts->tag}};
+  *texts = (struct launch_texts){.argv = {texts->program, STANDBY_ARGUMENT}, .envp = {texts->tag}};
+  (void)snprintf(texts->program, sizeof texts->program, "%s", self->program);
   (void)snprintf(texts->tag, sizeof texts->tag, PROCESS_TREE_TAG "=%s-standby%lu", self->agent_tag,
                  ++self->made);
   const struct process_spec spec = {.argv = texts->argv,

@@ -27,14 +27,15 @@
 struct standby {
   const struct process_context *context;
   const char *agent_tag;
-  char *program; /* NULL: there is never a child */
+  const char *program; /* NULL: there is never a child */
   struct process *child;
   unsigned long made;
 };
 
-/* `program`: the path of this program, NULL where it is not to be executed. All must outlive it. */
+/* `program`: the path of this program, shorter than 64 bytes, NULL where it is not to be executed.
+ * All must outlive it. */
 void standby_init(struct standby *self, const struct process_context *context,
-                  const char *agent_tag, char *program);
+                  const char *agent_tag, const char *program);
 /* From then on there is none. May be called again. */
 void standby_release(struct standby *self);
 

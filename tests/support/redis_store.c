@@ -84,7 +84,7 @@ static bool begins(const redisReply *command, const char *beginning) {
   struct buffer text = {0};
   for (size_t i = 0; i < command->elements; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
-  bool same = strncmp(text.bytes, beginning, strlen(beginning)) == 0;
+  bool same = text.length > 0 && strncmp(text.bytes, beginning, strlen(beginning)) == 0;
   buffer_release(&text);
   return same;
 }

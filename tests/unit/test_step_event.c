@@ -51,19 +51,20 @@ TEST(it_is_the_contract_s_example) {
 
 TEST(each_field_has_its_place) {
   static const struct {
-    enum step_event_kind kind;
     const char *line;
     size_t length;
-    bool partial;
     const char *json;
+    enum step_event_kind kind;
+    bool partial;
   } rows[] = {
-      {STEP_EVENT_STARTED, NULL, 0, false, BEFORE "'started','line':''" AFTER "2}"},
-      {STEP_EVENT_STDOUT, "", 0, false, BEFORE "'stdout','line':''" AFTER "2}"},
-      {STEP_EVENT_STDERR, "x", 1, false, BEFORE "'stderr','line':'x'" AFTER "2}"},
-      {STEP_EVENT_COMPLETED, NULL, 0, false, BEFORE "'completed','line':''" AFTER "2}"},
-      {STEP_EVENT_STDERR, "50%", 3, true, BEFORE "'stderr','line':'50%'" AFTER "2,'partial':true}"},
-      {STEP_EVENT_STDOUT, "a\0\"\xFF\t\x1B", 6, false, /* a line may be any bytes */
-       BEFORE "'stdout','line':'a\\u0000\\'\xEF\xBF\xBD\\t\\u001b'" AFTER "2}"},
+      {NULL, 0, BEFORE "'started','line':''" AFTER "2}", STEP_EVENT_STARTED, false},
+      {"", 0, BEFORE "'stdout','line':''" AFTER "2}", STEP_EVENT_STDOUT, false},
+      {"x", 1, BEFORE "'stderr','line':'x'" AFTER "2}", STEP_EVENT_STDERR, false},
+      {NULL, 0, BEFORE "'completed','line':''" AFTER "2}", STEP_EVENT_COMPLETED, false},
+      {"50%", 3, BEFORE "'stderr','line':'50%'" AFTER "2,'partial':true}", STEP_EVENT_STDERR, true},
+      {"a\0\"\xFF\t\x1B", 6,
+       BEFORE "'stdout','line':'a\\u0000\\'\xEF\xBF\xBD\\t\\u001b'" AFTER "2}", STEP_EVENT_STDOUT,
+       false}, /* a line may be any bytes */
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct step_event self = event(rows[i].kind, rows[i].line, rows[i].length);

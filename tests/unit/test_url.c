@@ -8,81 +8,82 @@ static void assert_text(const char *url, const char *is, const char *expected) {
              expected != NULL ? expected : "NULL");
 }
 
+static const struct {
+  const char *text;
+  const char *name; /* for people: host and port, path, or the master and its sentinels */
+  const char *user;
+  const char *password;
+  unsigned database;
+} accepted[] = {
+    {"redis://h", "h:6379", NULL, NULL, 0},
+    {"REDIS://h", "h:6379", NULL, NULL, 0},
+    {"redis://h/", "h:6379", NULL, NULL, 0},
+    {"redis://h:1", "h:1", NULL, NULL, 0},
+    {"redis://h:65535/15", "h:65535", NULL, NULL, 15},
+    {"redis://h:007/999999999", "h:7", NULL, NULL, 999999999},
+    {"redis://10.0.0.1:6380", "10.0.0.1:6380", NULL, NULL, 0},
+    {"redis://[::1]", "[::1]:6379", NULL, NULL, 0},
+    {"redis://[fe80::1%eth0]:6380/2", "[fe80::1%eth0]:6380", NULL, NULL, 2},
+    {"redis://u:p@h:1/2", "h:1", "u", "p", 2},
+    {"redis://:p@h", "h:6379", NULL, "p", 0},
+    {"redis://p@h", "h:6379", NULL, "p", 0},
+    {"redis://u%3a%40:p%2F%25%40@h", "h:6379", "u:@", "p/%@", 0},
+    {"redis://u+%41%4a:%4A%2525@h", "h:6379", "u+AJ", "J%25", 0},
+    {"redis://u:a/b:c@d@h", "h:6379", "u", "a/b:c@d", 0},
+    {"redis://u:\xE2\x82\xAC@h", "h:6379", "u", "\xE2\x82\xAC", 0},
+    /* Templates that had nothing to fill in. */
+    {"redis://@h", "h:6379", NULL, NULL, 0},
+    {"redis://:@h", "h:6379", NULL, NULL, 0},
+    {"redis://u:@h", "h:6379", "u", "", 0},
+    /* Sockets. */
+    {"unix:///s", "/s", NULL, NULL, 0},
+    {"UNIX:///run/redis.sock?db=3", "/run/redis.sock", NULL, NULL, 3},
+    {"unix://u:p@/s", "/s", "u", "p", 0},
+    {"unix://p@/s", "/s", NULL, "p", 0},
+    {"unix://u:p@w@/a@b?db=1", "/a@b", "u", "p@w", 1},
+    {"unix:///a@b", "/a@b", NULL, NULL, 0},
+    {"unix:///a:b,c d", "/a:b,c d", NULL, NULL, 0},
+    /* The form of StackExchange.Redis. */
+    {"h", "h:6379", NULL, NULL, 0},
+    {"h:1", "h:1", NULL, NULL, 0},
+    {"[::1]:1,password=p", "[::1]:1", NULL, "p", 0},
+    {"h:1,password=p,user=u,defaultDatabase=4", "h:1", "u", "p", 4},
+    {"h,PASSWORD=p,User=u,DEFAULTDATABASE=4", "h:6379", "u", "p", 4},
+    {" h:1 , password = p w , user = u ,, ", "h:1", "u", "p w", 0},
+    {"h,password=a=b:/@%41", "h:6379", NULL, "a=b:/@%41", 0},
+    {"h,password=redis://u:x@y", "h:6379", NULL, "redis://u:x@y", 0},
+    {"h,password=1,password=2", "h:6379", NULL, "2", 0},
+    {"h,user=u", "h:6379", "u", "", 0},
+    {"h,password=,user=", "h:6379", NULL, NULL, 0},
+    /* Options that are ignored, and some that only begin like others. */
+    {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=",
+     "h:6379", NULL, NULL, 0},
+    /* Sentinels. */
+    {"redis+sentinel://h/m", "m at h:26379", NULL, NULL, 0},
+    {"REDIS+Sentinel://h:1/m/", "m at h:1", NULL, NULL, 0},
+    {"redis+sentinel://a:1,b,[::1]:3,[::2]/my-master/15",
+     "my-master at a:1,b:26379,[::1]:3,[::2]:26379", NULL, NULL, 15},
+    {"redis+sentinel://u:p@a:1,b:2/m", "m at a:1,b:2", "u", "p", 0},
+    {"redis+sentinel://:p%2C,/q@a:1,b:2/m/3", "m at a:1,b:2", NULL, "p,,/q", 3},
+    {"redis+sentinel://:@h/m", "m at h:26379", NULL, NULL, 0},
+    {"redis+sentinel://h/a,b:c", "a,b:c at h:26379", NULL, NULL, 0},
+};
+
 TEST(what_is_accepted) {
-  static const struct {
-    const char *text;
-    const char *name; /* for people: host and port, path, or the master and its sentinels */
-    const char *user;
-    const char *password;
-    unsigned database;
-  } rows[] = {
-      {"redis://h", "h:6379", NULL, NULL, 0},
-      {"REDIS://h", "h:6379", NULL, NULL, 0},
-      {"redis://h/", "h:6379", NULL, NULL, 0},
-      {"redis://h:1", "h:1", NULL, NULL, 0},
-      {"redis://h:65535/15", "h:65535", NULL, NULL, 15},
-      {"redis://h:007/999999999", "h:7", NULL, NULL, 999999999},
-      {"redis://10.0.0.1:6380", "10.0.0.1:6380", NULL, NULL, 0},
-      {"redis://[::1]", "[::1]:6379", NULL, NULL, 0},
-      {"redis://[fe80::1%eth0]:6380/2", "[fe80::1%eth0]:6380", NULL, NULL, 2},
-      {"redis://u:p@h:1/2", "h:1", "u", "p", 2},
-      {"redis://:p@h", "h:6379", NULL, "p", 0},
-      {"redis://p@h", "h:6379", NULL, "p", 0},
-      {"redis://u%3a%40:p%2F%25%40@h", "h:6379", "u:@", "p/%@", 0},
-      {"redis://u+%41%4a:%4A%2525@h", "h:6379", "u+AJ", "J%25", 0},
-      {"redis://u:a/b:c@d@h", "h:6379", "u", "a/b:c@d", 0},
-      {"redis://u:\xE2\x82\xAC@h", "h:6379", "u", "\xE2\x82\xAC", 0},
-      /* Templates that had nothing to fill in. */
-      {"redis://@h", "h:6379", NULL, NULL, 0},
-      {"redis://:@h", "h:6379", NULL, NULL, 0},
-      {"redis://u:@h", "h:6379", "u", "", 0},
-      /* Sockets. */
-      {"unix:///s", "/s", NULL, NULL, 0},
-      {"UNIX:///run/redis.sock?db=3", "/run/redis.sock", NULL, NULL, 3},
-      {"unix://u:p@/s", "/s", "u", "p", 0},
-      {"unix://p@/s", "/s", NULL, "p", 0},
-      {"unix://u:p@w@/a@b?db=1", "/a@b", "u", "p@w", 1},
-      {"unix:///a@b", "/a@b", NULL, NULL, 0},
-      {"unix:///a:b,c d", "/a:b,c d", NULL, NULL, 0},
-      /* The form of StackExchange.Redis. */
-      {"h", "h:6379", NULL, NULL, 0},
-      {"h:1", "h:1", NULL, NULL, 0},
-      {"[::1]:1,password=p", "[::1]:1", NULL, "p", 0},
-      {"h:1,password=p,user=u,defaultDatabase=4", "h:1", "u", "p", 4},
-      {"h,PASSWORD=p,User=u,DEFAULTDATABASE=4", "h:6379", "u", "p", 4},
-      {" h:1 , password = p w , user = u ,, ", "h:1", "u", "p w", 0},
-      {"h,password=a=b:/@%41", "h:6379", NULL, "a=b:/@%41", 0},
-      {"h,password=redis://u:x@y", "h:6379", NULL, "redis://u:x@y", 0},
-      {"h,password=1,password=2", "h:6379", NULL, "2", 0},
-      {"h,user=u", "h:6379", "u", "", 0},
-      {"h,password=,user=", "h:6379", NULL, NULL, 0},
-      /* Options that are ignored, and some that only begin like others. */
-      {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=",
-       "h:6379", NULL, NULL, 0},
-      /* Sentinels. */
-      {"redis+sentinel://h/m", "m at h:26379", NULL, NULL, 0},
-      {"REDIS+Sentinel://h:1/m/", "m at h:1", NULL, NULL, 0},
-      {"redis+sentinel://a:1,b,[::1]:3,[::2]/my-master/15",
-       "my-master at a:1,b:26379,[::1]:3,[::2]:26379", NULL, NULL, 15},
-      {"redis+sentinel://u:p@a:1,b:2/m", "m at a:1,b:2", "u", "p", 0},
-      {"redis+sentinel://:p%2C,/q@a:1,b:2/m/3", "m at a:1,b:2", NULL, "p,,/q", 3},
-      {"redis+sentinel://:@h/m", "m at h:26379", NULL, NULL, 0},
-      {"redis+sentinel://h/a,b:c", "a,b:c at h:26379", NULL, NULL, 0},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+  for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     struct redis_url url;
     struct error error = {"untouched"};
     char name[128];
-    if (redis_url_parse(&url, rows[i].text, &error) != 0)
-      fail_msg("%s: %s", rows[i].text, error.text);
+    if (redis_url_parse(&url, accepted[i].text, &error) != 0)
+      fail_msg("%s: %s", accepted[i].text, error.text);
     assert_string_equal(error.text, "untouched");
     redis_url_name(&url, name, sizeof name);
-    assert_text(rows[i].text, name, rows[i].name);
+    assert_text(accepted[i].text, name, accepted[i].name);
     assert_int_equal((url.host != NULL) + (url.path != NULL) + (url.master != NULL), 1);
     assert_int_equal(url.port != 0, url.host != NULL);
-    assert_text(rows[i].text, url.user, rows[i].user);
-    assert_text(rows[i].text, url.password, rows[i].password);
-    assert_int_equal(url.database, rows[i].database);
+    assert_text(accepted[i].text, url.user, accepted[i].user);
+    assert_text(accepted[i].text, url.password, accepted[i].password);
+    assert_int_equal(url.database, accepted[i].database);
     redis_url_release(&url);
     assert_true(url.host == NULL && url.password == NULL && url.master == NULL);
     assert_null(url.sentinels);
