@@ -185,11 +185,12 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
 }
 
 void engine_reaped(struct engine *self, pid_t pid, int status) {
+  if (standby_reaped(&self->standby, pid, status))
+    return;
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL && run_reaped(self->runs[i], pid, status))
       return;
-  if (!standby_reaped(&self->standby, pid, status))
-    shutdown_orphan_reaped(&self->shutdown);
+  shutdown_orphan_reaped(&self->shutdown);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */

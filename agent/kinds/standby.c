@@ -27,8 +27,10 @@ void standby_init(struct standby *self, const struct process_context *context,
 }
 
 static void drop_child(struct standby *self) {
-  if (self->child != NULL)
-    process_free(self->child);
+  if (self->child == NULL)
+    return;
+  self->dropped = process_pid(self->child);
+  process_free(self->child);
   self->child = NULL;
 }
 
@@ -61,18 +63,24 @@ struct process *standby_take(struct standby *self, const struct step *step, cons
   struct process *child = self->child;
   if (child == NULL || length > PROCESS_INPUT_MAX)
     return NULL;
+  if (!process_give(child, payload, length, step->timeout_seconds, handler, owner)) {
+    drop_child(self);
+    return NULL;
+  }
   self->child = NULL;
-  if (process_give(child, payload, length, step->timeout_seconds, handler, owner))
-    return child;
-  process_free(child);
-  return NULL;
+  return child;
 }
 
 bool standby_reaped(struct standby *self, pid_t pid, int status) {
+  if (pid == self->dropped) {
+    self->dropped = 0;
+    return true;
+  }
   if (self->child == NULL || process_pid(self->child) != pid)
     return false;
   (void)process_reaped(self->child, pid, status);
   drop_child(self);
+  self->dropped = 0;
   if (WIFEXITED(status))
     self->program = NULL; /* nobody has killed it: it cannot be executed here */
   return true;

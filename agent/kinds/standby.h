@@ -17,7 +17,7 @@
  *   standby_init
  *     standby_make           from time to time; nothing happens while there is one
  *     standby_take           the child executes this step: it is a process like any other
- *     standby_reaped         for every child that is nobody else's
+ *     standby_reaped         for every child that was reaped
  *   standby_release          ends the child
  *
  * It only saves time: where there is none, or it died, standby_take returns NULL, and the step is
@@ -29,6 +29,7 @@ struct standby {
   const char *agent_tag;
   const char *program; /* NULL: there is never a child */
   struct process *child;
+  pid_t dropped; /* a child that was not needed, and is not reaped yet; 0: none */
   unsigned long made;
 };
 
@@ -46,7 +47,8 @@ void standby_make(struct standby *self);
 struct process *standby_take(struct standby *self, const struct step *step, const char *payload,
                              size_t length, const struct process_handler *handler, void *owner);
 
-/* True when it was the child that waits. */
+/* True when it was the child that waits, or the last one that was not needed. To be asked first: an
+   orphan of a step's tree is something else. */
 bool standby_reaped(struct standby *self, pid_t pid, int status);
 
 /* The child's side. `main` calls it where the program's only argument is this one. Returns the exit
