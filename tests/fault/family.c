@@ -2,11 +2,11 @@
 
 const struct family families[] = {
     {"cut-request", cut_request, .by_byte = true, .by_role = true, .shares_server = true,
-     .amount = {1, 17}},
+     .amount = {1, 31}},
     {"cut-reply", cut_reply, .by_byte = true, .by_role = true, .shares_server = true,
-     .amount = {1, 5}},
+     .amount = {1, 11}},
     {"swallow-reply", cut_swallowed_reply, .by_byte = true, .by_role = true, .shares_server = true,
-     .amount = {1, 5}},
+     .amount = {1, 11}},
     {"cut-again", cut_again, .shares_server = true, .amount = {1000, 100}},
     {"cut-flood", cut_flood, .shares_server = true, .amount = {300, 30}},
     {"cut-beat", cut_beat, .shares_server = true, .amount = {720, 24}},
