@@ -101,5 +101,5 @@ int standby_main(void) {
     (void)fprintf(stderr, "agent: %s is for the agent itself\n", STANDBY_ARGUMENT);
     return AGENT_EXIT_USAGE;
   }
-  return kind_work(&step);
+  _exit(kind_work(&step)); /* as a fork does: what it holds ends with it */
 }
