@@ -24,9 +24,9 @@
  *
  * States; each arrow is the only way from one to the next:
  *
- *   NEW ---start---> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED -->
- * DONE |                  `------------command over, pipes drained----------------------^
- *    `--stop, or no process could be made---------------------------------------------^
+ *   NEW --start--> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED --> DONE
+ *    |                `----------command over, pipes drained-------------------------^
+ *    `--stop, or no process could be made--------------------------------------------^
  *
  * In ENDED lines may still wait for room in the door. A step whose standby was killed without a
  * word is executed again, by a fork, and stays RUNNING.

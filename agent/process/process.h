@@ -23,8 +23,7 @@
  *     process_reaped    from whoever waits for children, before process_go too
  *     ended(outcome)    once: nothing more comes; process_free
  *
- *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone -->
- * ENDING
+ *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
  *      \____________________________ process_stop ____________________/
  *   RUNNING or ENDING -- reaped, both streams ended --> OVER
  *

@@ -13,7 +13,7 @@
  * belongs to a step when
  *   - its environment holds the step's tag, or
  *   - it has no tag of this agent, and its nearest ancestor with a known answer belongs; where
- * there is none up to the agent's own child, that child was started after the step was.
+ *     there is none up to the agent's own child, that child was started after the step was.
  *
  * The last rule is for a process that cleared its environment and lost its parent. It is wrong
  * about one that an earlier step left in the background and that does the same while a later step

@@ -10,8 +10,10 @@
  * test. The environment is the test's own without the variables that the agent reads.
  *
  *   const char *const arguments[] = {"--redis-url", url, "--job-id", "j", NULL};
- *   struct agent_process *agent = agent_process_start(&(struct agent_setup){.arguments =
- * arguments}); … assert_int_equal(agent_process_wait(agent, WAIT_BOUND_MS), 0);
+ *   struct agent_process *agent =
+ *       agent_process_start(&(struct agent_setup){.arguments = arguments});
+ *   …
+ *   assert_int_equal(agent_process_wait(agent, WAIT_BOUND_MS), 0);
  *   agent_process_free(agent);
  */
 struct agent_process;

@@ -20,8 +20,9 @@
  *     committed()       what the key `committed` held at a SET, or before the first one on a new
  *                       connection; false: the job is another agent's, and the heartbeat stops
  *     fallback()        there is no connection: the owner may write this value some other way;
- * true: the value that it wrote before has arrived silent()          Redis has not answered the SET
- * before this one failed()          an error that does not pass: the heartbeat has stopped
+ *                       true: the value that it wrote before has arrived
+ *     silent()          Redis has not answered the SET before this one
+ *     failed()          an error that does not pass: the heartbeat has stopped
  *   heartbeat_end       the agent exits
  *     ended()           what was sent has arrived, or the connection is lost: the owner may remove
  *                       the key, and nothing sets it again

@@ -20,7 +20,8 @@
  */
 #define INFLIGHT_READER_COMMANDS 64 /* in one round trip, at the most */
 #define INFLIGHT_READER_BYTES                                                                      \
-  ((size_t)1 << 20) /* of payloads in one, as far as can be foreseen                               \
+  ((size_t)1                                                                                       \
+   << 20) /* of payloads in one, as far as can be foreseen                               \
                      */
 
 struct inflight_reader {

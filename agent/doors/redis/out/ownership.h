@@ -13,7 +13,8 @@
  *
  *   ownership_init
  *   ownership_update       with each value that was read on the delivery's own connection; the
- * first one sets the epoch ownership_text         the value that the next transaction writes
+ *                          first one sets the epoch
+ *   ownership_text         the value that the next transaction writes
  */
 
 /* In bytes, with the NUL: three numbers of 64 bits, two of them decimal, one of 16 hexadecimal
