@@ -13,20 +13,32 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* From the push of the order to the answer. The promise is a second; a machine that runs two suites
-   at a time, or has to receive 48 MiB first, takes longer. One that waits its turn never ends. */
-enum { SOON_MS = 8000 };
+/* From the push of the order to the answer: PROMISE_MS in one of ATTEMPTS, for a busy machine stops a
+   program now and then; SOON_MS where 48 MiB come first, or the promise is only that it does not
+   wait its turn. A program with sanitizers is slower. */
+enum { PROMISE_MS = 1000, ATTEMPTS = 3, SOON_MS = 8000 };
 
-static void cancel_running_behind(struct job *job, size_t count, size_t padding_length) {
+static int64_t bound_ms(size_t padding_length) {
+  return padding_length == 0 && agent_process_is_shipped() ? PROMISE_MS : SOON_MS;
+}
+
+static int64_t cancel_once_behind(struct job *job, size_t count, size_t padding_length) {
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, count, padding_length);
   int64_t began_ms = wait_now_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   int64_t took_ms = wait_now_ms() - began_ms;
-  if (took_ms > SOON_MS)
-    job_fail(job, "the order took %lld ms behind %zu steps", (long long)took_ms, count);
   crowd_expect(job, &crowd, SIZE_MAX);
+  return took_ms;
+}
+
+static void cancel_running_behind(struct job *job, size_t count, size_t padding_length) {
+  int64_t took_ms = cancel_once_behind(job, count, padding_length);
+  for (int i = 1; i < ATTEMPTS && took_ms > bound_ms(padding_length); i++)
+    took_ms = cancel_once_behind(job, count, padding_length);
+  if (took_ms > bound_ms(padding_length))
+    job_fail(job, "the order took %lld ms behind %zu steps", (long long)took_ms, count);
   job_expect_nothing_left(job);
 }
 

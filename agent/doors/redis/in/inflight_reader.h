@@ -18,11 +18,9 @@
  *     payload()            one for each step, in order; returns whether more are wanted
  *     end()                once; `complete`: the list ends here. The next read may begin inside
  */
-#define INFLIGHT_READER_COMMANDS 64 /* in one round trip, at the most */
-#define INFLIGHT_READER_BYTES                                                                      \
-  ((size_t)1                                                                                       \
-   << 20) /* of payloads in one, as far as can be foreseen                               \
-                     */
+/* In one round trip, at the most: commands, and bytes of payloads as far as can be foreseen. */
+#define INFLIGHT_READER_COMMANDS 64
+#define INFLIGHT_READER_BYTES ((size_t)1 << 20)
 
 struct inflight_reader {
   struct outbox *outbox;
