@@ -40,27 +40,34 @@ static long long executed(struct job *job, const char *command) {
   return line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
 }
 
-/* The bench has the figures; a machine that runs eight tests at a time delays them. Without a pace
-   of its own every line would be 100 ms old, or, 30 ms apart, 40 at the median. */
+/* A busy machine delays lines now and then; a program that keeps them does so each time. */
+enum { ATTEMPTS = 4, MEDIAN_MS = 3 };
+
 JOB_TEST(lines_30_ms_apart_arrive_at_once) {
-  enum { LINES = 100, MEDIAN_MS = 20, P90_MS = 60 };
+  enum { LINES = 100, P90_MS = 25 };
   long long ages[LINES];
+  bool young = false;
   job_run(job, job_step(job, "true", NULL));
-  assert_int_equal(run_for_ages(job, PACED("100", "0.03"), ages, LINES), LINES);
-  print_message("age in ms: median %lld, p95 %lld\n", ages[LINES / 2], ages[LINES * 95 / 100]);
-  assert_true(ages[LINES / 2] <= MEDIAN_MS);
-  assert_true(ages[LINES * 9 / 10] <= P90_MS);
+  for (int i = 0; i < ATTEMPTS && !young; i++) {
+    assert_int_equal(run_for_ages(job, PACED("100", "0.03"), ages, LINES), LINES);
+    print_message("age in ms: median %lld, p95 %lld\n", ages[LINES / 2], ages[LINES * 95 / 100]);
+    young = ages[LINES / 2] <= MEDIAN_MS && ages[LINES * 9 / 10] <= P90_MS;
+  }
+  assert_true(young);
 }
 
 JOB_TEST(ten_lines_a_second_leave_alone) {
-  enum { LINES = 20, MEDIAN_MS = 20 };
+  enum { LINES = 20 };
   long long ages[LINES];
+  bool young = false;
   job_run(job, job_step(job, "true", NULL));
-  long long before = executed(job, "exec");
-  assert_int_equal(run_for_ages(job, PACED("20", "0.1"), ages, LINES), LINES);
-  assert_true(ages[LINES / 2] <= MEDIAN_MS);
-  /* `started` goes before; the last line may wait for `completed`. */
-  assert_true(executed(job, "exec") - before >= LINES);
+  for (int i = 0; i < ATTEMPTS && !young; i++) {
+    long long before = executed(job, "exec");
+    assert_int_equal(run_for_ages(job, PACED("20", "0.1"), ages, LINES), LINES);
+    /* `started` goes before; the last line may wait for `completed`. */
+    young = ages[LINES / 2] <= MEDIAN_MS && executed(job, "exec") - before >= LINES;
+  }
+  assert_true(young);
 }
 
 /* Each batch but the first waits for those before it. */
@@ -101,5 +108,5 @@ JOB_TEST(a_line_after_silence_arrives_at_once) {
   long long ages[LINES];
   job_run(job, job_step(job, "true", NULL));
   assert_int_equal(run_for_ages(job, PACED("3", "0.7"), ages, LINES), LINES);
-  assert_true(ages[LINES / 2] <= 40);
+  assert_true(ages[LINES / 2] <= 20);
 }
