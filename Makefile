@@ -121,11 +121,12 @@ unit_sources := $(wildcard tests/unit/test_*.c)
 longest := $(patsubst %,tests/integration/test_%.c,kind_faults volume run_alive heartbeat deadline idle \
   hanging_mount)
 integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
+timed_sources := $(wildcard tests/timed/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
 bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
-test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(fuzz_sources) $(fault_sources) \
+test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
 c_files := $(shell find base wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
@@ -134,6 +135,7 @@ object = $(patsubst %.c,$(out)/obj/%.o,$(1))
 program = $(patsubst %.c,$(out)/%,$(1))
 unit_programs := $(call program,$(unit_sources))
 integration_programs := $(call program,$(integration_sources))
+timed_programs := $(call program,$(timed_sources))
 fuzz_programs := $(call program,$(fuzz_sources))
 bench_programs := $(call program,$(bench_program_sources))
 
@@ -289,7 +291,7 @@ test-integration: $(agent) $(short_idle)
 
 # T names test programs, like unit/utf8 or "unit/utf8 integration/cancel": these only.
 chosen = $(if $(T),$(foreach t,$(T),$(out)/tests/$(dir $(t))test_$(notdir $(t))),$(1))
-run-test: $(call chosen,$(unit_programs) $(integration_programs))
+run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
 run-test-integration: $(call chosen,$(integration_programs))
 run-test run-test-unit run-test-integration:
@@ -300,7 +302,7 @@ $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libage
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
-$(out)/tests/integration/%: $(out)/obj/tests/integration/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+$(integration_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
@@ -480,8 +482,8 @@ help:
 	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
 	@echo 'make deps             installs the packages of make and make test, by apt, through sudo if need be'
 	@echo '                      (FOR="build lint": those of other targets; deps/install lists the groups)'
-	@echo 'make test             unit and integration tests; test-unit, test-integration: one of them'
-	@echo '                      (T=unit/utf8 or T=integration/cancel: one program; TEST_FILTER=name: one test;'
+	@echo 'make test             all tests; test-unit, test-integration: those only'
+	@echo '                      (T=unit/utf8 or T=timed/cancel: one program; TEST_FILTER=name: one test;'
 	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
 	@echo '                      ACL=1: as the Redis user of README.md)'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'

@@ -1,7 +1,6 @@
 /* A `cancel` step: what runs is ended, what waits does not run, and both are answered. */
 
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/events.h"
@@ -30,38 +29,6 @@ JOB_TEST(the_running_step_is_ended) {
   job_expect_nothing_left(job);
 }
 
-static long long now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-/* The best of several: the machine has other work too. bash tells the time without a process. */
-JOB_TEST(from_the_push_to_sigterm_it_is_quick) {
-  enum { ROUNDS = 7, QUICK_MS = 50 };
-  long long best = -1;
-  for (int round = 0; round < ROUNDS; round++) {
-    const cJSON *step = job_step(job, "bash", "-c",
-                                 "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
-                                 "while :; do read -rt 60 <> <(:); done",
-                                 NULL);
-    events_push(job, step, "up");
-    long long pushed = now_us();
-    job_push_cancel(job, step);
-    const cJSON *result = job_result(job);
-    long long seconds, microseconds;
-    const char *told = job_text(result, "outputContent");
-    if (sscanf(told, "up\n%lld%*[.,]%lld", &seconds, &microseconds) != 2)
-      job_fail(job, "the command did not tell the time: %s", told);
-    long long took = seconds * 1000000 + microseconds - pushed;
-    assert_true(took >= 0);
-    if (best < 0 || took < best)
-      best = took;
-  }
-  print_message("from the push to SIGTERM: %lld us\n", best);
-  assert_true(best < QUICK_MS * 1000);
-}
-
 JOB_TEST(who_ignores_sigterm_is_killed) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step =
@@ -70,9 +37,7 @@ JOB_TEST(who_ignores_sigterm_is_killed) {
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
-  int64_t took = wait_now_ms() - began;
-  if (took < GRACE_MS - 100 || took > GRACE_MS + 5000)
-    job_fail(job, "killed after %lld ms", (long long)took);
+  assert_true(wait_now_ms() - began >= GRACE_MS - 100);
   assert_true(proc_wait_gone(sleep, 1000));
   job_expect_nothing_left(job);
 }

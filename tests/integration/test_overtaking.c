@@ -13,45 +13,15 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* From the push of the order to the answer: PROMISE_MS in one of ATTEMPTS, for a busy machine stops a
-   program now and then; SOON_MS where 48 MiB come first, or the promise is only that it does not
-   wait its turn. A program with sanitizers is slower. */
-enum { PROMISE_MS = 1000, ATTEMPTS = 3, SOON_MS = 8000 };
-
-static int64_t bound_ms(size_t padding_length) {
-  return padding_length == 0 && agent_process_is_shipped() ? PROMISE_MS : SOON_MS;
-}
-
-static int64_t cancel_once_behind(struct job *job, size_t count, size_t padding_length) {
+/* What runs sleeps for 600 s: an order that waited for it would come too late for any answer here.
+   How quick it is: tests/timed/test_cancel.c. */
+JOB_TEST(a_cancel_overtakes_48_mebibytes) {
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
-  struct crowd crowd = crowd_push(job, count, padding_length);
-  int64_t began_ms = wait_now_ms();
+  struct crowd crowd = crowd_push(job, 48, (size_t)1 << 20);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  int64_t took_ms = wait_now_ms() - began_ms;
   crowd_expect(job, &crowd, SIZE_MAX);
-  return took_ms;
-}
-
-static void cancel_running_behind(struct job *job, size_t count, size_t padding_length) {
-  int64_t took_ms = cancel_once_behind(job, count, padding_length);
-  for (int i = 1; i < ATTEMPTS && took_ms > bound_ms(padding_length); i++)
-    took_ms = cancel_once_behind(job, count, padding_length);
-  if (took_ms > bound_ms(padding_length))
-    job_fail(job, "the order took %lld ms behind %zu steps", (long long)took_ms, count);
   job_expect_nothing_left(job);
-}
-
-JOB_TEST(a_cancel_overtakes_100_steps) {
-  cancel_running_behind(job, 100, 0);
-}
-
-JOB_TEST(a_cancel_overtakes_1000_steps) {
-  cancel_running_behind(job, 1000, 0);
-}
-
-JOB_TEST(a_cancel_overtakes_48_mebibytes) {
-  cancel_running_behind(job, 48, (size_t)1 << 20);
 }
 
 /* Three orders, one behind the other: the same each time, not only once. */
@@ -65,10 +35,8 @@ JOB_TEST(each_cancel_overtakes) {
   struct crowd crowd = crowd_push(job, 500, 0);
   for (size_t i = 0; i < 3; i++) {
     events_wait(job, endless[i], "stdout", "up");
-    int64_t began_ms = wait_now_ms();
     job_push_cancel(job, endless[i]);
     job_expect_answer(job, endless[i], -1, CANCELLED, "up\n");
-    assert_true(wait_now_ms() - began_ms <= SOON_MS);
   }
   crowd_expect(job, &crowd, SIZE_MAX);
   job_expect_nothing_left(job);
@@ -79,13 +47,9 @@ static void cancel_waiting(struct job *job, size_t number, size_t count, size_t 
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, count, padding_length);
   const cJSON *waiting = crowd.steps[number];
-  int64_t began_ms = wait_now_ms();
   job_push_cancel(job, waiting);
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
-  int64_t took_ms = wait_now_ms() - began_ms;
-  if (took_ms > SOON_MS)
-    job_fail(job, "the order took %lld ms", (long long)took_ms);
   assert_int_equal(job_event_count(result), 0);
   assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 0);
   assert_string_equal(events_lines(job, running, "completed"), "");
@@ -131,7 +95,7 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   proxy_freeze(proxy, RELAY_OUTBOX);
   struct crowd crowd = crowd_push(job, waiting, 0);
   job_push_cancel(job, running);
-  if (!proc_wait_pid_gone(pid, SOON_MS))
+  if (!proc_wait_pid_gone(pid, WAIT_BOUND_MS))
     job_fail(job, "`%s` still runs", command);
   proxy_thaw(proxy, RELAY_OUTBOX);
   const cJSON *result = job_result_of(job, running);
@@ -180,12 +144,9 @@ JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
   const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);
   push_million(job);
-  int64_t began_ms = wait_now_ms();
   job_start_agent(job, NULL);
   events_wait(job, running, "stdout", "up");
-  if (wait_now_ms() - began_ms > SOON_MS)
-    job_fail(job, "the first step ran after %lld ms", (long long)(wait_now_ms() - began_ms));
-  if (!wait_until(has_taken_all_it_may, job, 3 * WAIT_BOUND_MS))
+  if (!wait_until(has_taken_all_it_may, job, 6 * WAIT_BOUND_MS))
     job_fail(job, "it has taken %lld steps", job_length(job, "inflight"));
   marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\n");

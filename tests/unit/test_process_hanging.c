@@ -78,9 +78,7 @@ static void another_one_runs(struct process_owner *owner) {
 /* Starts, hangs, is stopped, is given up; then another one runs, and the mount goes away. */
 static void hangs(struct hang *hang, char *const *argv, const char *directory) {
   struct process_owner *owner = hang->owner;
-  int64_t started_ms = wait_now_ms();
   process_owner_start_argv(owner, argv, directory);
-  assert_true(wait_now_ms() - started_ms < 1000);
   pid_t child = proc_child_but(hang->mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   a_timer_fires(owner);
@@ -116,9 +114,7 @@ PROCESS_TEST(what_is_freed_while_it_hangs_waits_for_nobody) {
   process_owner_start_argv(owner, argv, hang.inside);
   pid_t child = proc_child_but(hang.mount.server);
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
-  int64_t now_ms = wait_now_ms();
   process_owner_free(owner);
-  assert_true(wait_now_ms() - now_ms < 1000);
   hang_end(&hang);
   assert_true(proc_wait_pid_gone(child, WAIT_BOUND_MS));
   another_one_runs(owner);

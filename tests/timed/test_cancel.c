@@ -1,0 +1,65 @@
+/* How soon a `cancel` step takes effect. */
+
+#include <time.h>
+
+#include "tests/support/crowd.h"
+#include "tests/support/events.h"
+#include "tests/support/job.h"
+#include "tests/test.h"
+
+/* The best of some: the machine has other work too. */
+enum { ATTEMPTS = 7, TO_SIGTERM_MS = 50, PROMISE_MS = 1000 };
+
+static double now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* From the push of the order to the signal; bash tells the time without a process. */
+static double signalled_after_ms(struct job *job) {
+  const cJSON *step = job_step(job, "bash", "-c",
+                               "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
+                               "while :; do read -rt 60 <> <(:); done",
+                               NULL);
+  events_push(job, step, "up");
+  double pushed_ms = now_ms();
+  job_push_cancel(job, step);
+  const char *told = job_text(job_result(job), "outputContent");
+  if (strncmp(told, "up\n", 3) != 0)
+    job_fail(job, "the command did not tell the time: %s", told);
+  return strtod(told + 3, NULL) * 1e3 - pushed_ms;
+}
+
+/* From the push of the order to the answer. */
+static double answered_after_ms(struct job *job, size_t waiting) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, waiting, 0);
+  double pushed_ms = now_ms();
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
+  double took_ms = now_ms() - pushed_ms;
+  crowd_expect(job, &crowd, SIZE_MAX);
+  return took_ms;
+}
+
+JOB_TEST(from_the_push_to_sigterm) {
+  double took_ms = signalled_after_ms(job);
+  for (int i = 1; i < ATTEMPTS && took_ms > TO_SIGTERM_MS; i++)
+    took_ms = signalled_after_ms(job);
+  print_message("from the push to SIGTERM: %.3f ms\n", took_ms);
+  assert_true(took_ms <= TO_SIGTERM_MS);
+}
+
+/* wire/PROTOCOL.md: within a second, whatever waits in front of it. */
+JOB_TEST(from_the_push_to_the_answer_behind_steps_that_wait) {
+  static const size_t waiting[] = {100, 1000};
+  for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
+    double took_ms = answered_after_ms(job, waiting[i]);
+    for (int k = 1; k < ATTEMPTS && took_ms > PROMISE_MS; k++)
+      took_ms = answered_after_ms(job, waiting[i]);
+    print_message("behind %zu steps: %.0f ms\n", waiting[i], took_ms);
+    assert_true(took_ms <= PROMISE_MS);
+  }
+  job_expect_nothing_left(job);
+}
