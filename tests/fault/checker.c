@@ -17,7 +17,8 @@ struct seen {
   long odd_place; /* the first of them, and its seq */
   long odd_seq;
   long results;
-  bool interrupted; /* says the result */
+  bool interrupted;  /* says the result */
+  bool is_said_lost; /* of a step of a server that went back several times */
 };
 
 struct checker {
@@ -136,20 +137,25 @@ static void take_result(void *context, const cJSON *result) {
     return;
   }
   struct seen *seen = &self->seen[number];
+  const struct work_step *step = &self->work->steps[number];
+  bool is_lost = message != NULL && strcmp(message, forgotten) == 0;
+  if (step->went_back && is_lost) {
+    seen->is_said_lost = true;
+    return;
+  }
   if (seen->results++ > 0)
     return;
   bool late = number < self->answered;
-  if (late && !self->work->steps[number].may_vanish)
+  if (late && !step->may_vanish && !step->went_back)
     tally_find(self->tally, TALLY_DISORDERED, 1, "step %ld is answered behind step %ld", number,
                self->answered);
   else if (!late)
     self->answered = number;
-  bool may_vanish = self->work->steps[number].may_vanish;
-  seen->interrupted = message != NULL && (strcmp(message, interrupted) == 0 ||
-                                          (may_vanish && strcmp(message, forgotten) == 0));
+  seen->interrupted =
+      message != NULL && (strcmp(message, interrupted) == 0 || (step->may_vanish && is_lost));
   if (!seen->interrupted)
     check_result(self, number, result);
-  else if (self->work->may_be_interrupted || may_vanish)
+  else if (self->work->may_be_interrupted || step->may_vanish)
     check_interrupted(self, number, result);
   else
     tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted by nobody", number);
@@ -159,6 +165,8 @@ static void take_result(void *context, const cJSON *result) {
 static long count_missing(const struct work_step *step, const struct seen *seen) {
   long missing = 0;
   bool gap_allowed = step->gap_until > 0;
+  if (step->went_back)
+    return 0;
   long end = last_place(step) + 1;
   if (seen->interrupted) {
     end = last_place(step);
@@ -182,7 +190,7 @@ static void conclude(struct checker *self, long number, long runs) {
   const struct work_step *step = &self->work->steps[number];
   const struct seen *seen = &self->seen[number];
   struct tally *tally = self->tally;
-  if (seen->results == 0 && !step->may_vanish)
+  if (seen->results == 0 && !seen->is_said_lost && !step->may_vanish)
     tally_find(tally, TALLY_LOST, 1, "step %ld: no result", number);
   if (seen->results > 1)
     tally_find(tally, TALLY_DOUBLED, seen->results - 1, "step %ld: %ld results", number,

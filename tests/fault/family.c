@@ -13,6 +13,7 @@ const struct family families[] = {
     {"kill-redis", restart_kept, .amount = {40, 6}},
     {"restart-empty", restart_empty, .amount = {40, 6}},
     {"restart-snapshot", restart_snapshot, .amount = {40, 6}},
+    {"restart-repeatedly", restart_repeatedly, .amount = {120, 12}},
     {"freeze", server_freeze, .amount = {2, 1}},
     {"half-open", network_half_open, .by_role = true, .amount = {3, 1}},
     {"latency", network_latency, .amount = {4, 1}},

@@ -38,6 +38,7 @@ void network_client_kill(struct trial *trial);
 void restart_kept(struct trial *trial);
 void restart_empty(struct trial *trial);
 void restart_snapshot(struct trial *trial);
+void restart_repeatedly(struct trial *trial);
 
 void server_freeze(struct trial *trial);
 void server_maxmemory(struct trial *trial);

@@ -151,3 +151,27 @@ void restart_snapshot(struct trial *trial) {
   job_push_shutdown(trial->job);
   trial_finish(trial, BOUND_MS);
 }
+
+/* The server goes back several times, to a snapshot of any moment, often to the same one, and at
+   times before the agent could deliver anything since. */
+void restart_repeatedly(struct trial *trial) {
+  trial_open(trial, redis_server_start(NULL));
+  for (int i = 0; i < 12; i++)
+    work_push_script(&trial->work, 20, "", i % 3,
+                     job_format(trial->job, "seq 1 20; sleep 0.%ld", trial_random(trial, 20)));
+  for (size_t i = 0; i < trial->work.count; i++)
+    trial->work.steps[i].went_back = true;
+  trial_command(trial, "SAVE");
+  trial_start_agent(trial);
+  trial->work.redis_may_be_away = true;
+  for (long rounds = 3 + trial_random(trial, 6); rounds > 0; rounds--) {
+    trial_let_pass((int)trial_random(trial, 400));
+    if (trial_random(trial, 3) == 0)
+      trial_command(trial, "SAVE");
+    if (trial_random(trial, 2) == 0)
+      trial_let_pass((int)trial_random(trial, 400));
+    restart(trial);
+  }
+  job_push_shutdown(trial->job);
+  trial_finish(trial, BOUND_MS);
+}

@@ -24,6 +24,9 @@ struct work_step {
   long gap_until;      /* the server was brought back without what it had: lines may be missing in
                           one place, which ends before this line. 0: none may be */
   bool may_vanish;     /* and so may its result */
+  bool went_back;      /* the server did so several times: events may be missing anywhere, and a
+                          result may say that it was lost, also beside the one that the server had
+                          kept, where it had kept a copy of the step as well */
 };
 
 struct work {

@@ -163,9 +163,6 @@ JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
   job_expect_answer(job, step, -1, LOST, NULL);
   assert_int_equal(marks_count(job), 1);
   job_expect_to_go_on(job);
-  /* The id is no longer taken for the one that was lost. */
-  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
-  assert_int_equal(marks_count(job), 2);
   job_expect_nothing_left(job);
 }
 

@@ -480,8 +480,15 @@ static unsigned random_below(unsigned *seed, unsigned limit) {
   return (*seed >> 8) % limit;
 }
 
+/* In how many of a hundred cases this happens; else steps end. */
+struct odds {
+  unsigned push, cancel, lose_in, lose_out, restart, snapshot, go_back;
+  unsigned pushes_max;
+};
+
 struct story {
   struct scene *scene;
+  const struct odds *odds;
   struct redis_store_snapshot *snapshot; /* or NULL */
   int sure_from; /* steps from this number on were pushed after the last loss of data */
   unsigned seed;
@@ -492,57 +499,70 @@ static void forget_snapshot(struct story *self) {
   self->snapshot = NULL;
 }
 
-static void happen(struct story *self) {
-  struct scene *scene = self->scene;
-  unsigned what = random_below(&self->seed, 100);
-  if (what < 30) {
-    push(scene, 1 + (int)random_below(&self->seed, 40));
-  } else if (what < 50 && scene->pushed > 0) {
-    push_cancel(scene, (int)random_below(&self->seed, (unsigned)scene->pushed));
-  } else if (what < 88) {
-    for (unsigned i = random_below(&self->seed, 30); i > 0 && is_running(scene); i--) {
-      finish(scene, NULL);
-      loop_settle(&scene->loop);
-    }
-  } else if (what < 92) {
-    redis_store_lose(scene->store, "in", random_below(&self->seed, 2) == 0);
-  } else if (what < 95) {
-    redis_store_lose(scene->store, "out", false);
-  } else if (what < 97) {
-    forget_snapshot(self); /* an agent does not know what the one before it ran */
-    stop(scene);
-    start(scene);
-  } else if (what < 98) {
-    forget_snapshot(self);
-    self->snapshot = redis_store_snapshot(scene->store);
-  } else if (self->snapshot != NULL) {
-    redis_store_restore(scene->store, self->snapshot);
-    self->sure_from = scene->pushed;
+/* Whether it is this one of several that exclude each other. */
+static bool is_it(unsigned *number, unsigned odds) {
+  bool is = *number < odds;
+  *number -= odds;
+  return is;
+}
+
+static void end_some(struct story *self) {
+  for (unsigned i = random_below(&self->seed, 30); i > 0 && is_running(self->scene); i--) {
+    finish(self->scene, NULL);
+    loop_settle(&self->scene->loop);
   }
 }
 
-static void check(struct story *self) {
+static void happen(struct story *self) {
+  struct scene *scene = self->scene;
+  const struct odds *odds = self->odds;
+  unsigned what = random_below(&self->seed, 100);
+  if (is_it(&what, odds->push)) {
+    push(scene, 1 + (int)random_below(&self->seed, odds->pushes_max));
+  } else if (is_it(&what, odds->cancel)) {
+    if (scene->pushed > 0)
+      push_cancel(scene, (int)random_below(&self->seed, (unsigned)scene->pushed));
+  } else if (is_it(&what, odds->lose_in)) {
+    redis_store_lose(scene->store, "in", random_below(&self->seed, 2) == 0);
+  } else if (is_it(&what, odds->lose_out)) {
+    redis_store_lose(scene->store, "out", false);
+  } else if (is_it(&what, odds->restart)) {
+    forget_snapshot(self); /* an agent does not know what the one before it ran */
+    stop(scene);
+    start(scene);
+  } else if (is_it(&what, odds->snapshot)) {
+    forget_snapshot(self);
+    self->snapshot = redis_store_snapshot(scene->store);
+  } else if (is_it(&what, odds->go_back)) {
+    if (self->snapshot == NULL)
+      return;
+    redis_store_restore(scene->store, self->snapshot);
+    self->sure_from = scene->pushed;
+  } else {
+    end_some(self);
+  }
+}
+
+static void check(struct story *self, unsigned seed) {
   struct scene *scene = self->scene;
   for (int i = 0; i < scene->pushed; i++) {
     int results = results_of(scene, i, "");
     int cancelled = results_of(scene, i, "cancelled");
     if (scene->fates[i].begun > 1)
-      fail_msg("step %d began %d times", i, scene->fates[i].begun);
+      fail_msg("seed %u: step %d began %d times", seed, i, scene->fates[i].begun);
     if (i >= self->sure_from && results != 1)
-      fail_msg("step %d has %d results", i, results);
+      fail_msg("seed %u: step %d has %d results", seed, i, results);
     if (cancelled > 0 && scene->fates[i].begun > 0 && self->sure_from == 0)
-      fail_msg("step %d ran, and was answered as cancelled", i);
+      fail_msg("seed %u: step %d ran, and was answered as cancelled", seed, i);
   }
 }
 
 /* Random pushes, cancels, ends, lost connections, restarts of the agent and losses of data: each
    step begins at most once and in order; each is answered once, unless Redis lost it. */
-static void tell(struct scene *scene, unsigned seed, bool with_losses) {
-  struct story story = {.scene = scene, .seed = seed};
+static void tell(struct scene *scene, unsigned seed, const struct odds *odds) {
+  struct story story = {.scene = scene, .odds = odds, .seed = seed};
   for (int i = 0; i < 60; i++) {
     happen(&story);
-    if (!with_losses)
-      forget_snapshot(&story);
     unsigned wait = random_below(&story.seed, 4);
     if (wait == 0)
       LOOP_UNTIL(&scene->loop, redis_store_connections(scene->store, "in") == 1 &&
@@ -561,25 +581,33 @@ static void tell(struct scene *scene, unsigned seed, bool with_losses) {
              redis_store_is_waiting(scene->store) ? "waits" : "does not wait");
   if (!scene->in_order && story.sure_from == 0)
     fail_msg("seed %u: not in order", seed);
-  check(&story);
+  check(&story, seed);
   forget_snapshot(&story);
 }
 
-enum { SEEDS = 6 };
-
-static void tell_stories(unsigned first_seed, bool with_losses) {
-  for (unsigned seed = first_seed; seed < first_seed + SEEDS; seed++) {
+static void tell_stories(const struct odds *odds, unsigned seeds) {
+  for (unsigned seed = 1; seed <= seeds; seed++) {
     void *scene;
     set_up(&scene);
-    tell(scene, seed, with_losses);
+    tell(scene, seed, odds);
     tear_down(&scene);
   }
 }
 
 TEST(every_step_begins_once_in_order_and_is_answered) {
-  tell_stories(1, false);
+  static const struct odds odds = {
+      .push = 30, .cancel = 20, .lose_in = 4, .lose_out = 3, .restart = 2, .pushes_max = 40};
+  tell_stories(&odds, 6);
 }
 
 TEST(no_step_begins_twice_when_redis_loses_data) {
-  tell_stories(100, true);
+  static const struct odds odds = {.push = 30,
+                                   .cancel = 20,
+                                   .lose_in = 4,
+                                   .lose_out = 3,
+                                   .restart = 1,
+                                   .snapshot = 2,
+                                   .go_back = 3,
+                                   .pushes_max = 40};
+  tell_stories(&odds, 6);
 }

@@ -49,7 +49,7 @@ bool reconcile_is_any_returning(const struct reconcile *self) {
 static void hold(const struct reconcile *self, const struct claimed_step *step) {
   const char *step_id = step->step.step_id != NULL ? step->step.step_id : self->taken_id;
   if (step_id != NULL)
-    recent_steps_hold(self->recent_steps, step_id);
+    recent_steps_hold(self->recent_steps, step_id, step == self->taken && self->taken_id != NULL);
 }
 
 /* Only the beginning of a truncated one is known. */
@@ -81,7 +81,7 @@ static void hold_result(void *context, const char *json, size_t length) {
   const struct reconcile *self = context;
   char *step_id = step_result_read_id(json, length);
   if (step_id != NULL)
-    recent_steps_hold(self->recent_steps, step_id);
+    recent_steps_hold(self->recent_steps, step_id, true);
   free(step_id);
 }
 

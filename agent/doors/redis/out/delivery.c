@@ -359,6 +359,10 @@ bool delivery_had_owner(const struct delivery *self) {
   return self->ownership.epoch > 1;
 }
 
+bool delivery_has_lost_data(const struct delivery *self) {
+  return self->loss_reported;
+}
+
 bool delivery_is_unreachable(const struct delivery *self) {
   return client_is_unreachable(self->client);
 }

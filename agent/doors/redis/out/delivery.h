@@ -91,6 +91,10 @@ bool delivery_is_owner(const struct delivery *self);
 /* True when another agent had the job before this one, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);
 
+/* True from lost_data() to the next delivered(): a Redis that goes back once more meanwhile is not
+   reported. */
+bool delivery_has_lost_data(const struct delivery *self);
+
 /* True when the connection was lost and an attempt to reconnect has failed, or when the delivery
    has failed. */
 bool delivery_is_unreachable(const struct delivery *self);

@@ -112,6 +112,10 @@ bool outbox_check_owner(struct outbox *self, const char *committed, size_t lengt
   return delivery_check_owner(self->delivery, committed, length);
 }
 
+bool outbox_has_lost_data(const struct outbox *self) {
+  return delivery_has_lost_data(self->delivery);
+}
+
 bool outbox_is_unreachable(const struct outbox *self) {
   return delivery_is_unreachable(self->delivery);
 }

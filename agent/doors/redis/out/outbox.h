@@ -94,7 +94,8 @@ bool outbox_had_owner(const struct outbox *self);
 void outbox_probe(struct outbox *self);
 bool outbox_check_owner(struct outbox *self, const char *committed, size_t length);
 
-/* See delivery_is_unreachable. */
+/* See delivery_has_lost_data and delivery_is_unreachable. */
+bool outbox_has_lost_data(const struct outbox *self);
 bool outbox_is_unreachable(const struct outbox *self);
 
 /* See records.h: these look at what is not delivered. */
