@@ -9,7 +9,7 @@ libraries := hiredis libevent cjson pcre2
 
 hiredis_files := alloc async hiredis net read sds
 libevent_files := buffer bufferevent bufferevent_filter bufferevent_pair bufferevent_ratelim \
-  bufferevent_sock epoll evdns event evmap evthread evutil evutil_rand evutil_time listener log \
+  bufferevent_sock epoll event evmap evthread evutil evutil_rand evutil_time listener log \
   poll select signal strlcpy
 cjson_files := cJSON
 # Without DFA matching, substitution, conversion and serialization, which a search does not call.

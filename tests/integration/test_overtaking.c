@@ -67,6 +67,20 @@ JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
   cancel_waiting(job, 44, 48, (size_t)1 << 20);
 }
 
+/* The connection over which steps come is lost, once, while others wait. */
+JOB_TEST(a_cancel_overtakes_after_a_lost_connection) {
+  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, 100, 0);
+  job_wait_length(job, "inflight", 101);
+  job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
+  job_push_cancel(job, crowd.steps[90]);
+  job_expect_answer(job, crowd.steps[90], -1, CANCELLED, NULL);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  crowd_expect(job, &crowd, 90);
+  job_expect_nothing_left(job);
+}
+
 /* The agent that took the steps is gone before the order comes. */
 JOB_TEST(a_cancel_overtakes_after_a_restart) {
   (void)events_push_endless(job, job_sleep(job, 600));

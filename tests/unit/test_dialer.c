@@ -22,7 +22,7 @@ struct resolver {
   struct event *answer;
   char host[64];
   unsigned port;
-  void (*done)(void *owner, struct evutil_addrinfo *addresses, const char *why);
+  void (*done)(void *owner, struct addrinfo *addresses, const char *why);
   void *owner;
 };
 
@@ -41,10 +41,10 @@ struct scene {
 };
 
 /* `host` are addresses, each with a port of its own or the url's. */
-static struct evutil_addrinfo *addresses_of(const char *host, unsigned port) {
-  struct evutil_addrinfo *first = NULL;
-  struct evutil_addrinfo **end = &first;
-  struct evutil_addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+static struct addrinfo *addresses_of(const char *host, unsigned port) {
+  struct addrinfo *first = NULL;
+  struct addrinfo **end = &first;
+  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
   char words[64];
   char *rest = strcpy(words, host);
   for (const char *word; (word = strsep(&rest, " ")) != NULL; end = &(*end)->ai_next) {
@@ -54,7 +54,7 @@ static struct evutil_addrinfo *addresses_of(const char *host, unsigned port) {
                    colon == NULL ? port : (unsigned)strtoul(colon + 1, NULL, 10));
     char address[64];
     (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(word, ":"), word);
-    assert_int_equal(evutil_getaddrinfo(address, service, &hints, end), 0);
+    assert_int_equal(getaddrinfo(address, service, &hints, end), 0);
   }
   return first;
 }
@@ -72,7 +72,7 @@ static void on_answer(evutil_socket_t fd, short what, void *context) {
 }
 
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
-                                void (*done)(void *owner, struct evutil_addrinfo *addresses,
+                                void (*done)(void *owner, struct addrinfo *addresses,
                                              const char *why),
                                 void *owner) {
   struct resolver *self = calloc(1, sizeof *self);

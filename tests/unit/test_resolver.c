@@ -1,14 +1,18 @@
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "agent/doors/redis/net/resolver.h"
+#include "tests/support/directory.h"
 #include "tests/support/loop.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
 struct scene {
   struct loop loop;
   int done; /* calls */
-  struct evutil_addrinfo *addresses;
+  struct addrinfo *addresses;
   char why[128];
 };
 
@@ -22,7 +26,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct scene *scene = *state;
   if (scene->addresses != NULL)
-    evutil_freeaddrinfo(scene->addresses);
+    freeaddrinfo(scene->addresses);
   loop_release(&scene->loop);
   free(scene);
   return 0;
@@ -30,7 +34,7 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, struct evutil_addrinfo *addresses, const char *why) {
+static void on_done(void *owner, struct addrinfo *addresses, const char *why) {
   struct scene *scene = owner;
   scene->done++;
   scene->addresses = addresses;
@@ -49,7 +53,7 @@ TEST(an_address_resolves_to_itself, set_up, tear_down) {
   for (size_t i = 0; i < 2; i++) {
     struct scene *scene = *state;
     look_up(scene, hosts[i]);
-    const struct evutil_addrinfo *found = scene->addresses;
+    const struct addrinfo *found = scene->addresses;
     char host[64], port[8];
     assert_non_null(found);
     assert_null(found->ai_next);
@@ -70,26 +74,46 @@ SCENE_TEST(a_name_of_this_machine_needs_no_server) {
 }
 
 /* No server is asked for a label of more than 63 bytes: it is invalid. */
+static const char invalid[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
 SCENE_TEST(a_failure_has_a_reason) {
-  char host[101];
-  memset(host, 'a', 100);
-  host[100] = '\0';
-  look_up(scene, host);
+  look_up(scene, invalid);
   assert_null(scene->addresses);
   assert_true(strlen(scene->why) > 0);
 }
 
+static bool is_alone(void *context) {
+  (void)context;
+  return proc_status_kib(getpid(), "Threads") == 1;
+}
+
 SCENE_TEST(a_cancelled_look_up_is_not_reported) {
-  const char *const hosts[] = {"192.0.2.7", "localhost", "no-such-host.invalid"};
+  const char *const hosts[] = {"192.0.2.7", "localhost", invalid};
   for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-    resolver_cancel(resolver_start(scene->loop.base, hosts[i], 1, on_done, scene));
+    struct resolver *resolver = resolver_start(scene->loop.base, hosts[i], 1, on_done, scene);
+    if (i == 1)
+      assert_true(wait_until(is_alone, NULL, WAIT_BOUND_MS)); /* the answer waits for the loop */
+    resolver_cancel(resolver);
     loop_settle(&scene->loop);
   }
-  struct resolver *under_way =
-      resolver_start(scene->loop.base, "no-such-host.invalid", 1, on_done, scene);
-  event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
-  if (scene->done == 0) /* else a name server has answered at once */
-    resolver_cancel(under_way);
-  loop_settle(&scene->loop);
-  assert_null(scene->addresses);
+  assert_true(wait_until(is_alone, NULL, WAIT_BOUND_MS));
+  assert_int_equal(scene->done, 0);
+}
+
+TEST(the_name_servers_of_a_file_are_named) {
+  struct directory directory;
+  char text[48];
+  directory_init(&directory);
+  const char *path = directory_path(&directory, "resolv.conf");
+  resolver_name_servers(path, text, sizeof text);
+  assert_string_equal(text, "");
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs("# nameserver 192.0.2.9\nsearch a.example\nnameserver 192.0.2.1\nnameserver\t2001:db8::7\n"
+        "nameserver fe80::1%eth0\noptions ndots:5\nnameserver 192.0.2.200\n",
+        file);
+  fclose(file);
+  resolver_name_servers(path, text, sizeof text);
+  assert_string_equal(text, "192.0.2.1, 2001:db8::7, fe80::1%eth0"); /* the rest has no room */
+  directory_release(&directory);
 }

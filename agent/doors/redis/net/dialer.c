@@ -22,8 +22,8 @@ struct dialer {
   void (*done)(void *owner, int fd, const char *why);
   void *owner;
   struct resolver *resolver; /* NULL when none is under way */
-  struct evutil_addrinfo *addresses;
-  const struct evutil_addrinfo *next_address;
+  struct addrinfo *addresses;
+  const struct addrinfo *next_address;
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
   struct sockaddr_storage at; /* of a path or a numeric host */
@@ -46,7 +46,7 @@ void dialer_cancel(struct dialer *self) {
   if (self->resolver != NULL)
     resolver_cancel(self->resolver);
   if (self->addresses != NULL)
-    evutil_freeaddrinfo(self->addresses);
+    freeaddrinfo(self->addresses);
   event_free(self->timer);
   free(self);
 }
@@ -111,7 +111,7 @@ static int connect_to(struct dialer *self, const struct sockaddr *address, sockl
 /* A name may have several addresses; the attempt fails when the last one has failed. */
 static void connect_next(struct dialer *self) {
   while (self->next_address != NULL) {
-    const struct evutil_addrinfo *address = self->next_address;
+    const struct addrinfo *address = self->next_address;
     self->next_address = address->ai_next;
     int error = connect_to(self, address->ai_addr, (socklen_t)address->ai_addrlen);
     if (error == 0)
@@ -122,7 +122,7 @@ static void connect_next(struct dialer *self) {
   finish(self);
 }
 
-static void on_resolved(void *owner, struct evutil_addrinfo *addresses, const char *why) {
+static void on_resolved(void *owner, struct addrinfo *addresses, const char *why) {
   struct dialer *self = owner;
   self->resolver = NULL;
   self->addresses = addresses;

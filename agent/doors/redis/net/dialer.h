@@ -9,7 +9,7 @@
  * Connects a socket to the server of a url, without blocking the loop: resolves the name and tries
  * its addresses in turn, until one accepts. Deadlines, in milliseconds:
  */
-#define DIALER_RESOLVE_MS 5000
+#define DIALER_RESOLVE_MS 15000 /* musl gives up after 5 s, and is asked twice: resolver.c */
 #define DIALER_ADDRESS_MS 3000 /* for each address */
 
 struct dialer;

@@ -1,74 +1,187 @@
 #include "agent/doors/redis/net/resolver.h"
 
-#include <event2/dns.h>
+#include <arpa/nameser.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <resolv.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/loop.h"
 #include "base/memory.h"
 
+/* The C libraries' resolvers keep their packets on the stack: musl some 10 KiB, glibc up to 70. */
+#define STACK_BYTES ((size_t)256 * 1024)
+
+/* In the third byte of a reply: RFC 1035, 4.1.1. */
+#define TRUNCATED 2
+
+/* Held by the loop and by the thread; who lets go last frees it. The thread writes addresses and
+   `why` before it tells the loop by `answered_fd`; everything else is the loop's, which closes the
+   descriptor at once when it does not care any more. */
 struct resolver {
-  struct event_base *base;
-  struct evdns_base *dns;
-  struct evdns_getaddrinfo_request *request; /* NULL when it has ended */
-  struct event *finish; /* reports and frees, outside of any callback of evdns */
-  struct evutil_addrinfo *addresses;
-  int error;
-  void (*done)(void *owner, struct evutil_addrinfo *addresses, const char *why);
-  void *owner; /* NULL: cancelled */
+  atomic_int holders;
+  char *host;
+  char service[16];
+  struct addrinfo *addresses;
+  char why[256];
+  pthread_mutex_t lock; /* of answered_fd */
+  int answered_fd;      /* -1: nobody waits for the answer */
+  struct event *answered;
+  void (*done)(void *owner, struct addrinfo *addresses, const char *why);
+  void *owner;
 };
 
-static void on_finish(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct resolver *self = context;
-  evdns_base_free(self->dns, 0);
-  event_free(self->finish);
-  if (self->owner != NULL)
-    self->done(self->owner, self->addresses,
-               self->error == 0 ? NULL : evutil_gai_strerror(self->error));
-  else if (self->addresses != NULL)
-    evutil_freeaddrinfo(self->addresses);
+static void let_go(struct resolver *self) {
+  if (atomic_fetch_sub(&self->holders, 1) > 1)
+    return;
+  if (self->addresses != NULL)
+    freeaddrinfo(self->addresses);
+  (void)pthread_mutex_destroy(&self->lock);
+  free(self->host);
   free(self);
 }
 
-/* May be called from inside evdns_getaddrinfo. */
-static void on_answer(int error, struct evutil_addrinfo *addresses, void *context) {
+void resolver_name_servers(const char *path, char *out, size_t size) {
+  static const char key[] = "nameserver";
+  char line[256], address[64];
+  FILE *file = fopen(path, "re");
+  size_t length = 0;
+  out[0] = '\0';
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, key, sizeof key - 1) != 0 ||
+        sscanf(line + sizeof key - 1, " %63[0-9A-Fa-f.:%a-z]", address) != 1)
+      continue;
+    int added = snprintf(out + length, size - length, "%s%s", length > 0 ? ", " : "", address);
+    if (added < 0 || (size_t)added >= size - length) {
+      out[length] = '\0';
+      break;
+    }
+    length += (size_t)added;
+  }
+  if (file != NULL)
+    (void)fclose(file);
+}
+
+/* musl asks by UDP alone: where no address fits into the reply, it finds none. The reply is left in
+   the buffer also when res_query fails for want of a record. */
+static bool is_cut_short(const char *host) {
+  unsigned char reply[512] = {0};
+  (void)res_query(host, ns_c_in, ns_t_a, reply, sizeof reply);
+  return (reply[2] & TRUNCATED) != 0;
+}
+
+/* What a person can do something about. */
+static void explain(struct resolver *self, int error, int error_number) {
+  static const char silent[] = "no answer from a name server of /etc/resolv.conf: ";
+  if (error == EAI_AGAIN) {
+    memcpy(self->why, silent, sizeof silent);
+    resolver_name_servers("/etc/resolv.conf", self->why + sizeof silent - 1,
+                          sizeof self->why - sizeof silent + 1);
+  } else if (error == EAI_NONAME && is_cut_short(self->host)) {
+    (void)snprintf(self->why, sizeof self->why,
+                   "the answer does not fit into a packet of 512 bytes");
+  } else if (error == EAI_SYSTEM) {
+    (void)snprintf(self->why, sizeof self->why, "%s", strerror(error_number));
+  } else {
+    (void)snprintf(self->why, sizeof self->why, "%s", gai_strerror(error));
+  }
+}
+
+static int ask(struct resolver *self, int family) {
+  struct addrinfo hints = {
+      .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
+  return getaddrinfo(self->host, self->service, &hints, &self->addresses);
+}
+
+/* Some name servers do not answer questions for IPv6 addresses: then those for IPv4 will do. */
+static void *look_up(void *context) {
   struct resolver *self = context;
-  self->request = NULL;
-  self->error = error;
-  self->addresses = addresses;
-  loop_timer_start_now(self->finish);
+  int error = ask(self, AF_UNSPEC);
+  if (error == EAI_AGAIN)
+    error = ask(self, AF_INET);
+  if (error != 0) {
+    self->addresses = NULL;
+    explain(self, error, errno);
+  }
+  (void)pthread_mutex_lock(&self->lock);
+  if (self->answered_fd >= 0)
+    (void)eventfd_write(self->answered_fd, 1); /* from 0 it never fails */
+  (void)pthread_mutex_unlock(&self->lock);
+  let_go(self);
+  return NULL;
+}
+
+static void stop_waiting(struct resolver *self) {
+  event_free(self->answered);
+  (void)pthread_mutex_lock(&self->lock);
+  if (self->answered_fd >= 0)
+    close(self->answered_fd);
+  self->answered_fd = -1;
+  (void)pthread_mutex_unlock(&self->lock);
+}
+
+static void on_answered(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct resolver *self = context;
+  struct addrinfo *addresses = self->addresses;
+  self->addresses = NULL;
+  stop_waiting(self);
+  self->done(self->owner, addresses, addresses != NULL ? NULL : self->why);
+  let_go(self);
+}
+
+/* Signals are for the loop's thread. Returns 0 or an errno. */
+static int start_thread(struct resolver *self) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigset_t all, before;
+  int error = pthread_attr_init(&attributes);
+  if (error != 0)
+    return error;
+  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  error = pthread_create(&thread, &attributes, look_up, self);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  (void)pthread_attr_destroy(&attributes);
+  return error;
 }
 
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
-                                void (*done)(void *owner, struct evutil_addrinfo *addresses,
+                                void (*done)(void *owner, struct addrinfo *addresses,
                                              const char *why),
                                 void *owner) {
   struct resolver *self = memory_allocate(sizeof *self);
-  *self = (struct resolver){.base = base, .done = done, .owner = owner};
-  self->finish = loop_timer_new(base, on_finish, self);
-  self->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-  if (self->dns == NULL)
-    memory_exhausted("a resolver");
-  /* Without the file (a scratch image) the defaults apply. Some servers refuse the mixed-case
-     queries with which evdns defends against forged replies. */
-  (void)evdns_base_resolv_conf_parse(self->dns, DNS_OPTIONS_ALL, "/etc/resolv.conf");
-  (void)evdns_base_set_option(self->dns, "randomize-case:", "0");
-  (void)evdns_base_set_option(self->dns, "timeout:", "2");
-  char service[16];
-  (void)snprintf(service, sizeof service, "%u", port);
-  struct evutil_addrinfo hints = {
-      .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-  /* NULL when on_answer was called at once: an address, or a name in /etc/hosts. */
-  self->request = evdns_getaddrinfo(self->dns, host, service, &hints, on_answer, self);
+  *self = (struct resolver){.done = done, .owner = owner};
+  self->host = memory_copy(host, strlen(host));
+  (void)snprintf(self->service, sizeof self->service, "%u", port);
+  atomic_init(&self->holders, 2);
+  (void)pthread_mutex_init(&self->lock, NULL);
+  self->answered_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int error = self->answered_fd < 0 ? errno : start_thread(self);
+  if (error == 0) {
+    self->answered = loop_event_new(base, self->answered_fd, EV_READ, on_answered, self);
+    return self;
+  }
+  explain(self, EAI_SYSTEM, error);
+  atomic_init(&self->holders, 1);
+  self->answered = loop_timer_new(base, on_answered, self);
+  loop_timer_start_now(self->answered);
   return self;
 }
 
 void resolver_cancel(struct resolver *self) {
-  self->owner = NULL;
-  if (self->request != NULL)
-    evdns_getaddrinfo_cancel(self->request);
+  stop_waiting(self);
+  let_go(self);
 }

@@ -2,25 +2,32 @@
 #define AGENT_DOORS_REDIS_NET_RESOLVER_H
 
 #include <event2/event.h>
-#include <event2/util.h>
+#include <netdb.h>
 
 /*
- * Resolves a host name to its addresses without blocking the loop: by /etc/hosts, then by the name
- * servers and search domains of /etc/resolv.conf. Both files are read for every look-up, since
- * those of a container may change; nothing is cached.
+ * Resolves a host name to its addresses, in the order in which they are to be tried, as the C
+ * library does: by /etc/hosts, then by the name servers and search domains of /etc/resolv.conf. It
+ * asks in a thread of its own, since getaddrinfo(3) blocks. Both files are read for every look-up,
+ * since those of a container may change; nothing is cached.
  */
 struct resolver;
 
 /*
- * Calls `done` once, from the loop: with addresses, which the owner frees with evutil_freeaddrinfo,
- * or with NULL and the reason. The resolver is valid until then. It has no deadline of its own.
+ * Calls `done` once, from the loop: with addresses, which the owner frees with freeaddrinfo, or
+ * with NULL and the reason. The resolver is valid until then. It has no deadline of its own: the C
+ * library gives name servers that do not answer 5 s, or as /etc/resolv.conf says, for each name
+ * that it tries. The host is copied.
  */
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
-                                void (*done)(void *owner, struct evutil_addrinfo *addresses,
+                                void (*done)(void *owner, struct addrinfo *addresses,
                                              const char *why),
                                 void *owner);
 
-/* `done` is not called. The loop frees the resolver a little later. */
+/* `done` is not called. The thread ends, and frees what it has, when the C library returns. */
 void resolver_cancel(struct resolver *self);
+
+/* Writes the addresses of the name servers of this file (resolv.conf(5)) into `out`, with a comma
+   between them, as far as there is room: for a person who looks for one that is dead. */
+void resolver_name_servers(const char *path, char *out, size_t size);
 
 #endif
