@@ -21,6 +21,8 @@ struct trial {
   char why[64];
   const char *close_at; /* the reply at which the owner closes it */
   int64_t until_ms;
+  const char *kept_coming; /* from the server, again at this time */
+  int64_t next_ms;
 };
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -153,17 +155,53 @@ TRIAL_TEST(only_a_reply_that_is_due_can_be_late) {
 
 static bool bytes_keep_coming(void *context) {
   struct trial *trial = context;
-  server_sends(trial, "x");
+  if (!is_lost_already(trial) && wait_now_ms() >= trial->next_ms) {
+    server_sends(trial, trial->kept_coming);
+    trial->next_ms = wait_now_ms() + LATE_MS / 20;
+  }
   return is_lost_already(trial) || wait_now_ms() > trial->until_ms;
 }
 
-TRIAL_TEST(the_time_restarts_with_every_byte_that_arrives) {
-  server_sends(trial, "$1000000000\r\n");
-  connection_set_reply_timeout(&trial->connection, LATE_MS);
+/* Whether it is lost before this text has come over and over for twice the time. */
+static bool is_lost_while_it_sends(struct trial *trial, const char *text) {
+  trial->kept_coming = text;
   trial->until_ms = wait_now_ms() + 2 * LATE_MS;
   assert_true(loop_until(&trial->loop, bytes_keep_coming, trial));
-  assert_false(is_lost_already(trial));
+  return is_lost_already(trial);
+}
+
+TRIAL_TEST(the_time_restarts_with_progress) {
+  static char much[CONNECTION_PROGRESS_BYTES + 1];
+  memset(much, 'x', CONNECTION_PROGRESS_BYTES);
+  connection_set_reply_timeout(&trial->connection, LATE_MS);
+  assert_false(is_lost_while_it_sends(trial, "+OK\r\n"));
+  loop_settle(&trial->loop);
+  recorder_reset(&trial->recorder);
+  server_sends(trial, "$1000000000\r\n");
+  assert_false(is_lost_while_it_sends(trial, much));
   is_lost(trial, "lost", "no answer in time");
+}
+
+TRIAL_TEST(a_reply_that_drips_is_late) {
+  server_sends(trial, "$1000000000\r\n");
+  connection_set_reply_timeout(&trial->connection, LATE_MS);
+  assert_true(is_lost_while_it_sends(trial, "x"));
+}
+
+TRIAL_TEST(nothing_restarts_a_deadline) {
+  connection_set_deadline(&trial->connection, LATE_MS);
+  assert_true(is_lost_while_it_sends(trial, "+OK\r\n"));
+}
+
+TRIAL_TEST(a_line_without_an_end_is_a_loss) {
+  static char much[REPLY_PARSER_LINE_MAX / 2 + 1];
+  memset(much, 'x', sizeof much - 1);
+  server_sends(trial, "-");
+  for (int i = 0; i < 3 && !is_lost_already(trial); i++) {
+    server_sends(trial, much);
+    loop_settle(&trial->loop);
+  }
+  is_lost(trial, "lost", "a line without an end");
 }
 
 static size_t server_reads(struct trial *trial) {

@@ -208,6 +208,22 @@ static void expect_verdict(const struct exchange *row) {
   handshake_release(&handshake);
 }
 
+/* A server that says the same to everything is no Redis. */
+TEST(an_answer_of_another_type_is_refused_for_now) {
+  static const int types[] = {REDIS_REPLY_NIL, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    char word[] = "OK";
+    redisReply reply = {.type = types[i], .str = word, .len = 2};
+    struct redis_url url = {.host = word};
+    struct handshake_refusal refusal;
+    struct handshake handshake;
+    handshake_init(&handshake, &url, "its-name");
+    assert_int_equal(handshake_take_reply(&handshake, &reply, &refusal), HANDSHAKE_RETRY);
+    assert_string_equal(refusal.text, "the answer to CLIENT SETNAME is none of redis");
+    handshake_release(&handshake);
+  }
+}
+
 TEST(replies_lead_to_a_verdict) {
   for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++)
     expect_verdict(&exchanges[i]);

@@ -72,7 +72,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     return;
   }
   bool was_ready = self->state == CLIENT_READY;
-  char why[160]; /* a copy: the reason may lie in what is closed now */
+  char why[200]; /* a copy: the reason may lie in what is closed now */
   (void)snprintf(why, sizeof why, "%s", reason);
   disconnect(self);
   if (was_ready)
@@ -81,7 +81,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     backoff_failed(&self->backoff);
   if (backoff_is_over(&self->backoff)) {
     struct error error;
-    (void)error_set(&error, "cannot connect to redis at %.120s: %.80s (%u attempts)", self->server,
+    (void)error_set(&error, "cannot connect to redis at %.90s: %.130s (%u attempts)", self->server,
                     why, self->backoff.attempts);
     give_up(self, &error);
     return;
@@ -200,7 +200,7 @@ static void on_dialed(void *owner, int fd, const char *why) {
   handshake_init(&self->handshake, self->options.url, self->name);
   handshake_add_probe(&self->handshake, &self->options.probe);
   self->state = CLIENT_HANDSHAKING;
-  connection_set_reply_timeout(&self->connection, HANDSHAKE_MS);
+  connection_set_deadline(&self->connection, HANDSHAKE_MS);
   send_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);

@@ -126,6 +126,13 @@ enum handshake_result handshake_take_reply(struct handshake *self, const redisRe
     (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
     return HANDSHAKE_RETRY;
   }
+  bool is_odd = number < self->count && refusal->command != role &&
+                reply->type != REDIS_REPLY_STATUS && reply->type != REDIS_REPLY_ERROR;
+  if (is_odd) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "the answer to %s is none of redis",
+                   refusal->command);
+    return HANDSHAKE_RETRY;
+  }
   if (reply->type != REDIS_REPLY_ERROR)
     return goes_on;
   if (refusal->command == NULL)

@@ -25,19 +25,31 @@ void connection_init(struct connection *self, struct event_base *base, size_t la
       .base = base, .largest_string = largest_string, .handler = handler, .owner = owner, .fd = -1};
 }
 
-static void rearm(struct connection *self) {
-  struct timeval time = loop_milliseconds(self->expect_ms);
+static void start_timer(struct connection *self) {
+  self->without_reply = 0;
   if (self->expect_ms == 0)
-    (void)event_remove_timer(self->readable);
+    (void)evtimer_del(self->timer);
   else
-    (void)event_add(self->readable, &time);
+    loop_timer_start(self->timer, self->expect_ms);
+}
+
+static void restart_timer(struct connection *self) {
+  if (self->expect_ms > 0 && !self->is_deadline)
+    start_timer(self);
 }
 
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now) {
-  if (milliseconds_from_now == self->expect_ms)
+  if (milliseconds_from_now == self->expect_ms && !self->is_deadline)
     return;
   self->expect_ms = milliseconds_from_now;
-  rearm(self);
+  self->is_deadline = false;
+  start_timer(self);
+}
+
+void connection_set_deadline(struct connection *self, int milliseconds_from_now) {
+  self->expect_ms = milliseconds_from_now;
+  self->is_deadline = true;
+  start_timer(self);
 }
 
 /* The error text belongs to the parser, which the owner releases when it closes. */
@@ -48,12 +60,16 @@ static void report_broken(struct connection *self) {
 }
 
 static void parse(struct connection *self, const char *bytes, size_t length) {
+  bool progress = (self->without_reply += length) >= CONNECTION_PROGRESS_BYTES;
   reply_parser_feed(&self->parser, bytes, length);
   while (self->fd >= 0) {
     redisReply *reply;
     enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
+    if (result == REPLY_PARSER_MORE && progress)
+      restart_timer(self);
     if (result == REPLY_PARSER_MORE)
       return;
+    progress = true;
     if (result == REPLY_PARSER_BROKEN) {
       report_broken(self);
       return;
@@ -81,18 +97,22 @@ static bool receive(struct connection *self, const char *known, size_t known_len
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
+  (void)what;
+  (void)receive(context, "", 0);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
   struct connection *self = context;
-  if (what & EV_TIMEOUT)
-    self->handler->lost(self->owner, "no answer in time");
-  else
-    (void)receive(self, "", 0);
+  self->handler->lost(self->owner, "no answer in time");
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
-  rearm(self); /* a large request may take long, as long as bytes go out */
+  restart_timer(self);
   if (self->handler->writable != NULL)
     self->handler->writable(self->owner);
 }
@@ -100,6 +120,8 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
 void connection_open(struct connection *self, int fd) {
   self->fd = fd;
   self->expect_ms = 0;
+  self->is_deadline = false;
+  self->timer = loop_timer_new(self->base, on_timer, self);
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
   self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
   reply_parser_init(&self->parser, self->largest_string);
@@ -110,6 +132,7 @@ void connection_close(struct connection *self) {
     return;
   event_free(self->readable);
   event_free(self->writable);
+  event_free(self->timer);
   reply_parser_release(&self->parser);
   close(self->fd);
   self->fd = -1;

@@ -37,8 +37,11 @@ struct connection {
   int fd; /* -1: closed; otherwise the two events and the parser exist */
   struct event *readable;
   struct event *writable;
+  struct event *timer;
   struct reply_parser parser;
   int expect_ms;
+  bool is_deadline;     /* expect_ms is: nothing restarts it */
+  size_t without_reply; /* bytes that arrived since the time was restarted */
   bool too_large;
 };
 
@@ -56,10 +59,15 @@ void connection_close(struct connection *self);
    less than all, writable() follows, or lost(). */
 size_t connection_write(struct connection *self, const struct iovec *pieces, int count);
 
-/* While it is open: sets how long a reply may take to begin, in milliseconds, after which the
-   connection is lost; 0: no reply is due. The time restarts with every byte that arrives or is
-   sent. */
+/* While it is open: sets how long a reply may take, in milliseconds, after which the connection is
+   lost; 0: no reply is due. The time restarts when a reply is whole, when so many bytes of one have
+   arrived, and when more of a large request goes out: so what is large may take its time, and what
+   drips is lost. */
+#define CONNECTION_PROGRESS_BYTES 4096
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now);
+
+/* The same for all replies up to the next call of one of the two: nothing restarts the time. */
+void connection_set_deadline(struct connection *self, int milliseconds_from_now);
 
 /* See reply_parser_discard_values. Lasts until it is closed. */
 void connection_discard_values(struct connection *self);

@@ -179,6 +179,10 @@ static bool is_at_large_string(const struct reply_parser *self) {
          scanner->number - 2 > self->largest_string;
 }
 
+static bool is_in_line(const struct reply_parser *self) {
+  return self->scanner.state == SCAN_LINE || self->scanner.state == SCAN_NUMBER;
+}
+
 /* Stops after the length of a string that is too large: hiredis may have replies before it to give,
    or find that it is none. */
 static void collect_input(struct reply_parser *self) {
@@ -187,6 +191,7 @@ static void collect_input(struct reply_parser *self) {
     const char *item = at;
     at = scan(&self->scanner, at, end);
     self->reply_size += (size_t)(at - item);
+    self->line_size = is_in_line(self) ? self->line_size + (size_t)(at - item) : 0;
     if (self->scanner.items == 0) {
       self->had_large_reply |= self->reply_size > LARGE_REPLY;
       self->reply_size = 0;
@@ -247,6 +252,8 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
     }
     if (self->mode == REPLY_PARSER_AT_LARGE_STRING)
       begin_discarding(self);
+    if (self->line_size > REPLY_PARSER_LINE_MAX)
+      return REPLY_PARSER_BROKEN;
     if (self->input_length == 0) {
       give_memory_back(self);
       return REPLY_PARSER_MORE;
@@ -260,7 +267,8 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
 }
 
 const char *reply_parser_error(const struct reply_parser *self) {
-  return redisReaderGetError(self->reader);
+  return self->line_size > REPLY_PARSER_LINE_MAX ? "a line without an end"
+                                                 : redisReaderGetError(self->reader);
 }
 
 #define TEXT(number) #number

@@ -20,6 +20,10 @@
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
+/* A line that is longer is a protocol error: statuses, errors and numbers are at most some hundred
+   bytes long. */
+#define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
+
 /* An array that claims more elements is a protocol error: the largest reply is that of one batch,
    256 KiB of commands of at least 40 bytes. */
 #define REPLY_PARSER_ELEMENTS_MAX 8192
@@ -52,6 +56,7 @@ struct reply_parser {
   enum reply_parser_mode mode;
   size_t beginning;     /* of a large string: bytes that hiredis still has to get */
   bool too_large;       /* the next reply of hiredis is such a beginning */
+  size_t line_size;     /* of the line under way, when it came in several pieces */
   size_t reply_size;    /* of the reply under way, its bytes that hiredis was given */
   bool had_large_reply; /* since hiredis was last renewed */
 };

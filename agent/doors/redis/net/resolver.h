@@ -18,10 +18,9 @@ struct resolver;
  * library gives name servers that do not answer 5 s, or as /etc/resolv.conf says, for each name
  * that it tries. The host is copied.
  */
-struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
-                                void (*done)(void *owner, struct addrinfo *addresses,
-                                             const char *why),
-                                void *owner);
+struct resolver *
+resolver_start(struct event_base *base, const char *host, unsigned port,
+               void (*done)(void *owner, struct addrinfo *addresses, const char *why), void *owner);
 
 /* `done` is not called. The thread ends, and frees what it has, when the C library returns. */
 void resolver_cancel(struct resolver *self);
