@@ -57,6 +57,8 @@ static int serve(const struct options *options, const struct startup *startup,
                                              .run_id = options->run_id,
                                              .events_maxlen = options->events_maxlen,
                                              .key_ttl_seconds = options->key_ttl_seconds,
+                                             .connect_timeout_ms =
+                                                 (int64_t)options->connect_timeout_seconds * 1000,
                                              .hold_bytes = options->hold_bytes};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = once ? stdio_door_new(base, log) : redis_door_new(base, log, &redis_options);
@@ -67,7 +69,6 @@ static int serve(const struct options *options, const struct startup *startup,
     stdio_door_free(door);
   else
     redis_door_free(door);
-  (void)event_base_loop(base, EVLOOP_NONBLOCK); /* what resolvers left behind */
   event_base_free(base);
   return exit_code;
 }

@@ -26,6 +26,10 @@ const char options_help[] =
     "                        Redis set agentsmith:runs:active [AGENTSMITH_RUN_ID]\n"
     "  --idle-cycles N       exit after N times 60 s without a step, default 5\n"
     "                        [AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]\n"
+    "  --connect-timeout SECONDS\n"
+    "                        exit with 3 when Redis cannot be reached at boot for this long; "
+    "default:\n"
+    "                        wait for it until the idle limit\n"
     "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0: no limit\n"
     "  --hold-bytes N        queue up to N bytes of output that Redis has not acknowledged; "
     "beyond\n"
@@ -54,6 +58,7 @@ enum flag {
   JOB_ID,
   RUN_ID,
   IDLE_CYCLES,
+  CONNECT_TIMEOUT,
   EVENTS_MAXLEN,
   SEND_QUEUE_BYTES,
   KEY_TTL,
@@ -69,6 +74,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"job-id", required_argument, NULL, JOB_ID},
                                       {"run-id", required_argument, NULL, RUN_ID},
                                       {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
+                                      {"connect-timeout", required_argument, NULL, CONNECT_TIMEOUT},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
@@ -88,6 +94,7 @@ struct raw {
   const char *job_id;
   const char *run_id;
   const char *idle_cycles;
+  const char *connect_timeout;
   const char *events_maxlen;
   const char *hold_bytes;
   const char *key_ttl;
@@ -146,6 +153,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case IDLE_CYCLES:
       raw->idle_cycles = optarg;
       break;
+    case CONNECT_TIMEOUT:
+      raw->connect_timeout = optarg;
+      break;
     case EVENTS_MAXLEN:
       raw->events_maxlen = optarg;
       break;
@@ -197,7 +207,7 @@ static void read_environment(struct raw *raw) {
 }
 
 static int convert(struct options *self, const struct raw *raw, struct error *error) {
-  unsigned long long cycles = 5;
+  unsigned long long cycles = 5, connect_timeout = 0;
   unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
   self->events_maxlen = 10000;
   self->key_ttl_seconds = 604800;
@@ -205,6 +215,8 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
      years, which Redis can add to its clock in milliseconds without an overflow. */
   if (read_number("--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)", raw->idle_cycles, 1,
                   525600000, &cycles, error) != 0 ||
+      read_number("--connect-timeout", raw->connect_timeout, 1, 1000000000, &connect_timeout,
+                  error) != 0 ||
       read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
                   error) != 0 ||
       read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0 ||
@@ -212,6 +224,7 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
                   error) != 0)
     return -1;
   self->idle_cycles = (unsigned)cycles;
+  self->connect_timeout_seconds = (unsigned)connect_timeout;
   self->hold_bytes = (size_t)hold_bytes;
   if (raw->redis_url == NULL || raw->redis_url[0] == '\0')
     return error_set(error, "--redis-url (or REDIS_URL) is required");
@@ -229,9 +242,13 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
 static int convert_once(struct options *self, const struct raw *raw, struct error *error) {
   const struct {
     const char *name, *value;
-  } flags_of_redis[] = {{"--redis-url", raw->redis_url},         {"--run-id", raw->run_id},
-                        {"--idle-cycles", raw->idle_cycles},     {"--hold-bytes", raw->hold_bytes},
-                        {"--events-maxlen", raw->events_maxlen}, {"--key-ttl", raw->key_ttl}};
+  } flags_of_redis[] = {{"--redis-url", raw->redis_url},
+                        {"--run-id", raw->run_id},
+                        {"--idle-cycles", raw->idle_cycles},
+                        {"--hold-bytes", raw->hold_bytes},
+                        {"--connect-timeout", raw->connect_timeout},
+                        {"--events-maxlen", raw->events_maxlen},
+                        {"--key-ttl", raw->key_ttl}};
   for (size_t i = 0; i < sizeof flags_of_redis / sizeof *flags_of_redis; i++)
     if (flags_of_redis[i].value != NULL)
       return error_set(error, "%s: not with --once, which needs no Redis", flags_of_redis[i].name);

@@ -18,6 +18,7 @@ struct options {
   bool verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned idle_cycles;
+  unsigned connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */
   size_t hold_bytes;
   unsigned long long key_ttl_seconds; /* 0: the job's keys stay */

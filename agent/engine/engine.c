@@ -70,6 +70,14 @@ void engine_touch(struct door *door) {
   begin_idle(self);
 }
 
+int64_t engine_idle_left_ms(const struct door *door) {
+  struct timeval end, now;
+  if (!evtimer_pending(door->engine->idle_limit, &end))
+    return 0;
+  evutil_gettimeofday(&now, NULL);
+  return (int64_t)(end.tv_sec - now.tv_sec) * 1000 + (end.tv_usec - now.tv_usec) / 1000;
+}
+
 void engine_wait_on(struct door *door) {
   struct engine *self = door->engine;
   if (!self->asked_idle)

@@ -68,6 +68,9 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason);
 /* A request arrived that needs no run: idle time begins anew. */
 void engine_touch(struct door *door);
 
+/* How long until idle() is called, in milliseconds; 0: it is not going to be, as things are. */
+int64_t engine_idle_left_ms(const struct door *door);
+
 /* The answer to idle(): waits for another idle limit. */
 void engine_wait_on(struct door *door);
 

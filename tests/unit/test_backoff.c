@@ -1,47 +1,24 @@
 #include "agent/doors/redis/client/backoff.h"
 #include "tests/test.h"
 
-TEST(it_gives_up_at_boot) {
+TEST(before_the_first_success_pauses_are_long_and_without_chance) {
   struct backoff backoff;
-  backoff_init(&backoff, false);
-  for (unsigned attempt = 1; attempt < BACKOFF_BOOT_ATTEMPTS; attempt++) {
+  backoff_init(&backoff);
+  for (unsigned attempt = 1; attempt <= 3; attempt++) {
     backoff_failed(&backoff);
     assert_int_equal(backoff.attempts, attempt);
-    assert_true(backoff_is_booting(&backoff));
-    assert_false(backoff_is_over(&backoff));
     assert_int_equal(backoff_pause(&backoff, 7), BACKOFF_BOOT_PAUSE_MS << (attempt - 1));
   }
-  backoff_failed(&backoff);
-  assert_true(backoff_is_over(&backoff));
-}
-
-TEST(it_does_not_when_it_retries_forever) {
-  struct backoff backoff;
-  backoff_init(&backoff, true);
-  for (unsigned attempt = 1; attempt <= 100; attempt++) {
-    backoff_failed(&backoff);
-    assert_false(backoff_is_over(&backoff));
-    assert_int_equal(backoff_is_booting(&backoff), attempt <= BACKOFF_BOOT_ATTEMPTS);
-    assert_in_range(backoff_pause(&backoff, 0), BACKOFF_BOOT_PAUSE_MS, BACKOFF_PAUSE_MAX_MS);
-  }
-  assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MAX_MS);
-}
-
-TEST(nor_after_the_first_success) {
-  struct backoff backoff;
-  backoff_init(&backoff, false);
-  backoff_succeeded(&backoff);
-  for (unsigned attempt = 1; attempt <= 2 * BACKOFF_BOOT_ATTEMPTS; attempt++)
-    backoff_failed(&backoff);
-  assert_false(backoff_is_over(&backoff));
-  assert_false(backoff_is_booting(&backoff));
+  for (int times = 0; times < 100; times++)
+    (void)backoff_pause(&backoff, 7);
+  assert_int_equal(backoff_pause(&backoff, 7), BACKOFF_PAUSE_MAX_MS);
   backoff_succeeded(&backoff);
   assert_int_equal(backoff.attempts, 0);
 }
 
 TEST(half_of_a_pause_is_random) {
   struct backoff backoff;
-  backoff_init(&backoff, false);
+  backoff_init(&backoff);
   backoff_succeeded(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS / 2);
   assert_int_equal(backoff_pause(&backoff, BACKOFF_PAUSE_MIN_MS), 2 * BACKOFF_PAUSE_MIN_MS);
@@ -55,7 +32,7 @@ TEST(half_of_a_pause_is_random) {
 
 TEST(a_reset_starts_from_the_shortest_pause) {
   struct backoff backoff;
-  backoff_init(&backoff, false);
+  backoff_init(&backoff);
   backoff_succeeded(&backoff);
   (void)backoff_pause(&backoff, 0);
   backoff_succeeded(&backoff);

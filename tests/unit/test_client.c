@@ -101,15 +101,12 @@ NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   client_owner_expect(owner, "connected unreachable connected ready");
 }
 
-NEW_CLIENT_TEST(it_gives_up_at_boot) {
+NEW_CLIENT_TEST(at_boot_it_goes_on_trying) {
   fake_redis_refuse(owner->server);
   int64_t start_ms = virtual_time_ms;
   client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "unreachable unreachable unreachable unreachable failed");
+  client_owner_expect(owner, "unreachable unreachable unreachable unreachable unreachable");
   assert_true(virtual_time_ms - start_ms >= BACKOFF_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
-  assert_non_null(strstr(owner->error, "(5 attempts)"));
-  assert_non_null(strstr(owner->error, owner->url.path));
-  assert_non_null(strstr(owner->error, "No such file or directory"));
 }
 
 NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {

@@ -153,11 +153,33 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   door_owner_await_results(owner, 1);
 }
 
-GUARDED_TEST(a_redis_that_never_was_there_is_an_error) {
+/* Nobody is asked: there is nobody. */
+GUARDED_TEST(a_redis_that_never_comes_is_waited_for_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
   door_owner_make(owner);
-  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_ERROR);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
+  door_owner_logged_once(owner, "waiting for redis until the idle limit, 3 s from now");
+  redis_store_come_back(owner->store);
+}
+
+LIMITED_TEST(or_as_long_as_the_connect_timeout_says) {
+  int64_t begin_ms = virtual_time_ms;
+  owner->options.connect_timeout_ms = LIMIT_MS / 3;
+  redis_store_go_away(owner->store);
+  door_owner_make(owner);
+  expect_exit_after(owner, begin_ms, LIMIT_MS / 3, AGENT_EXIT_ERROR);
+  door_owner_logged_once(owner, "redis could not be reached within 1 s");
+  redis_store_come_back(owner->store);
+}
+
+LIMITED_TEST(the_connect_timeout_ends_with_the_boot) {
+  owner->idle_limit_ms = 0;
+  owner->options.connect_timeout_ms = LIMIT_MS;
+  door_owner_begin(owner);
+  redis_store_go_away(owner->store);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
+  assert_false(engine_is_leaving(owner->door));
   redis_store_come_back(owner->store);
 }
 

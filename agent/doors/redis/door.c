@@ -59,6 +59,8 @@ struct redis_door {
   enum closing closing;
   enum door_close close;
   struct event *removal_limit;
+  struct event *connect_limit;
+  bool waits_for_redis;   /* and that was logged: it could not be reached yet */
   bool failed;            /* nothing more can be delivered */
   bool heartbeat_refused; /* Redis does not take the key */
   bool wrote_fallback;    /* the outbox has written the heartbeat once */
@@ -234,6 +236,7 @@ static char *on_ownership_command(void *owner) {
 
 static void on_owned(void *owner) {
   struct redis_door *self = owner;
+  (void)evtimer_del(self->connect_limit);
   outbox_refresh(self->outbox);
   heartbeat_start(self->heartbeat);
 }
@@ -263,8 +266,35 @@ static void on_lost_data(void *owner) {
     engine_reject(self->unstarted, prefetch_lost_result);
 }
 
+/* At boot a pod may be there before its Redis. */
+static void wait_for_redis(struct redis_door *self) {
+  int64_t idle_ms = engine_idle_left_ms(&self->door);
+  struct timeval limit;
+  self->waits_for_redis = true;
+  if (evtimer_pending(self->connect_limit, &limit))
+    log_line(self->log, LOG_WARN, NULL, "waiting for redis, %lld s at the most, then exit code 3",
+             (long long)(self->options.connect_timeout_ms / 1000));
+  else if (idle_ms > 0)
+    log_line(self->log, LOG_WARN, NULL,
+             "waiting for redis until the idle limit, %lld s from now, then exit code 2",
+             (long long)(idle_ms + 500) / 1000);
+}
+
 static void on_unreachable(void *owner) {
-  go_on_closing(owner);
+  struct redis_door *self = owner;
+  if (!self->waits_for_redis && !outbox_is_owner(self->outbox))
+    wait_for_redis(self);
+  go_on_closing(self);
+}
+
+static void on_connect_limit(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct redis_door *self = context;
+  struct error error;
+  (void)error_set(&error, "redis could not be reached within %lld s (--connect-timeout)",
+                  (long long)(self->options.connect_timeout_ms / 1000));
+  on_error(self, &error);
 }
 
 static void on_outbox_failed(void *owner, const struct error *error) {
@@ -411,11 +441,12 @@ static struct client_name client_name(const struct redis_door *self, const char 
   return name;
 }
 
-/* A Redis that never answered, or does not take what is held, is an error; nobody is asked then. */
+/* A Redis that does not take what is held is an error; nobody is asked then. */
 static void idle(struct door *door) {
   struct redis_door *self = self_of(door);
-  bool stuck = !outbox_is_owner(self->outbox) || !outbox_is_empty(self->outbox);
-  if (stuck)
+  if (!outbox_is_owner(self->outbox))
+    engine_leave(door, AGENT_EXIT_IDLE, "the idle limit, and redis could not be reached");
+  else if (!outbox_is_empty(self->outbox))
     engine_leave(door, AGENT_EXIT_ERROR, "the idle limit");
   else if (self->options.run_id == NULL)
     engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
@@ -501,6 +532,9 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   keys_init(&self->keys, options->job_id);
   self->read_limit = loop_timer_new(base, on_read_limit, self);
   self->removal_limit = loop_timer_new(base, on_removal_limit, self);
+  self->connect_limit = loop_timer_new(base, on_connect_limit, self);
+  if (options->connect_timeout_ms > 0)
+    loop_timer_start(self->connect_limit, options->connect_timeout_ms);
   make_outbox(self);
   make_prefetch(self);
   make_heartbeat(self);
@@ -521,6 +555,7 @@ void redis_door_free(struct door *door) {
   outbox_free(self->outbox);
   event_free(self->read_limit);
   event_free(self->removal_limit);
+  event_free(self->connect_limit);
   keys_release(&self->keys);
   free(self);
 }

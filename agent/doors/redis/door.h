@@ -26,6 +26,7 @@ struct redis_door_options {
   const char *run_id;                 /* NULL: nobody is asked at the idle limit */
   unsigned long long events_maxlen;   /* 0: the stream is not trimmed */
   unsigned long long key_ttl_seconds; /* 0: keys do not expire */
+  int64_t connect_timeout_ms;         /* until the job is taken over; 0: up to the idle limit */
   size_t hold_bytes;                  /* unacknowledged output that is held */
 };
 

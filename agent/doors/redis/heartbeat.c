@@ -286,7 +286,6 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
       .probe = {.text = self->probe, .length = strlen(self->probe), .count = 1},
       .discard_values = true,
       .poll_replies = true,
-      .retry_forever = true,
       .largest_string = STEP_PAYLOAD_MAX};
   self->client = client_new(base, log, &options, &client_handler, self);
   self->tick = loop_timer_new(base, on_tick, self);

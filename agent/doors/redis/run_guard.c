@@ -80,11 +80,8 @@ struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
   self->query = command_new((const char *[]){"SISMEMBER", RUN_GUARD_KEY, run_id}, 3);
   self->finish = loop_timer_new(base, on_finish, self);
   loop_timer_start(self->finish, RUN_GUARD_MS);
-  struct client_options options = {.url = url,
-                                   .role = "run guard",
-                                   .name = name,
-                                   .retry_forever = true,
-                                   .largest_string = STEP_PAYLOAD_MAX};
+  struct client_options options = {
+      .url = url, .role = "run guard", .name = name, .largest_string = STEP_PAYLOAD_MAX};
   self->log = *log;
   if (self->log.least > LOG_DEBUG)
     self->log.least = LOG_ERROR;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void backoff_init(struct backoff *self, bool retry_forever) {
-  *self = (struct backoff){.retry_forever = retry_forever, .pause_ms = BACKOFF_BOOT_PAUSE_MS};
+void backoff_init(struct backoff *self) {
+  *self = (struct backoff){.pause_ms = BACKOFF_BOOT_PAUSE_MS};
 }
 
 void backoff_failed(struct backoff *self) {
@@ -16,14 +16,6 @@ void backoff_succeeded(struct backoff *self) {
   if (!self->succeeded)
     self->pause_ms = BACKOFF_PAUSE_MIN_MS;
   self->succeeded = true;
-}
-
-bool backoff_is_over(const struct backoff *self) {
-  return !self->succeeded && !self->retry_forever && self->attempts >= BACKOFF_BOOT_ATTEMPTS;
-}
-
-bool backoff_is_booting(const struct backoff *self) {
-  return !self->succeeded && self->attempts <= BACKOFF_BOOT_ATTEMPTS;
 }
 
 int backoff_pause(struct backoff *self, uint64_t random) {

@@ -5,38 +5,29 @@
 #include <stdint.h>
 
 /*
- * The policy of a connection that comes back: after which pause the next attempt follows, when to
- * give up, and which failures are logged as a warning. Pure: time and chance are arguments.
+ * The policy of a connection that comes back: after which pause the next attempt follows, and which
+ * failures are logged as a warning. It never gives up: whoever needs the connection knows how long
+ * to wait. Pure: time and chance are arguments.
  */
 
-/* Before the first success: after so many failed attempts it gives up, unless it retries forever;
-   pauses double from BACKOFF_BOOT_PAUSE_MS, without chance, since a person may be watching. */
-#define BACKOFF_BOOT_ATTEMPTS 5
+/* Pauses double up to BACKOFF_PAUSE_MAX_MS: before the first success from BACKOFF_BOOT_PAUSE_MS,
+   without chance, since a person may be watching; after it from BACKOFF_PAUSE_MIN_MS, and half of
+   each is random, so that a fleet of agents does not come back in one wave. */
 #define BACKOFF_BOOT_PAUSE_MS 500
-
-/* After the first success: pauses double between these; half of each is random, so that a fleet of
-   agents does not come back in one wave. */
 #define BACKOFF_PAUSE_MIN_MS 100
 #define BACKOFF_PAUSE_MAX_MS 5000
 
 struct backoff {
-  bool retry_forever; /* also before the first success */
-  bool succeeded;     /* an attempt has, at least once */
-  unsigned attempts;  /* failed ones since the last success */
-  int pause_ms;       /* the next one, before chance */
+  bool succeeded;    /* an attempt has, at least once */
+  unsigned attempts; /* failed ones since the last success */
+  int pause_ms;      /* the next one, before chance */
 };
 
-void backoff_init(struct backoff *self, bool retry_forever);
+void backoff_init(struct backoff *self);
 
 /* An attempt failed; succeeded. */
 void backoff_failed(struct backoff *self);
 void backoff_succeeded(struct backoff *self);
-
-/* True when no other attempt is to follow. */
-bool backoff_is_over(const struct backoff *self);
-
-/* True for the first BACKOFF_BOOT_ATTEMPTS attempts, before the first success. */
-bool backoff_is_booting(const struct backoff *self);
 
 /* The pause before the next attempt, in milliseconds; the one after that is longer. */
 int backoff_pause(struct backoff *self, uint64_t random);

@@ -59,10 +59,13 @@ static void log_loss(struct client *self, const char *reason, bool is_error_repl
            self->options.role, self->server, reason);
 }
 
+/* After a loss it is not news that the server is away. */
 static void log_failed_attempt(struct client *self, const char *reason, int pause_ms) {
-  log_line(self->log, backoff_is_booting(&self->backoff) ? LOG_WARN : LOG_DEBUG, NULL,
-           "redis %s: cannot connect to %s (attempt %u): %s; next attempt in %d ms",
-           self->options.role, self->server, self->backoff.attempts, reason, pause_ms);
+  bool news = !self->backoff.succeeded &&
+              outage_is_news(&self->outage, reason, false, clock_monotonic_ms());
+  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+           "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
+           self->server, reason, self->backoff.attempts + 1, pause_ms);
 }
 
 /* The connection, or the attempt to make one, has failed. */
@@ -79,13 +82,6 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     log_loss(self, why, is_error_reply);
   else
     backoff_failed(&self->backoff);
-  if (backoff_is_over(&self->backoff)) {
-    struct error error;
-    (void)error_set(&error, "cannot connect to redis at %.90s: %.130s (%u attempts)", self->server,
-                    why, self->backoff.attempts);
-    give_up(self, &error);
-    return;
-  }
   self->state = CLIENT_PAUSING;
   int pause_ms = backoff_pause(&self->backoff, random_u64());
   if (!was_ready)
@@ -228,7 +224,7 @@ struct client *client_new(struct event_base *base, const struct log *log,
                           .handler = handler,
                           .owner = owner,
                           .endpoint = endpoint_new(base, options->url)};
-  backoff_init(&self->backoff, options->retry_forever);
+  backoff_init(&self->backoff);
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
   connection_init(&self->connection, base, options->largest_string, &connection_handler, self);

@@ -71,7 +71,6 @@ struct client_options {
   struct handshake_probe probe; /* ends every handshake */
   bool discard_values;          /* once ready: see reply_parser_discard_values */
   bool poll_replies;            /* once ready: see connection_poll_replies */
-  bool retry_forever;           /* never gives up before the first success: see backoff.h */
   size_t largest_string;        /* in bytes; of a longer one only the beginning is kept, see
                                    client_reply_is_truncated */
 };

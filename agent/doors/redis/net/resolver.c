@@ -1,6 +1,7 @@
 #include "agent/doors/redis/net/resolver.h"
 
 #include <arpa/nameser.h>
+#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -102,10 +103,22 @@ static int ask(struct resolver *self, int family) {
   return getaddrinfo(self->host, self->service, &hints, &self->addresses);
 }
 
+/* musl compares names of /etc/hosts with case. */
+static bool has_become_lower_case(char *text) {
+  bool changed = false;
+  for (; *text != '\0'; text++) {
+    changed |= isupper((unsigned char)*text) != 0;
+    *text = (char)tolower((unsigned char)*text);
+  }
+  return changed;
+}
+
 /* Some name servers do not answer questions for IPv6 addresses: then those for IPv4 will do. */
 static void *look_up(void *context) {
   struct resolver *self = context;
   int error = ask(self, AF_UNSPEC);
+  if (error == EAI_NONAME && has_become_lower_case(self->host))
+    error = ask(self, AF_UNSPEC);
   if (error == EAI_AGAIN)
     error = ask(self, AF_INET);
   if (error != 0) {
