@@ -93,6 +93,18 @@ JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
   assert_true(wait_until(there_are_none, job, WAIT_BOUND_MS));
 }
 
+/* Nobody deletes `committed`: it stays for a while, for an agent that was cut off. */
+JOB_TEST_NO_AGENT(what_a_job_leaves_that_ends_in_order_lives_an_hour) {
+  static const char *const rows[][2] = {{"0", "3600000"}, {"604800", "3600000"}, {"60", "60000"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    long long most = strtoll(rows[i][1], NULL, 10);
+    job_start_agent(job, "--key-ttl", rows[i][0], NULL);
+    job_run(job, job_step(job, "true", NULL));
+    job_shut_down(job);
+    assert_in_range(time_left(job, "committed"), most / 2, most);
+  }
+}
+
 JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
   job_start_agent(job, "--key-ttl", "1", NULL);
   job_push(job, job_step(job, "true", NULL));

@@ -147,6 +147,6 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
   assert_false(outbox_is_empty(owner->outbox));
   delivery_owner_drain(owner);
   assert_true(outbox_is_empty(owner->outbox));
-  outbox_remove_heartbeat(owner->outbox);
+  outbox_end(owner->outbox);
   assert_false(outbox_is_empty(owner->outbox));
 }

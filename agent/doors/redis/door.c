@@ -167,7 +167,7 @@ static void close_now(struct redis_door *self) {
 
 static void remove_heartbeat(struct redis_door *self) {
   self->closing = REMOVING_HEARTBEAT;
-  outbox_remove_heartbeat(self->outbox);
+  outbox_end(self->outbox);
   outbox_flush(self->outbox);
 }
 

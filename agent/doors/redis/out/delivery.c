@@ -274,6 +274,10 @@ static void on_failed(void *owner, const struct error *error) {
   self->handler->failed(self->owner, error);
 }
 
+void delivery_end(struct delivery *self) {
+  pipeline_shorten_ttl(&self->pipeline, DELIVERY_LAST_SECONDS);
+}
+
 /* Every request ends with a probe, so one that is under way is enough. */
 void delivery_probe(struct delivery *self) {
   if (self->pipeline.is_busy || pipeline_is_open(&self->pipeline))

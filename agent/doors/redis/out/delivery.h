@@ -76,6 +76,11 @@ void delivery_flush(struct delivery *self);
 void delivery_query(struct delivery *self, char *commands,
                     void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 
+/* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.
+   So long an agent that was cut off finds that it does not own the job any more. */
+#define DELIVERY_LAST_SECONDS 3600
+void delivery_end(struct delivery *self);
+
 /* Reads `committed` now, on this connection: does Redis reply, and does it still have what it
    acknowledged? Only when the job is this agent's. */
 void delivery_probe(struct delivery *self);

@@ -70,8 +70,9 @@ bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
   return true;
 }
 
-void outbox_remove_heartbeat(struct outbox *self) {
+void outbox_end(struct outbox *self) {
   records_remove_heartbeat(&self->records);
+  delivery_end(self->delivery);
 }
 
 void outbox_flush(struct outbox *self) {

@@ -64,7 +64,9 @@ void outbox_result(struct outbox *self, const struct step_event *completed,
 void outbox_removal(struct outbox *self, const struct claimed *claimed);
 void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
 void outbox_return(struct outbox *self, const struct claimed *claimed);
-void outbox_remove_heartbeat(struct outbox *self);
+
+/* The last record of a job that ends in order: removes the heartbeat. See delivery_end. */
+void outbox_end(struct outbox *self);
 
 /* Sets the key `heartbeat` for `seconds`. At most one is queued: returns false, and does nothing,
    while the one before is not delivered. */

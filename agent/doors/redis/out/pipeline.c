@@ -23,6 +23,11 @@ void pipeline_init(struct pipeline *self, const struct keys *keys,
   self->probe = command_list_new(probe, PROBE_COMMANDS);
 }
 
+void pipeline_shorten_ttl(struct pipeline *self, unsigned long long seconds) {
+  if (self->ttl[0] == '\0' || strtoull(self->ttl, NULL, 10) > seconds)
+    (void)snprintf(self->ttl, sizeof self->ttl, "%llu", seconds);
+}
+
 void pipeline_release(struct pipeline *self) {
   pipeline_reset(self);
   free(self->probe);

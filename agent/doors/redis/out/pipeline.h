@@ -63,6 +63,9 @@ void pipeline_init(struct pipeline *self, const struct keys *keys,
                    unsigned long long key_ttl_seconds);
 void pipeline_release(struct pipeline *self);
 
+/* The key expires so soon, at the latest, after each transaction that is opened from here on. */
+void pipeline_shorten_ttl(struct pipeline *self, unsigned long long seconds);
+
 /* True when a transaction may be opened while another one is under way: none is open yet, and the
    probe of the first one is not replied to. */
 bool pipeline_has_room(const struct pipeline *self);
