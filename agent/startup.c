@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,8 @@ static void close_inherited_on_exec(void) {
   closedir(fds);
 }
 
-/* The struct of rt_sigaction(2): the C libraries' sigaction refuses the signals that they keep for
-   threads, which a parent may have left ignored. */
+/* The struct of rt_sigaction(2): the C libraries' functions leave out the signals that they keep for
+   threads (32 to 34), which a parent may have left ignored, and anybody may send. */
 struct kernel_sigaction {
   void (*handler)(int);
   unsigned long flags;
@@ -83,16 +84,15 @@ static bool is_ignored(int signal) {
    SIGHUP that was ignored (nohup) is not read and so has no effect. */
 static int take_signals(void) {
   static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
-  sigset_t all;
+  static const uint64_t all = UINT64_MAX;
   sigset_t read_here;
-  sigfillset(&all);
   sigemptyset(&read_here);
   sigaddset(&read_here, SIGCHLD);
   sigaddset(&read_here, SIGUSR1); /* asks for a dump of the state */
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     if (orders[i] != SIGHUP || !is_ignored(SIGHUP))
       sigaddset(&read_here, orders[i]);
-  (void)sigprocmask(SIG_SETMASK, &all, NULL);
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, KERNEL_MASK_SIZE);
   static const struct kernel_sigaction as_new;
   for (int signal = 1; signal <= KERNEL_SIGNALS; signal++)
     if (is_ignored(signal))

@@ -9,7 +9,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { AT_ONCE_MS = 2000 };
+/* Not at the idle limit. */
+enum { AT_ONCE_MS = WAIT_BOUND_MS };
 
 #define PASSWORD "s3cret-Word"
 
@@ -166,6 +167,17 @@ TEST_WITH(struct job *job, who_may_not_is_told_at_once, setup_with_passwords, jo
     expect_end(job, AT_ONCE_MS, rows[i].reason);
     assert_null(strstr(agent_process_log(job->agent), "wrong@"));
   }
+}
+
+/* All its connections are told. */
+TEST_WITH(struct job *job, who_is_deleted_is_told_once, setup_with_passwords, job_teardown) {
+  start(job,
+        job_format(job, "redis://smith:" PASSWORD "@127.0.0.1:%d", redis_server_port(job->server)),
+        NULL);
+  job_expect_to_go_on(job);
+  job_do(job, "ACL DELUSER smith");
+  expect_end(job, WAIT_BOUND_MS, "WRONGPASS");
+  assert_int_equal(agent_process_count_log(job->agent, "WRONGPASS"), 1);
 }
 
 JOB_TEST_NO_AGENT(a_database_beyond_the_last_is_said_at_once) {

@@ -57,6 +57,36 @@ static void expect_waited_out(struct job *job, const cJSON *talker, const char *
   job_shut_down(job);
 }
 
+/* A result of more than a mebibyte: each byte is six in JSON. */
+static const cJSON *push_large_result(struct job *job) {
+  const cJSON *step = job_script(job, "head -c 500000 /dev/zero | tr '\\0' '\\1' | fold -w 1000");
+  job_push(job, step);
+  return step;
+}
+
+JOB_TEST(what_is_beyond_a_limit_of_redis_ends_it) {
+  job_do(job, "CONFIG SET proto-max-bulk-len 1048576");
+  const cJSON *step = push_large_result(job);
+  job_expect_exit(job, 3);
+  agent_process_wait_log(job->agent,
+                         job_format(job,
+                                    "redis refuses LPUSH sandbox:%s:results: ERR Protocol error: "
+                                    "invalid bulk length",
+                                    job->id));
+  agent_process_wait_log(
+      job->agent, job_format(job, "undelivered result: {\"schemaVersion\":1,\"stepId\":\"%s\"",
+                             job_text(step, "stepId")));
+}
+
+/* Redis closes the connection without a word. */
+JOB_TEST(a_limit_that_redis_does_not_name_is_hinted_at) {
+  job_do(job, "CONFIG SET client-query-buffer-limit 1048576");
+  const cJSON *step = push_large_result(job);
+  agent_process_wait_log(job->agent, "3 times in the middle of the same request");
+  job_do(job, "CONFIG SET client-query-buffer-limit 1073741824");
+  assert_int_equal(cJSON_GetObjectItem(job_result_of(job, step), "exitCode")->valueint, 0);
+}
+
 JOB_TEST(out_of_memory_is_waited_out) {
   const cJSON *talker = start_talker(job);
   job_do(job, "CONFIG SET maxmemory 1");

@@ -1,6 +1,7 @@
 /* SIGTERM and SIGINT: the running tree ends, the server hears of it, the agent leaves in time. */
 
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
@@ -52,6 +53,14 @@ JOB_TEST(sigterm_while_idle) {
 JOB_TEST(sigint_while_idle) {
   make_idle(job);
   stop(job, SIGINT, AT_ONCE_MS);
+}
+
+/* 32 to 34 are those that the C libraries keep for threads. */
+JOB_TEST(other_signals_change_nothing) {
+  static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_int_equal(syscall(SYS_kill, agent_process_pid(job->agent), others[i]), 0);
+  job_expect_to_go_on(job);
 }
 
 JOB_TEST(a_willing_step_is_cancelled_soon) {

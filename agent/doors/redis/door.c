@@ -61,6 +61,7 @@ struct redis_door {
   struct event *removal_limit;
   struct event *connect_limit;
   bool waits_for_redis;   /* and that was logged: it could not be reached yet */
+  bool had_error;         /* that does not pass */
   bool failed;            /* nothing more can be delivered */
   bool heartbeat_refused; /* Redis does not take the key */
   bool wrote_fallback;    /* the outbox has written the heartbeat once */
@@ -213,10 +214,11 @@ static void close_door(struct door *door, enum door_close how) {
     go_on_closing(self);
 }
 
-/* An error that does not pass. */
+/* An error that does not pass. What one connection is denied the others are mostly denied, too. */
 static void on_error(void *owner, const struct error *error) {
   struct redis_door *self = owner;
-  log_line(self->log, LOG_ERROR, NULL, "%s", error->text);
+  log_line(self->log, self->had_error ? LOG_DEBUG : LOG_ERROR, NULL, "%s", error->text);
+  self->had_error = true;
   engine_leave(&self->door, AGENT_EXIT_ERROR, "an error of redis");
   go_on_closing(self);
 }

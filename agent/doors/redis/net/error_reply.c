@@ -40,6 +40,10 @@ bool error_reply_is_transient(const char *text) {
   return false;
 }
 
+bool error_reply_is_last(const char *text) {
+  return begins_with(text, "ERR Protocol error");
+}
+
 /* MOVED <slot> <host>:<port> */
 const char *error_reply_redirect(const char *text) {
   const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;
@@ -49,5 +53,7 @@ const char *error_reply_redirect(const char *text) {
 const char *error_reply_explain(const char *text) {
   if (begins_with(text, "CROSSSLOT"))
     return "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}";
+  if (strcmp(text, "ERR Protocol error: invalid bulk length") == 0)
+    return "ERR Protocol error: invalid bulk length (longer than its proto-max-bulk-len)";
   return skip_execabort(text);
 }

@@ -11,6 +11,10 @@
    busy, changing its role, or moving the keys to another node. Otherwise only a person can help. */
 bool error_reply_is_transient(const char *text);
 
+/* True when Redis closes the connection after this reply: the request is beyond one of its limits
+   (proto-max-bulk-len). */
+bool error_reply_is_last(const char *text);
+
 /* "host:port" of the node that has the keys now, within `text`; NULL when it is no redirection. */
 const char *error_reply_redirect(const char *text);
 

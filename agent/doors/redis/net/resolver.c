@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <resolv.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,20 +152,17 @@ static void on_answered(evutil_socket_t fd, short what, void *context) {
   let_go(self);
 }
 
-/* Signals are for the loop's thread. Returns 0 or an errno. */
+/* The thread gets no signals: the agent has blocked all of them (startup.c). Returns 0 or an errno.
+ */
 static int start_thread(struct resolver *self) {
   pthread_attr_t attributes;
   pthread_t thread;
-  sigset_t all, before;
   int error = pthread_attr_init(&attributes);
   if (error != 0)
     return error;
   (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   error = pthread_create(&thread, &attributes, look_up, self);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   (void)pthread_attr_destroy(&attributes);
   return error;
 }

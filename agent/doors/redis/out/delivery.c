@@ -55,7 +55,11 @@
 #define REPLY_MS 10900
 #define PROBE_IDLE_MS 12000
 
+/* So often in a row a connection is lost in the middle of the same request before that is told. */
+#define LOSSES_TO_TELL 3
+
 struct delivery {
+  const struct log *log;
   const struct keys *keys;
   const struct delivery_handler *handler;
   void *owner;
@@ -67,6 +71,7 @@ struct delivery {
   bool probe_due;     /* `committed` is to be read before anything else */
   bool loss_reported; /* and nothing was delivered since */
   struct pipeline pipeline;
+  unsigned losses; /* of connections in the middle of a request, since one was executed */
   struct query query;
   char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
 };
@@ -193,6 +198,7 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
   pipeline_settle(&self->pipeline);
   self->probe_due = false;
   if (change.arrived) {
+    self->losses = 0;
     self->loss_reported = false;
     client_mark_healthy(self->client);
     if (was_established)
@@ -255,6 +261,13 @@ static void on_ready(void *owner, const redisReply *committed) {
 
 static void on_down(void *owner) {
   struct delivery *self = owner;
+  if (self->pipeline.is_busy && ++self->losses == LOSSES_TO_TELL)
+    log_line(
+        self->log, LOG_WARN, NULL,
+        "redis has closed the connection %u times in the middle of the same request; where its "
+        "own log names a limit (client-query-buffer-limit, client-output-buffer-limit, "
+        "maxmemory-clients), that must be raised",
+        self->losses);
   pipeline_reset(&self->pipeline);
   (void)evtimer_del(self->idle);
 }
@@ -312,7 +325,8 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                        .unreachable = on_unreachable,
                                                        .failed = on_failed};
   struct delivery *self = memory_allocate(sizeof *self);
-  *self = (struct delivery){.keys = options->keys,
+  *self = (struct delivery){.log = log,
+                            .keys = options->keys,
                             .handler = handler,
                             .owner = owner,
                             .send_queue = send_queue,

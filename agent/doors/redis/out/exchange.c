@@ -82,7 +82,7 @@ bool exchange_take(struct exchange *self, const redisReply *reply) {
     for (size_t i = 0; i < reply->elements; i++)
       keep_refusal(self, reply->element[i], i + 1);
   }
-  return self->replied == self->commands;
+  return self->replied == self->commands || error_reply_is_last(self->refusal);
 }
 
 void exchange_explain_refusal(const struct exchange *self, struct error *error) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/net/error_reply.h"
 #include "base/check.h"
 #include "base/decimal.h"
 
@@ -94,6 +95,8 @@ void pipeline_send(struct pipeline *self, struct client *client) {
 
 enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply, bool *last) {
   *last = self->is_busy && exchange_take(&self->now, reply);
+  if (*last && error_reply_is_last(self->now.refusal))
+    return PIPELINE_REFUSED;
   if (!self->is_busy || (*last && !exchange_is_sent(&self->now)))
     return PIPELINE_UNEXPECTED;
   if (self->now.refusal[0] != '\0')
