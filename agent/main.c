@@ -1,6 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -111,6 +112,18 @@ static void print_version(void) {
                reply_parser_library(), event_get_version(), cJSON_Version(), pcre2);
 }
 
+/* Help or version. */
+static int inform(bool version) {
+  if (version)
+    print_version();
+  else
+    (void)fputs(options_help, stdout);
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return 0;
+  (void)fprintf(stderr, "agent: standard output: %s\n", strerror(errno));
+  return AGENT_EXIT_ERROR;
+}
+
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
@@ -123,10 +136,8 @@ int main(int argc, char **argv) {
     return AGENT_EXIT_USAGE;
   }
   int exit_code = 0;
-  if (options.action == OPTIONS_HELP)
-    (void)fputs(options_help, stdout);
-  else if (options.action == OPTIONS_VERSION)
-    print_version();
+  if (options.action == OPTIONS_HELP || options.action == OPTIONS_VERSION)
+    exit_code = inform(options.action == OPTIONS_VERSION);
   else if (options.action == OPTIONS_INJECT)
     exit_code = inject(options.inject_target);
   else

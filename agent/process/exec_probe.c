@@ -35,19 +35,38 @@ NO_SANITIZER static void read_loader(struct exec_probe *self, int fd) {
   }
 }
 
+NO_SANITIZER static mode_t mode_of(const char *path) {
+  struct stat stat_buffer = {0};
+  long result = raw_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&stat_buffer, 0);
+  return result == 0 ? stat_buffer.st_mode : 0;
+}
+
+/* The kernel ends the name at a space, a tab or the end of the line. */
+NO_SANITIZER static void read_interpreter(struct exec_probe *self) {
+  const unsigned char *at = self->head;
+  size_t length = 0;
+  if (*at++ != '#' || *at++ != '!')
+    return;
+  while (*at == ' ' || *at == '\t')
+    at++;
+  for (; *at != '\0' && *at != ' ' && *at != '\t' && *at != '\n'; at++)
+    self->interpreter[length++] = (char)*at;
+  if (length > 0)
+    self->interpreter_mode = mode_of(self->interpreter);
+}
+
 NO_SANITIZER void exec_probe_file(struct exec_probe *self, const char *path, int exec_errno) {
   self->error = exec_errno;
-  struct stat stat_buffer = {0};
-  self->there = raw_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&stat_buffer, 0) == 0;
-  if (self->there)
-    self->mode = stat_buffer.st_mode;
+  self->mode = mode_of(path);
+  self->there = self->mode != 0;
   self->head_length = -1;
-  if (exec_errno != ENOENT && exec_errno != ENOEXEC)
+  if (exec_errno != ENOENT && exec_errno != ENOEXEC && exec_errno != EACCES && exec_errno != ELOOP)
     return;
   long fd = raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   if (fd < 0)
     return;
   self->head_length = read_at((int)fd, self->head, sizeof self->head - 1, 0);
   read_loader(self, (int)fd);
+  read_interpreter(self);
   (void)raw_syscall(SYS_close, fd, 0, 0, 0);
 }

@@ -15,8 +15,10 @@ struct exec_probe {
   bool there; /* the path leads to something */
   mode_t mode;
   ssize_t head_length;     /* -1: it cannot be read */
-  unsigned char head[257]; /* its first bytes, and a NUL */
+  unsigned char head[257]; /* its first bytes, as many as the kernel looks at, and a NUL */
   char loader[128];        /* that a 64-bit ELF program names; "": none */
+  char interpreter[257];   /* that the first line of a script names; "": none */
+  mode_t interpreter_mode; /* 0: it is not there */
 };
 
 /* Fills in a probe that is all zeros. A relative path begins at the current directory. */

@@ -67,6 +67,8 @@ NO_SANITIZER static void exec_candidates(struct launch *self) {
                                   (long)self->request.envp, 0);
     if (error == ENOENT && raw_syscall(SYS_faccessat, AT_FDCWD, (long)path, F_OK, 0) != 0)
       continue;
+    if (error == ENAMETOOLONG && self->candidates[1] == NULL)
+      failure->error = error;
     if (error == ENOTDIR || error == ENAMETOOLONG)
       continue;
     if (!found) {

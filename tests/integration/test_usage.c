@@ -1,5 +1,8 @@
 /* The command line: what it answers itself, and what it refuses. */
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "tests/support/agent_process.h"
 #include "tests/test.h"
 
@@ -43,6 +46,24 @@ TEST(version_names_the_libraries) {
       agent_process_fail(agent, "--version says\n%s", agent_process_output(agent));
   }
   agent_process_free(agent);
+}
+
+static void put_output_on_a_full_disk(const void *context) {
+  (void)context;
+  if (dup2(open("/dev/full", O_WRONLY | O_CLOEXEC), STDOUT_FILENO) < 0)
+    _exit(99);
+}
+
+TEST(what_nobody_can_read_is_an_error) {
+  static const char *const flags[] = {"--help", "--version"};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    struct agent_process *agent = agent_process_start(&(struct agent_setup){
+        .arguments = (const char *const[]){flags[i], NULL}, .prepare = put_output_on_a_full_disk});
+    assert_int_equal(agent_process_wait(agent, BOUND_MS), 3);
+    assert_string_equal(agent_process_log(agent),
+                        "agent: standard output: No space left on device\n");
+    agent_process_free(agent);
+  }
 }
 
 TEST(what_is_missing_or_wrong_is_named) {

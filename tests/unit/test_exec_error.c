@@ -78,9 +78,9 @@ TEST(scripts_without_their_interpreter, setup, teardown) {
       {"#!/no/bash\necho a\r\n", "it exists, but its interpreter /no/bash does not"},
       {"#!/bin/sh\r\necho a\r\n", "its first line ends in a carriage return, which belongs to the "
                                   "interpreter's name (Windows line endings)"},
-      {"#!\n", "it exists, but its interpreter or loader does not"},
-      {"#!", "it exists, but its interpreter or loader does not"},
-      {"#!  ", "it exists, but its interpreter or loader does not"},
+      {"#!\n", "its #! names no interpreter"},
+      {"#!", "its #! names no interpreter"},
+      {"#!  ", "its #! names no interpreter"},
       {"", "it exists, but its interpreter or loader does not"},
       {"text", "it exists, but its interpreter or loader does not"},
   };

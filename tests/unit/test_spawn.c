@@ -236,6 +236,38 @@ TRIAL_TEST(what_cannot_start_says_why) {
   free(huge);
 }
 
+TRIAL_TEST(a_first_line_that_leads_nowhere_is_explained) {
+  static const struct {
+    const char *content, *why;
+  } rows[] = {
+      {"\xEF\xBB\xBF#!/bin/sh\n", "a byte order mark stands before its #!"},
+      {"#!\n", "its #! names no interpreter"},
+      {"#! \t", "its #! names no interpreter"},
+      {"#!./script\n", "its interpreter ./script is a script, and so is the next one, too often"},
+      {"#!/usr\n", "its interpreter /usr is a directory"},
+      {"#!/etc/passwd\n", "its interpreter /etc/passwd is not executable"},
+      {"#!/bin/sh\r\n", "ends in a carriage return"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    make_file(trial, "script", rows[i].content, 0755);
+    refused(trial, trial->directory.path, "./script", "PATH=", rows[i].why);
+  }
+  char line[400] = "#!";
+  memset(line + 2, 'x', sizeof line - 3);
+  make_file(trial, "script", line, 0755);
+  refused(trial, trial->directory.path, "./script",
+          "PATH=", "its first line is longer than the 255 bytes that the kernel reads");
+}
+
+TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
+  char *path = malloc(4097);
+  memset(path, '/', 4096);
+  path[4096] = '\0';
+  refused(trial, NULL, path, "PATH=", "the path, or a name in it, is too long");
+  refused(trial, NULL, path + 4096 - 300, "PATH=/bin", "it is a directory");
+  free(path);
+}
+
 TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
