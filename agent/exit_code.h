@@ -4,7 +4,7 @@
 /* What the program exits with. */
 #define AGENT_EXIT_SHUTDOWN 0
 #define AGENT_EXIT_IDLE 2
-#define AGENT_EXIT_ERROR 3
+#define AGENT_EXIT_ERROR 3 /* also where memory is exhausted: base/memory.h */
 #define AGENT_EXIT_USAGE 64
 #define AGENT_EXIT_SIGNAL 128 /* plus the signal's number */
 

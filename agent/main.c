@@ -1,5 +1,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -20,9 +21,12 @@
 #include "agent/startup.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/memory.h"
 #include "inject/inject.h"
 
 #define AGENT_VERSION "0.1.0"
+
+static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
 
 /* Where the carrier image keeps tools that steps may need. */
 #define CARRIER_TOOLS "/python"

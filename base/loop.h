@@ -6,7 +6,7 @@
 
 /*
  * libevent without its failures: it fails only when memory is exhausted, and then these functions
- * write a line to stderr and abort. Each event ends with event_free.
+ * end the program (memory.h). Each event ends with event_free.
  */
 struct event_base *loop_event_base_new(void);
 

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void memory_exhausted(const char *what) {
   (void)fprintf(stderr, "out of memory: no %s\n", what);
-  abort();
+  _exit(MEMORY_EXHAUSTED_EXIT);
 }
 
 void *memory_resize(void *old, size_t size) {

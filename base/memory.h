@@ -5,14 +5,15 @@
 
 /*
  * Allocation that cannot fail: where the C library would return NULL, each function writes a line
- * to stderr and aborts. The caller releases what they return with free().
+ * to stderr and ends the program. The caller releases what they return with free().
  */
+#define MEMORY_EXHAUSTED_EXIT 3 /* as AGENT_EXIT_ERROR */
 void *memory_allocate(size_t size);
 
 /* As realloc; `old` may be NULL. */
 void *memory_resize(void *old, size_t size);
 
-/* Writes to stderr that there is no memory for this, and aborts. */
+/* Writes to stderr that there is no memory for this, and ends the program. */
 void memory_exhausted(const char *what) __attribute__((noreturn));
 
 /* A copy of the bytes with a NUL after them. */

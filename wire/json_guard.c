@@ -224,6 +224,7 @@ int json_guard_scan(struct json_guard *self, const char *text, size_t length, co
       .guard = self, .text = text, .length = length, .member = member, .error = error};
   while (scan.at < length)
     scan_byte(&scan);
+  self->values = scan.values;
   return scan.errors > 0 ? -1 : 0;
 }
 

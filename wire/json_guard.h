@@ -23,13 +23,14 @@
  */
 #define JSON_GUARD_DEPTH_MAX 64
 
-/* The most values, containers included. Linux refuses to exec with more than 6 MiB of arguments and
-   environment (three quarters of _STK_LIM), and the smallest string takes 9 bytes of it, so that no
-   step that can run has as many. cJSON takes some 80 bytes for a value. */
-#define JSON_GUARD_VALUES_MAX 1000000
+/* The most values, containers included. cJSON takes some 80 bytes for each, 16 MB for all. Linux
+   gives arguments and environment 2 MiB where the stack has its usual limit: so many leave 10 bytes
+   to each, of which its pointer takes 8. */
+#define JSON_GUARD_VALUES_MAX 200000
 
 struct json_guard {
   bool has_nul;         /* a string has an escaped NUL */
+  size_t values;        /* how many there are */
   const char *member;   /* the member's text, with its quotes, inside the text; or NULL */
   size_t member_length; /* with the quotes */
 };

@@ -40,13 +40,25 @@ static const struct step_field timeout_field = {.name = "timeoutSeconds",
                                                 .maximum = STEP_TIMEOUT_MAX_SECONDS,
                                                 .fallback = STEP_TIMEOUT_DEFAULT_SECONDS};
 
+/* What a value takes beside its text: a pointer, and the rounding up of its allocation. */
+#define VALUE_BYTES 32
+
 bool step_is_work(const struct step *self) {
   return self->kind->target != NULL;
 }
 
-/* cJSON cannot tell exhausted memory from bad JSON: with memory_allocate it need not. */
+/* cJSON cannot tell exhausted memory from bad JSON. */
+static bool is_exhausted;
+
+static void *try_to_allocate(size_t size) {
+  void *memory = malloc(size);
+  is_exhausted |= memory == NULL;
+  return memory;
+}
+
 static cJSON *parse(const char *text, size_t length, const char **end) {
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
+  is_exhausted = false;
+  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = try_to_allocate, .free_fn = free});
   return cJSON_ParseWithLengthOpts(text, length, end, false);
 }
 
@@ -72,6 +84,10 @@ static char *echoed_id(const struct json_guard *guard) {
 static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   const char *end;
   cJSON *root = parse(text, length, &end);
+  if (root == NULL && is_exhausted) {
+    error_set(error, "payload: there is not enough memory for its %zu bytes", length);
+    return NULL;
+  }
   if (root == NULL) {
     error_set(error, "payload: expected JSON, got what is broken or cut off near byte %zu",
               length > 0 ? json_guard_text_offset(text, (size_t)(end - text)) : 0);
@@ -168,6 +184,7 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
   struct json_guard guard;
   int unsafe = json_guard_scan(&guard, payload, length, "stepId", error);
   self->step_id = echoed_id(&guard);
+  self->memory = length + guard.values * VALUE_BYTES;
   if (length > STEP_PAYLOAD_MAX)
     return error_set(error, "payload: expected at most %zu bytes, got %zu", STEP_PAYLOAD_MAX,
                      length);

@@ -44,6 +44,9 @@ struct step {
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
   void *fields; /* the kind's own, in its struct */
+
+  size_t memory; /* bytes that it holds, at the most: its strings, and a pointer and the overhead of
+                    an allocation for each value */
 };
 
 /* True for a step that runs and is answered, false for an order to the agent itself. */
@@ -63,7 +66,7 @@ bool step_is_work(const struct step *self);
  *
  * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
  * times `length` for strings and 100 bytes for each value of the JSON, of which there are at most
- * JSON_GUARD_VALUES_MAX; aborts when memory is exhausted.
+ * JSON_GUARD_VALUES_MAX; a payload for which there is not enough is rejected.
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);

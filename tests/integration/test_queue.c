@@ -127,6 +127,29 @@ JOB_TEST(more_wait_than_fit_in_memory) {
   job_expect_nothing_left(job);
 }
 
+/* A step of many arguments takes several times the memory of its payload. */
+JOB_TEST(what_small_values_take_is_bounded) {
+  enum { WAITING = 40, VALUES = 150000, MOST_KIB = (64 + 32) * 1024 };
+  const cJSON *running = start_gated(job);
+  char *arguments = malloc(4 * VALUES + 1);
+  assert_non_null(arguments);
+  for (size_t i = 0; i < VALUES; i++)
+    memcpy(arguments + 4 * i, "'a',", 5);
+  arguments[4 * VALUES - 1] = '\0';
+  for (int i = 0; i < WAITING; i++)
+    job_push_json(
+        job, job_format(job, "{'stepId':'many-%d','command':'true','args':[%s]}", i, arguments));
+  free(arguments);
+  job_wait_length(job, "inflight", 1 + WAITING);
+  long most = proc_status_kib(agent_process_pid(job->agent), "VmHWM");
+  if (agent_process_is_shipped() && most > MOST_KIB)
+    job_fail(job, "%ld KiB were resident", most);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  for (int i = 0; i < WAITING; i++)
+    assert_string_equal(job_text(job_result(job), "stepId"), job_format(job, "many-%d", i));
+}
+
 JOB_TEST(payloads_in_memory_are_bounded) {
   enum { WAITING = 80, SIZE = 1 << 20, MOST_KIB = (32 + 16) * 1024 };
   const cJSON *running = start_gated(job);

@@ -445,7 +445,7 @@ TEST(a_sea_of_values_is_refused) {
   struct step step;
   struct error error;
   assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), -1);
-  assert_string_equal(error.text, "payload: expected at most 1000000 values, got more");
+  assert_string_equal(error.text, "payload: expected at most 200000 values, got more");
   assert_string_equal(step.step_id, "s");
   step_release(&step);
   free(json);

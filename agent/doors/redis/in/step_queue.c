@@ -55,17 +55,21 @@ static bool is_full(const struct step_queue *self) {
   return self->count == STEP_QUEUE_MAX || self->bytes >= STEP_QUEUE_BYTES;
 }
 
+static size_t memory_of(const struct claimed_step *step) {
+  return step->claimed.length + (step->refused ? 0 : step->step.memory);
+}
+
 static void put_in(struct step_queue *self, struct claimed_step *step, size_t place) {
   for (size_t i = self->count++; i > place; i--)
     self->items[i] = self->items[i - 1];
   self->items[place] = step;
-  self->bytes += step->claimed.length;
+  self->bytes += memory_of(step);
 }
 
 static struct claimed_step *take_out(struct step_queue *self, size_t at) {
   struct claimed_step *step = self->items[at];
   self->count--;
-  self->bytes -= step->claimed.length;
+  self->bytes -= memory_of(step);
   if (self->place > at)
     self->place--;
   for (; at < self->count; at++)
@@ -264,7 +268,7 @@ void step_queue_insert(struct step_queue *self, struct claimed_step *step) {
   while (is_full(self) && place < self->count) {
     struct claimed_step *newest = self->items[self->count - 1];
     self->count--;
-    self->bytes -= newest->claimed.length;
+    self->bytes -= memory_of(newest);
     put_record(self, newest, 0);
   }
   if (place < self->count || (place == self->count && !is_full(self)))

@@ -14,7 +14,7 @@
 /*
  * What the agent writes to Redis, as commands in the send queue. Each call below adds one piece:
  * its commands are in one transaction, so that all of them are executed or none. Does no I/O.
- * Nothing here fails; it aborts when out of memory.
+ * Nothing here fails; it ends the program when out of memory.
  */
 struct records {
   struct send_queue *send_queue;
