@@ -104,9 +104,13 @@ instrument := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all 
 # Only our own code is measured.
 gcov := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 
-code_flags = $(target) -std=c11 -D_GNU_SOURCE $(optimize) -g $(warnings) $(hardening) $(instrument) $(gcov) \
+# Debug information names no directory of this machine, so that the build id, which is made of it too, is
+# the same everywhere.
+anywhere := $(if $(COVERAGE),,-ffile-prefix-map=$(CURDIR)=.)
+
+code_flags = $(target) -std=c11 -D_GNU_SOURCE $(optimize) -g $(warnings) $(hardening) $(instrument) $(gcov) $(anywhere) \
   -I. -isystem $(headers) $(libc_includes) $(CFLAGS)
-dep_flags = $(target) -std=gnu11 -w $(optimize) -g $(hardening) $(instrument) $(libc_includes) $(CFLAGS)
+dep_flags = $(target) -std=gnu11 -w $(optimize) -g $(hardening) $(instrument) $(anywhere) $(libc_includes) $(CFLAGS)
 link_flags = $(link_head) $(instrument) $(gcov) $(LDFLAGS)
 
 # Writes the text to the target, only when it differs from what is there.
@@ -235,6 +239,8 @@ $(agent): $(out)/agent $(agent).origin
 debug:
 	+@$(MAKE) --no-print-directory SANITIZE= COVERAGE= DEBUG=1 agent
 
+version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
+
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 docdir ?= $(prefix)/share/doc/sandbox-agent
@@ -243,8 +249,24 @@ install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
+# A release: the program for each architecture, what is linked into it, the licenses, the sums of all.
+dist := build/dist
+dist_name := sandbox-agent-$(version)
+.PHONY: dist dist-program dist-check
+dist: $(licenses)
+	@rm -rf $(dist)
+	+@for arch in amd64 arm64; do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
+	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
+	@cp $(licenses) $(dist)/licenses
+	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
+dist-program: $(agent)
+	@install -D --mode=755 $(agent) $(dist)/$(dist_name)-linux-$(ARCH)
+
+# From the same sources in another directory the same bytes come.
+dist-check: dist
+	@deploy/dist-check $(dist)
+
 # The carrier image compiles the program again, in its first stage.
-version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
 IMAGE ?= sandbox-agent:$(version)
 .PHONY: image
 image:
@@ -499,6 +521,8 @@ help:
 	@echo 'make debug            build/debug/agent: -O0, with symbols; start it with --dumpable'
 	@echo 'make compile_commands.json   for clangd and other editors'
 	@echo 'make install          the program and the licenses, below DESTDIR and prefix=$(prefix)'
+	@echo 'make dist             the programs for amd64 and arm64, their SBOM and sums, in $(dist); dist-check builds'
+	@echo '                      them once more, elsewhere, and compares'
 	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
 	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
 	@echo 'make coverage         line coverage of base/, wire/, inject/ and agent/ by all tests'
