@@ -396,6 +396,11 @@ smoke: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/redis-cli
 
 # deploy/pod.yaml by podman.
+.PHONY: smoke-clients
+smoke-clients: $(agent) | $(server)
+	@deps/install test clients
+	@AGENT='$(agent)' smoke/clients
+
 .PHONY: smoke-pod
 smoke-pod: $(agent)
 	@deps/install pod
@@ -515,6 +520,7 @@ help:
 	@echo '                      BASELINE=path: beside another build, in turns)'
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
+	@echo 'make smoke-clients    the clients of examples/, in Python, TypeScript and, with an SDK, C#'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'
 	@echo 'make smoke-pod        deploy/pod.yaml, run by podman (as root)'
