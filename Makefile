@@ -395,12 +395,13 @@ $(out)/bench/picture: $(out)/obj/bench/picture.o $(out)/deps/libcjson.a $(out)/l
 smoke: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/redis-cli
 
-# deploy/pod.yaml by podman.
+# What a server's author would write.
 .PHONY: smoke-clients
 smoke-clients: $(agent) | $(server)
 	@deps/install test clients
 	@AGENT='$(agent)' smoke/clients
 
+# deploy/pod.yaml by podman.
 .PHONY: smoke-pod
 smoke-pod: $(agent)
 	@deps/install pod
