@@ -1,8 +1,14 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
@@ -437,4 +443,177 @@ TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
   write_as(tree, "file", NOBODY, NOBODY);
   expect_new(tree, "file", NOBODY, NOBODY, 0644);
   assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
+}
+
+/* --- access lists and extended attributes ----------------------------------------------------- */
+
+#define ACCESS "system.posix_acl_access"
+#define DEFAULT "system.posix_acl_default"
+
+/* As the kernel takes it: version 2, then tag, rights and id of each entry. */
+struct access_list {
+  uint32_t version;
+  struct {
+    uint16_t tag, rights;
+    uint32_t id;
+  } entries[7];
+};
+
+enum { OWNER = 1, USER = 2, GROUP = 4, NAMED_GROUP = 8, MASK = 16, OTHERS = 32 };
+#define NO_ID UINT32_MAX
+
+static void set_list(const struct tree *tree, const char *name, const char *attribute,
+                     const struct access_list *list) {
+  size_t count = 0;
+  while (count < 7 && list->entries[count].tag != 0)
+    count++;
+  assert_int_equal(setxattr(tree_path(tree, name), attribute, list, 4 + count * 8, 0), 0);
+}
+
+/* NULL: it has none, so that the mode says everything. */
+static void expect_list(const struct tree *tree, const char *name, const struct access_list *list) {
+  struct access_list found = {0};
+  ssize_t length = getxattr(tree_path(tree, name), ACCESS, &found, sizeof found);
+  assert_int_equal(length < 0 ? errno : 0, list == NULL ? ENODATA : 0);
+  if (list != NULL)
+    assert_memory_equal(&found, list, sizeof found);
+}
+
+static int read_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  (void)error;
+  return openat(self->tree->fd, self->path, O_RDONLY | O_CLOEXEC) >= 0 ? 0 : -1;
+}
+
+static bool may_read(const struct tree *tree, const char *name, uid_t user, gid_t group) {
+  struct error error;
+  return as_user(user, group, read_it, &(struct writing){tree, name}, &error) == 0;
+}
+
+static const struct access_list for_other = {
+    2,
+    {{OWNER, 6, NO_ID}, {USER, 4, OTHER}, {GROUP, 0, NO_ID}, {MASK, 4, NO_ID}, {OTHERS, 0, NO_ID}}};
+
+/* The mode alone says that the group may read: what it shows there is the mask. */
+TREE_TEST(an_access_list_is_kept) {
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  make(tree, "file", 0, TEAM, 0600);
+  set_list(tree, "file", ACCESS, &for_other);
+  write_text(tree, "file", "new");
+  expect_new(tree, "file", 0, TEAM, 0640);
+  expect_list(tree, "file", &for_other);
+  assert_true(may_read(tree, "file", OTHER, OTHER));
+  assert_false(may_read(tree, "file", NOBODY, TEAM));
+}
+
+/* What the directory gives to new files, a replaced one does not get. */
+TREE_TEST(a_default_list_is_for_new_files) {
+  assert_int_equal(fchmod(tree->fd, 0755), 0);
+  make(tree, "plain", 0, TEAM, 0640);
+  make(tree, "listed", 0, TEAM, 0600);
+  struct access_list own = for_other;
+  own.entries[1].id = NOBODY;
+  set_list(tree, "listed", ACCESS, &own);
+  set_list(tree, ".", DEFAULT, &for_other);
+  write_text(tree, "plain", "new");
+  write_text(tree, "listed", "new");
+  write_text(tree, "made", "new");
+  write_text(tree, "below/made", "new");
+  expect_new(tree, "plain", 0, TEAM, 0640);
+  expect_list(tree, "plain", NULL);
+  assert_false(may_read(tree, "plain", OTHER, OTHER));
+  assert_true(may_read(tree, "plain", NOBODY, TEAM));
+  expect_list(tree, "listed", &own);
+  assert_false(may_read(tree, "listed", OTHER, OTHER));
+  expect_list(tree, "made", &for_other);
+  expect_list(tree, "below/made", &for_other);
+}
+
+/* A group that cannot be kept: its successor and everybody get what all of them had. */
+TREE_TEST(an_access_list_grants_a_new_group_nothing_new) {
+  static const struct {
+    uint16_t group, named, mask, others, least; /* rights; without a mask there is no list */
+    mode_t kept;
+  } rows[] = {
+      {0, 0, 0, 6, 0, 0600}, {6, 4, 6, 0, 0, 0660}, {6, 4, 6, 4, 4, 0664},
+      {7, 0, 7, 4, 0, 0670}, {6, 6, 2, 6, 2, 0622},
+  };
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *name = formatted("%zu", i);
+    make(tree, name, OTHER, OTHER, 0600 | rows[i].others);
+    struct access_list list = {2,
+                               {{OWNER, 6, NO_ID},
+                                {USER, 6, NOBODY},
+                                {GROUP, rows[i].group, NO_ID},
+                                {NAMED_GROUP, rows[i].named, TEAM},
+                                {MASK, rows[i].mask, NO_ID},
+                                {OTHERS, rows[i].others, NO_ID}}};
+    if (rows[i].mask != 0)
+      set_list(tree, name, ACCESS, &list);
+    write_as(tree, name, NOBODY, NOBODY);
+    list.entries[2].rights = list.entries[5].rights = rows[i].least;
+    expect_list(tree, name, rows[i].mask != 0 ? &list : NULL);
+    expect_new(tree, name, NOBODY, NOBODY, rows[i].kept);
+  }
+}
+
+/* As far as the writer may set them, and as they belong to the file and not to its content. */
+TREE_TEST(extended_attributes_are_kept) {
+  static const struct {
+    const char *name, *value;
+    ssize_t length, kept[2]; /* by root, by others; -1: not */
+  } rows[] = {
+      {"user.mark", "a\0b", 3, {3, 3}},
+      {"user.empty", "", 0, {0, 0}},
+      {"trusted.mark", "t", 1, {1, -1}},
+      {"security.mark", "s", 1, {1, -1}},
+      /* Version 2, one capability. */
+      {"security.capability", "\0\0\0\2\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20, {-1, -1}},
+  };
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  for (int writer = 0; writer < 2; writer++) {
+    const char *name = writer == 0 ? "root" : "other";
+    char value[32];
+    make(tree, name, NOBODY, NOBODY, 0644);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+      assert_int_equal(
+          setxattr(tree_path(tree, name), rows[i].name, rows[i].value, (size_t)rows[i].length, 0),
+          0);
+    write_as(tree, name, writer == 0 ? 0 : NOBODY, writer == 0 ? 0 : NOBODY);
+    expect_new(tree, name, NOBODY, NOBODY, 0644);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+      ssize_t length = getxattr(tree_path(tree, name), rows[i].name, value, sizeof value);
+      assert_int_equal(length, rows[i].kept[writer]);
+      if (length > 0)
+        assert_memory_equal(value, rows[i].value, (size_t)length);
+    }
+  }
+}
+
+static int write_without_attributes(void *context, struct error *error) {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsetxattr, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog filter = {sizeof program / sizeof *program, program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    return error_set(error, "no filter");
+  return write_it(context, error);
+}
+
+TREE_TEST(a_list_that_cannot_be_kept_keeps_the_old_file) {
+  struct error error;
+  struct writing writing = {tree, "file"};
+  make(tree, "file", 0, 0, 0600);
+  set_list(tree, "file", ACCESS, &for_other);
+  assert_int_equal(as_user(0, 0, write_without_attributes, &writing, &error), -1);
+  assert_string_equal(
+      error.text, "cannot replace file (its rights cannot be kept: Operation not supported): file");
+  tree_expect(tree, "file", "old", 0640);
+  expect_list(tree, "file", &for_other);
+  assert_int_equal(tree_count(tree, "."), 1);
 }

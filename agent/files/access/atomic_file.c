@@ -1,11 +1,12 @@
 #include "agent/files/access/atomic_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/attributes.h"
 #include "agent/files/access/line_range.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
@@ -13,41 +14,18 @@
 #include "base/write_all.h"
 
 /* False too where the file cannot be read. */
-static bool has_byte_order_mark(const struct target *target) {
-  struct error ignored;
+static bool has_byte_order_mark(int fd) {
   char begin[LINE_RANGE_MARK_LENGTH];
-  int fd = regular_file_open(target->directory, target->name, &ignored);
-  if (fd < 0)
-    return false;
   ssize_t n = pread(fd, begin, sizeof begin, 0);
-  close(fd);
   return n > 0 && line_range_is_marked(begin, (size_t)n);
 }
 
-/* The mode comes last: a change of the owner takes bits of it away. */
-static int keep_rights(int fd, const struct stat *old) {
-  struct stat file;
-  if (fchown(fd, old->st_uid, old->st_gid) != 0)
-    (void)!fchown(fd, (uid_t)-1, old->st_gid);
-  if (fstat(fd, &file) != 0)
-    return -1;
-  mode_t mode = old->st_mode & 07777;
-  if (file.st_uid != old->st_uid || file.st_gid != old->st_gid)
-    mode &= ~(mode_t)(S_ISUID | S_ISGID);
-  if (file.st_gid != old->st_gid) /* the new group gets what everybody had */
-    mode &= ~(mode_t)S_IRWXG | (mode & S_IRWXO) << 3;
-  /* Some file systems have one mode for all files and refuse to change it. */
-  return (file.st_mode & 07777) == mode ? 0 : fchmod(fd, mode);
-}
-
-static int fill(int fd, const struct target *target, const char *content, size_t length) {
-  bool keeps_mark =
-      target->exists && !line_range_is_marked(content, length) && has_byte_order_mark(target);
+/* `old` is the file that exists, or -1. */
+static int fill(int fd, int old, const char *content, size_t length) {
+  bool keeps_mark = !line_range_is_marked(content, length) && has_byte_order_mark(old);
   if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
     return -1;
-  if (write_all(fd, content, length) != 0)
-    return -1;
-  return target->exists ? keep_rights(fd, &target->file) : 0;
+  return write_all(fd, content, length);
 }
 
 /* Explains what errno alone would say misleadingly. */
@@ -71,16 +49,45 @@ static int fail_to_commit(struct error *error, const char *path) {
   return fail(error, path);
 }
 
-static int replace(struct staged_file *staged, const struct target *target, const char *content,
-                   size_t length, struct error *error, const char *path) {
-  /* Until the old mode is set, nobody else may read the new content. */
-  if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
-    return fail_to_begin(target, error, path);
-  if (fill(staged->fd, target, content, length) != 0)
+/* Opens the file that exists. Where it may not be read, it may be written, which is enough to ask
+   for its attributes. */
+static int open_old(const struct target *target) {
+  struct error ignored;
+  int fd = regular_file_open(target->directory, target->name, &ignored);
+  if (fd >= 0)
+    return fd;
+  return openat(target->directory, target->name,
+                O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+}
+
+static int fail_to_keep(struct error *error, const char *path) {
+  return error_set(error, "cannot replace file (its rights cannot be kept: %s): %s",
+                   strerror(errno), path);
+}
+
+static int replace(struct staged_file *staged, int old, const char *content, size_t length,
+                   struct error *error, const char *path) {
+  if (fill(staged->fd, old, content, length) != 0)
     return fail(error, path);
+  if (old >= 0 && attributes_copy(staged->fd, old) != 0)
+    return fail_to_keep(error, path);
   if (staged_file_commit(staged) != 0)
     return fail_to_commit(error, path);
   return 0;
+}
+
+static int write_target(struct staged_file *staged, const struct target *target,
+                        const char *content, size_t length, struct error *error, const char *path) {
+  /* Until the old rights are set, nobody else may read the new content. */
+  if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
+    return fail_to_begin(target, error, path);
+  int old = target->exists ? open_old(target) : -1;
+  if (target->exists && old < 0)
+    return fail_to_keep(error, path);
+  int result = replace(staged, old, content, length, error, path);
+  if (old >= 0)
+    close(old);
+  return result;
 }
 
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
@@ -91,7 +98,7 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
   if (target_find(&target, at, path, error) != 0)
     return -1;
   struct staged_file staged;
-  int result = replace(&staged, &target, content, length, error, path);
+  int result = write_target(&staged, &target, content, length, error, path);
   staged_file_release(&staged);
   target_release(&target);
   return result;

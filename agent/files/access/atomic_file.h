@@ -16,14 +16,14 @@
  * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and stay,
  * and missing directories are created (agent/files/access/target.h).
  *
- * A file that exists keeps its mode, its UTF-8 byte order mark (which is put in front of content
- * without one), and its owner and group as far as this process may set them; where it may not, the
- * rights that depended on them are dropped (set-id bits, those of the group). Other hard links keep
- * the old content; extended attributes and access lists are not kept. The mode of a new file is
- * 0666 less the umask.
+ * A file that exists keeps its UTF-8 byte order mark (which is put in front of content without one),
+ * its mode, owner, access list and extended attributes, as agent/files/access/attributes.h says:
+ * nobody gains rights by a write. Other hard links keep the old content. A new file has the mode
+ * 0666 less the umask, or what the default access list of its directory says.
  *
- * A file cannot be replaced where its directory is not writable, or where it is a mount point
- * itself, as /etc/hosts in a container; it is not written in any other way either.
+ * A file cannot be replaced where its directory is not writable, where its access list cannot be
+ * kept, or where it is a mount point itself, as /etc/hosts in a container; it is not written in any
+ * other way either.
  *
  * After an error the old file is unchanged and nothing else is left, except directories that were
  * created. The error names the reason first and the path last, where a long one is cut.
