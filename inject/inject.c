@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file_kind.h"
 #include "base/own_program.h"
 #include "base/staged_file.h"
 #include "inject/copy_bytes.h"
@@ -155,9 +156,31 @@ static int fill(struct injection *self, struct staged_file *program, int from, o
   return 0;
 }
 
-static int begin(struct injection *self, struct staged_file *program) {
-  if (is_directory(self->path)) /* checked before the tools are replaced */
+static int reject_kind(const struct injection *self, const char *path, const char *verb,
+                       mode_t mode, const char *wanted) {
+  (void)snprintf(self->text, self->text_size,
+                 "cannot replace %s: it %s %s, not %s; name another target", path, verb,
+                 file_kind_name(mode), wanted);
+  return -1;
+}
+
+/* A rename would replace a FIFO or a device without a word. Links to files are replaced, and so are
+   those that lead nowhere. Checked before the tools are replaced. */
+static int check_target(const struct injection *self) {
+  struct stat target;
+  struct stat named;
+  if (stat(self->path, &target) != 0 || S_ISREG(target.st_mode))
+    return 0;
+  if (S_ISDIR(target.st_mode))
     return failed(self, "replace", self->path, EISDIR);
+  bool is_link = lstat(self->path, &named) == 0 && S_ISLNK(named.st_mode);
+  return reject_kind(self, self->path, is_link ? "leads to" : "is", target.st_mode,
+                     "a regular file");
+}
+
+static int begin(struct injection *self, struct staged_file *program) {
+  if (check_target(self) != 0)
+    return -1;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->parent >= 0 && reject_noexec(self) != 0)
     return -1;
@@ -195,12 +218,16 @@ static int prepare_tools(struct injection *self, struct staged_file *tools, cons
   const char *name = slash != NULL ? slash + 1 : path;
   char *where = self->tools_path;
   (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
+  struct stat old;
   int result;
   if (strcmp(name, self->name) == 0 || contains(from, self->directory)) {
     (void)snprintf(self->text, self->text_size,
                    "cannot inject into %s: that is where the tools of %s are; name another target",
                    self->path, path);
     result = -1;
+  } else if (fstatat(self->parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(old.st_mode) &&
+             !S_ISREG(old.st_mode)) { /* a file: the commit says so */
+    result = reject_kind(self, where, "is", old.st_mode, "a directory");
   } else {
     result = staged_directory_begin(tools, self->parent, name);
     if (result == 0)

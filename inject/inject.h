@@ -10,7 +10,9 @@
  * `target` is a file, or a directory (one that exists, or a name with a slash at its end), which
  * then gets the file "agent". Missing parents are created with mode 0755. The file appears
  * whole or not at all (base/staged_file.h), executable for everybody whatever the umask, and is
- * compared with the program before it is renamed.
+ * compared with the program before it is renamed. A regular file of that name is replaced, and so is
+ * a symbolic link to one or to nowhere; anything else is an error, as is anything but a directory in
+ * the place of the tools.
  *
  * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
  * under its own name, in the same way.

@@ -109,6 +109,17 @@ INJECTION_TEST(a_directory_of_that_name) {
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
+INJECTION_TEST(a_file_of_another_kind_stays) {
+  struct stat file;
+  assert_int_equal(mkfifo(injection_path(self, "agent"), 0644), 0);
+  assert_int_equal(symlink("/dev/null", injection_path(self, "null")), 0);
+  injection_is_refused(self, "agent", "agent", "is a FIFO, not a regular file", "another target");
+  injection_is_refused(self, "null", "null", "leads to a character device", "another target");
+  assert_int_equal(lstat(injection_path(self, "agent"), &file), 0);
+  assert_true(S_ISFIFO(file.st_mode));
+  assert_int_equal(injection_count(self, ""), 2);
+}
+
 INJECTION_TEST(a_name_that_is_too_long) {
   char name[300];
   memset(name, 'n', sizeof name);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "inject/copy_bytes.h"
@@ -113,6 +114,31 @@ TREE_TEST(tools_that_cannot_be_placed_leave_nothing) {
   is_rejected(tree, "shared", "tools", "/shared/tools: Not a directory; ");
   tree_expect(tree, "shared/tools", "mine", 0644);
   assert_int_equal(tree_count(tree, "shared"), 1);
+}
+
+static void keeps(const struct tree *tree, const char *name, const char *target, const char *tools,
+                  const char *expected) {
+  struct stat before;
+  struct stat after;
+  int entries = tree_count(tree, ".");
+  assert_int_equal(fstatat(tree->fd, name, &before, AT_SYMLINK_NOFOLLOW), 0);
+  is_rejected(tree, target, tools, formatted("/%s: %s; name another target", name, expected));
+  assert_int_equal(fstatat(tree->fd, name, &after, AT_SYMLINK_NOFOLLOW), 0);
+  assert_int_equal(before.st_ino, after.st_ino);
+  assert_int_equal(tree_count(tree, "."), entries);
+}
+
+TREE_TEST(other_kinds_of_files_are_not_replaced) {
+  tree_make(tree, "fifo| link>fifo null>/dev/null tools/ a/ a/tools| b/ b/tools>../tools");
+  assert_int_equal(mknodat(tree->fd, "device", S_IFCHR | 0666, makedev(1, 3)), 0);
+  keeps(tree, "fifo", "fifo", "none", "it is a FIFO, not a regular file");
+  keeps(tree, "link", "link", "none", "it leads to a FIFO, not a regular file");
+  keeps(tree, "null", "null", "none", "it leads to a character device, not a regular file");
+  keeps(tree, "device", "device", "tools", "it is a character device, not a regular file");
+  keeps(tree, "a/tools", "a", "tools", "it is a FIFO, not a directory");
+  keeps(tree, "b/tools", "b", "tools", "it is a symbolic link, not a directory");
+  assert_int_equal(tree_count(tree, "a"), 1);
+  assert_int_equal(tree_count(tree, "b"), 1);
 }
 
 TREE_TEST(only_created_directories_are_removed) {

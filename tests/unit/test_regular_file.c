@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
+#include "base/file_kind.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
@@ -152,9 +153,9 @@ TREE_TEST(other_kinds_are_rejected_by_name) {
 }
 
 TREE_TEST(kinds_have_names) {
-  assert_string_equal(regular_file_kind(S_IFREG | 0644), "a regular file");
-  assert_string_equal(regular_file_kind(S_IFLNK | 0777), "a symbolic link");
-  assert_string_equal(regular_file_kind(0), "of an unknown kind");
+  assert_string_equal(file_kind_name(S_IFREG | 0644), "a regular file");
+  assert_string_equal(file_kind_name(S_IFLNK | 0777), "a symbolic link");
+  assert_string_equal(file_kind_name(0), "of an unknown kind");
 }
 
 /* A file of this many zeros, none of them on the disk. */

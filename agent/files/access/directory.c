@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/regular_file.h"
+#include "base/file_kind.h"
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
@@ -18,7 +18,7 @@ int directory_open(const char *path, struct error *error) {
   /* Either it is no directory itself, or a component on the way is none. */
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
-    return error_set(error, "is %s, not a directory: %s", regular_file_kind(file.st_mode), path);
+    return error_set(error, "is %s, not a directory: %s", file_kind_name(file.st_mode), path);
   if (reason == ENOENT || reason == ENOTDIR)
     return error_set(error, "directory not found: %s", path);
   return error_set(error, "cannot read directory (%s): %s", strerror(reason), path);

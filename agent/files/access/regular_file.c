@@ -7,28 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+#include "base/file_kind.h"
 
-const char *regular_file_kind(mode_t mode) {
-  switch (mode & S_IFMT) {
-  case S_IFREG:
-    return "a regular file";
-  case S_IFDIR:
-    return "a directory";
-  case S_IFIFO:
-    return "a FIFO";
-  case S_IFSOCK:
-    return "a socket";
-  case S_IFCHR:
-    return "a character device";
-  case S_IFBLK:
-    return "a block device";
-  case S_IFLNK:
-    return "a symbolic link";
-  default:
-    return "of an unknown kind";
-  }
-}
+static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
 static int unreadable(struct error *error, const char *path) {
   if (errno == ENOENT || errno == ENOTDIR)
@@ -41,7 +22,7 @@ static int check(int fd, const char *path, struct error *error) {
   if (fstat(fd, &file) != 0)
     return unreadable(error, path);
   if (!S_ISREG(file.st_mode))
-    return error_set(error, "is %s, not a regular file: %s", regular_file_kind(file.st_mode), path);
+    return error_set(error, "is %s, not a regular file: %s", file_kind_name(file.st_mode), path);
   return 0;
 }
 

@@ -34,7 +34,4 @@ int regular_file_open(int at, const char *path, struct error *error);
    was read, not what the size was said to be. `path` is for the error. */
 int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error);
 
-/* What a mode of stat(2) stands for: "a directory", "a FIFO", … */
-const char *regular_file_kind(mode_t mode);
-
 #endif

@@ -7,7 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/files/access/regular_file.h"
+#include "base/file_kind.h"
 
 /* As many as the kernel follows (MAXSYMLINKS). */
 #define LINKS_MAX 40
@@ -148,7 +148,7 @@ int target_find(struct target *self, int at, const char *path, struct error *err
   if (result == 0 && !is_other_kind(self))
     return 0;
   if (result == 0)
-    (void)error_set(error, "is %s, not a regular file: %s", regular_file_kind(self->file.st_mode),
+    (void)error_set(error, "is %s, not a regular file: %s", file_kind_name(self->file.st_mode),
                     path);
   else
     (void)error_set(error, "cannot write file (%s): %s", strerror(errno), path);
