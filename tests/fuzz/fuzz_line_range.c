@@ -32,7 +32,7 @@ static size_t check_number(const char *text, size_t length, size_t width, size_t
 }
 
 static size_t width_of_last(const char *text, size_t length) {
-  size_t lines = length > 0 && text[length - 1] != '\n';
+  size_t lines = 1;
   size_t width = 1;
   for (size_t i = 0; i < length; i++)
     lines += text[i] == '\n';
@@ -41,24 +41,31 @@ static size_t width_of_last(const char *text, size_t length) {
   return width;
 }
 
-/* Byte by byte: which line each belongs to says whether it is in the slice. */
+/* Line by line: those that are in the slice follow each other, parted by line ends. */
 static void check(const struct line_range *slice, const char *text, size_t length,
                   const struct buffer *cut) {
+  if (slice->start_line == 0 && slice->line_count == 0 && !slice->numbered) {
+    demand(cut->length == length && (length == 0 || memcmp(cut->bytes, text, length) == 0));
+    return;
+  }
   size_t width = width_of_last(text, length);
-  size_t line = 0;
   size_t at = 0;
   size_t first = slice->start_line > 0 ? slice->start_line : 1;
-  bool begins = true;
-  for (size_t i = 0; i < length; i++) {
-    bool is_first_byte = begins;
-    line += begins;
-    begins = text[i] == '\n';
-    if (line < first || (slice->line_count > 0 && line - first >= slice->line_count))
-      continue;
-    if (slice->numbered && is_first_byte)
-      at += check_number(cut->bytes + at, cut->length - at, width, line);
-    demand(at < cut->length && cut->bytes[at] == text[i]);
-    at++;
+  size_t begin = 0;
+  for (size_t line = 1; begin <= length; line++) {
+    size_t end = begin;
+    while (end < length && text[end] != '\n')
+      end++;
+    if (line >= first && (slice->line_count == 0 || line - first < slice->line_count)) {
+      if (line > first)
+        demand(at < cut->length && cut->bytes[at++] == '\n');
+      if (slice->numbered)
+        at += check_number(cut->bytes + at, cut->length - at, width, line);
+      demand(at + (end - begin) <= cut->length);
+      demand(end == begin || memcmp(cut->bytes + at, text + begin, end - begin) == 0);
+      at += end - begin;
+    }
+    begin = end + 1;
   }
   demand(at == cut->length);
 }

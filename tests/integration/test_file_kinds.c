@@ -82,12 +82,28 @@ JOB_TEST(reading_lines_are_cut_and_numbered) {
   kind_rows_file(job, "ten", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n");
   static const struct kind_row rows[] = {
       {READ "'ten','startLine':9", 0, "i\nj\n", NULL},
-      {READ "'ten','startLine':2,'lineCount':1", 0, "b\n", NULL},
-      {READ "'ten','lineCount':2", 0, "a\nb\n", NULL},
+      {READ "'ten','startLine':2,'lineCount':1", 0, "b", NULL},
+      {READ "'ten','lineCount':2", 0, "a\nb", NULL},
       {READ "'ten','startLine':0,'lineCount':0", 0, "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", NULL},
-      {READ "'ten','startLine':-3,'lineCount':1", 0, "a\n", NULL},
+      {READ "'ten','startLine':-3,'lineCount':1", 0, "a", NULL},
       {READ "'ten','startLine':2147483647,'lineCount':2147483647", 0, "", NULL},
-      {READ "'ten','startLine':9,'withLineNumbers':true", 0, " 9\ti\n10\tj\n", NULL},
+      {READ "'ten','startLine':9,'withLineNumbers':true", 0, " 9\ti\n10\tj\n11\t", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+/* To the byte, as servers know it. */
+JOB_TEST(reading_lines_are_split_and_joined) {
+  kind_rows_file(job, "foo", "foo\n");
+  kind_rows_file(job, "empty", "");
+  kind_rows_file(job, "eight", "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n");
+  static const struct kind_row rows[] = {
+      {READ "'foo'", 0, "foo\n", NULL},
+      {READ "'foo','withLineNumbers':true", 0, "1\tfoo\n2\t", NULL},
+      {READ "'foo','startLine':2", 0, "", NULL},
+      {READ "'foo','startLine':2,'withLineNumbers':true", 0, "2\t", NULL},
+      {READ "'empty','withLineNumbers':true", 0, "1\t", NULL},
+      {READ "'eight','startLine':5,'lineCount':3", 0, "line 5\nline 6\nline 7", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

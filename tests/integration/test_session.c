@@ -64,7 +64,7 @@ static void look_around(struct job *job) {
   static const char read[] =
       "'kind':'readFile','path':'src/add.c','startLine':3,'withLineNumbers':true";
   assert_string_equal(good(job, kind_rows_step(job, read)),
-                      "3\tint add(int a, int b) {\n4\t  return a - b;\n5\t}\n");
+                      "3\tint add(int a, int b) {\n4\t  return a - b;\n5\t}\n6\t");
 }
 
 static void mend(struct job *job) {

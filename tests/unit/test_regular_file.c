@@ -223,7 +223,7 @@ TREE_TEST(lines_are_cut) {
   const struct line_range all = {0};
   tree_make(tree, "text=\xEF\xBB\xBFone\ntwo\n binary=\xFF");
   expect_cut(tree_path(tree, "text"), &all, "one\ntwo\n");
-  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo\n");
+  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo");
   expect_cut(tree_path(tree, "binary"), &all, "binary or non-UTF-8 content not supported");
   expect_cut("/nowhere", &all, "file not found: /nowhere");
   expect_cut("/", &all, "is a directory, not a regular file: /");

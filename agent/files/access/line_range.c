@@ -5,21 +5,47 @@
 
 #include "base/utf8.h"
 
+struct chosen_lines {
+  const char *from;
+  const char *until; /* the `\n` of the last one, or the end of the text */
+  size_t first;      /* its number */
+  size_t count;
+};
+
 bool line_range_is_marked(const char *content, size_t length) {
   return length >= LINE_RANGE_MARK_LENGTH &&
          memcmp(content, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) == 0;
 }
 
+/* The `\n` of a line, or the end of the text. */
 static const char *line_end(const char *line, const char *end) {
   const char *newline = memchr(line, '\n', (size_t)(end - line));
-  return newline == NULL ? end : newline + 1;
+  return newline == NULL ? end : newline;
 }
 
-/* The end of the next lines, at most `max` of them; *lines is how many there were. */
-static const char *skip_lines(const char *at, const char *end, size_t max, size_t *lines) {
-  for (*lines = 0; *lines < max && at < end; (*lines)++)
-    at = line_end(at, end);
-  return at;
+static size_t count_ends(const char *at, const char *end) {
+  size_t count = 0;
+  for (; (at = line_end(at, end)) < end; at++)
+    count++;
+  return count;
+}
+
+/* The lines that were asked for; false where there are none. */
+static bool choose(struct chosen_lines *chosen, const struct line_range *range, const char *content,
+                   const char *end) {
+  size_t first = range->start_line > 0 ? range->start_line : 1;
+  size_t max = range->line_count > 0 ? range->line_count : SIZE_MAX;
+  *chosen = (struct chosen_lines){.from = content, .first = 1, .count = 1};
+  for (; chosen->first < first; chosen->first++) {
+    const char *newline = line_end(chosen->from, end);
+    if (newline == end)
+      return false;
+    chosen->from = newline + 1;
+  }
+  chosen->until = line_end(chosen->from, end);
+  for (; chosen->until < end && chosen->count < max; chosen->count++)
+    chosen->until = line_end(chosen->until + 1, end);
+  return true;
 }
 
 static size_t digits(size_t number) {
@@ -38,13 +64,14 @@ static char *put_number(char *to, size_t number, size_t width) {
 }
 
 /* Makes room for all lines at once: a buffer that grows may take twice as much. */
-static void add_numbered(struct buffer *text, const char *from, const char *until, size_t first,
-                         size_t lines, size_t width) {
-  size_t added = (size_t)(until - from) + lines * (width + 1);
+static void add_numbered(struct buffer *text, const struct chosen_lines *chosen, size_t width) {
+  const char *from = chosen->from;
+  size_t added = (size_t)(chosen->until - from) + chosen->count * (width + 1);
   char *to = buffer_space(text, added);
-  for (size_t number = first; from < until; number++) {
-    size_t length = (size_t)(line_end(from, until) - from);
-    to = put_number(to, number, width);
+  for (size_t i = 0; i < chosen->count; i++) {
+    const char *newline = line_end(from, chosen->until);
+    size_t length = (size_t)(newline - from) + (newline < chosen->until);
+    to = put_number(to, chosen->first + i, width);
     memcpy(to, from, length);
     to += length;
     from += length;
@@ -57,22 +84,19 @@ int line_range_cut(const struct line_range *self, const char *content, size_t le
   if (utf8_valid_prefix(content, length) != length)
     return error_set(error, "binary or non-UTF-8 content not supported");
   if (length == 0)
-    return 0;
+    content = "";
   const char *end = content + length;
   if (line_range_is_marked(content, length))
     content += LINE_RANGE_MARK_LENGTH;
-  size_t before;
-  size_t lines;
-  size_t after;
-  const char *from =
-      skip_lines(content, end, self->start_line > 0 ? self->start_line - 1 : 0, &before);
-  const char *until =
-      skip_lines(from, end, self->line_count > 0 ? self->line_count : SIZE_MAX, &lines);
-  if (!self->numbered || from == until) {
-    buffer_add(to, from, (size_t)(until - from));
+  struct chosen_lines chosen;
+  if (self->start_line == 0 && self->line_count == 0 && !self->numbered)
+    buffer_add(to, content, (size_t)(end - content));
+  else if (!choose(&chosen, self, content, end))
     return 0;
-  }
-  (void)skip_lines(until, end, SIZE_MAX, &after);
-  add_numbered(to, from, until, before + 1, lines, digits(before + lines + after));
+  else if (self->numbered)
+    add_numbered(to, &chosen,
+                 digits(chosen.first + chosen.count - 1 + count_ends(chosen.until, end)));
+  else
+    buffer_add(to, chosen.from, (size_t)(chosen.until - chosen.from));
   return 0;
 }

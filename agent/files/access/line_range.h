@@ -10,10 +10,9 @@
 /*
  * Cuts a range of lines out of a text file, for readFile. Pure.
  *
- * A line includes its `\n`; a `\r` before it is text. Bytes after the last `\n` are a line too;
- * where there are none, no further line begins, and an empty file has no lines: line numbers are
- * those of editors, compilers and grep. Consecutive ranges therefore make up the file, byte for
- * byte, and nothing is added at its end.
+ * Without a wish the text is given as it is, byte for byte. Otherwise it is split at each `\n`: what
+ * follows the last one is a line, empty or not, and an empty file has one line. The chosen lines are
+ * joined by `\n`, so that none follows the last one. A `\r` is text.
  */
 struct line_range {
   unsigned start_line; /* from 1; 0: the first */
