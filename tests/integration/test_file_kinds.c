@@ -211,17 +211,17 @@ JOB_TEST(tree_is_as_in_the_contract) {
   assert_int_equal(symlink("nowhere", kind_rows_path(job, "dangling")), 0);
   static const struct kind_row rows[] = {
       {TREE "'.','maxDepth':1", 0,
-       "files/\n├── docs/\n├── link/\n├── src/\n├── z/\n├── Makefile\n├── a.c\n└── dangling\n",
-       NULL},
+       "./\n├── docs/\n├── link/\n├── src/\n├── z/\n├── Makefile\n├── a.c\n└── dangling", NULL},
+      {TREE "'$D/z/.'", 0, "./\n└── .hidden", NULL},
       {TREE "'src'", 0,
        "src/\n├── a/\n│   └── b/\n│       ├── c/\n│       │   ├── e/\n│       │   └── d\n"
-       "│       └── README\n├── bin2\n└── main.c\n",
+       "│       └── README\n├── bin2\n└── main.c",
        NULL},
-      {TREE "'$D/src/a/','maxDepth':2", 0, "a/\n└── b/\n    ├── c/\n    └── README\n", NULL},
-      {TREE "'src','excludeGlobs':['*.c','[ab]']", 0, "src/\n└── bin2\n", NULL},
-      {TREE "'node_modules'", 0, "node_modules/\n└── x/\n    └── y\n", NULL},
-      {TREE "'z','excludeGlobs':[]", 0, "z/\n└── .hidden\n", NULL},
-      {TREE "'link','maxDepth':1", 0, "link/\n├── a/\n├── bin2\n└── main.c\n", NULL},
+      {TREE "'$D/src/a/','maxDepth':2", 0, "a/\n└── b/\n    ├── c/\n    └── README", NULL},
+      {TREE "'src','excludeGlobs':['*.c','[ab]']", 0, "src/\n└── bin2", NULL},
+      {TREE "'node_modules'", 0, "node_modules/\n└── x/\n    └── y", NULL},
+      {TREE "'z','excludeGlobs':[]", 0, "z/\n└── .hidden", NULL},
+      {TREE "'link','maxDepth':1", 0, "link/\n├── a/\n├── bin2\n└── main.c", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

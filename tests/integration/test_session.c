@@ -55,8 +55,8 @@ static void look_around(struct job *job) {
   expect(listed, job_json(job, "'path':'%s'", kind_rows_path(job, "src")));
   expect(listed, quoted("/Makefile','size_bytes':"));
   assert_string_equal(good(job, kind_rows_step(job, "'kind':'directoryTree','path':'.'")),
-                      "files/\n├── src/\n│   ├── add.c\n│   └── add.h\n"
-                      "├── .gitignore\n├── Makefile\n└── test.c\n");
+                      "./\n├── src/\n│   ├── add.c\n│   └── add.h\n"
+                      "├── .gitignore\n├── Makefile\n└── test.c");
   static const char search[] = "'kind':'grep','path':'.','pattern':'\\\\badd\\\\(int','glob':'*.c'";
   assert_string_equal(good(job, kind_rows_step(job, search)),
                       quoted("[{'path':'src/add.c','line':3,"

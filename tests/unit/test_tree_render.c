@@ -13,7 +13,8 @@
 
 static const char *const no_globs[] = {NULL};
 
-/* Valid until the next one. */
+/* Valid until the next one. The text has no line end at its end: one is added, so that all lines are
+   alike. */
 static const char *draw(struct tree_render *result, const char *path, unsigned max_depth,
                         const char *const *globs) {
   static struct buffer content;
@@ -21,7 +22,8 @@ static const char *draw(struct tree_render *result, const char *path, unsigned m
   buffer_release(&content);
   assert_int_equal(tree_render_write(result, path, max_depth, globs, &content, &error), 0);
   assert_string_equal(error.text, "none");
-  buffer_add(&content, "", 1);
+  assert_int_not_equal(content.bytes[content.length - 1], '\n');
+  buffer_add(&content, "\n", 2);
   return content.bytes;
 }
 
@@ -204,11 +206,12 @@ TREE_TEST(control_characters_are_replaced) {
   assert_string_equal(text + 3 * NAME_MAX, "/\n");
 }
 
-TREE_TEST(the_root_has_the_name_of_its_full_path) {
+TREE_TEST(the_root_has_the_last_name_of_its_path) {
   static const struct {
     const char *path, *line;
   } rows[] = {
-      {"a/", "a/\n"}, {"./a/.", "a/\n"}, {"a/b/..", "../\n"}, {"//", "/\n"}, {"link", "link/\n"},
+      {"a/", "a/\n"},    {"a/b/..", "../\n"}, {"//", "/\n"},  {"link", "link/\n"}, {".", "./\n"},
+      {"./a/.", "./\n"}, {"a/.//", "./\n"},   {"./", "./\n"}, {"/.", "./\n"},      {"./a", "a/\n"},
   };
   tree_make(tree, "a/ a/b/ link>a");
   char *current = getcwd(NULL, 0);

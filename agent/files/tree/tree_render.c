@@ -234,6 +234,15 @@ static int take_globs(struct tree_drawing *self, const char *const *globs, struc
   return 0;
 }
 
+/* The last component: "." where the path ends in it, slashes aside. */
+static const char *root_name(const char *path, const char *full_path) {
+  size_t length = strlen(path);
+  while (length > 0 && path[length - 1] == '/')
+    length--;
+  bool is_dot = length > 0 && path[length - 1] == '.' && (length == 1 || path[length - 2] == '/');
+  return is_dot ? "." : full_path_name(full_path);
+}
+
 static int draw_root(struct tree_drawing *self, const char *path, struct error *error) {
   int fd = directory_open(path, error);
   if (fd < 0)
@@ -242,10 +251,11 @@ static int draw_root(struct tree_drawing *self, const char *path, struct error *
   char *root = full_path_new(path, error);
   DIR *directory = root != NULL ? directory_open_below(fd, ".") : NULL;
   if (directory != NULL) {
-    add_name(self->content, full_path_name(root));
+    add_name(self->content, root_name(path, root));
     buffer_add_string(self->content, "/\n");
     push(self, directory);
     draw(self);
+    self->content->length--; /* the last line has no end */
     result = 0;
   } else if (root != NULL) {
     (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);

@@ -15,8 +15,8 @@
  *   │   └── a.c
  *   └── main.c
  *
- * The first line is the last component of the root's full path (agent/files/access/full_path.h).
- * Each line ends with `\n`.
+ * The first line is the last component of the root's full path (agent/files/access/full_path.h), or
+ * "./" where the path is "." or ends in "/.". Lines are joined by `\n`: none follows the last one.
  * Directories come first, each group in the order of bytes. A symbolic link to a directory is shown
  * as a directory, without its content. Directories named in walk_default_excludes are excluded,
  * except the root.
