@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -285,6 +286,91 @@ TREE_TEST(the_first_thousand_are_given) {
     for (int order = LISTING_BY_NAME; order <= LISTING_BY_MTIME; order++)
       check_thousand(tree, (enum listing_order)order, rows[i].count, rows[i].cut);
   }
+}
+
+/* A cut one by name, as describe shows it. */
+static void expect_cut(const struct tree *tree, unsigned max_depth, size_t entries,
+                       const char *begin) {
+  static char text[64 * 1024];
+  struct listing_result found;
+  const char *json = list_with(tree->path, (struct wish){.max_depth = max_depth}, &found);
+  describe(text, sizeof text, tree, entries_of(json));
+  assert_memory_equal(text, begin, strlen(begin));
+  assert_int_equal(found.entries, entries);
+  assert_true(found.is_cut);
+  assert_int_equal(found.unread, 0); /* what cannot be chosen was not looked into */
+}
+
+static void make_many(const struct tree *tree, const char *directory, int count) {
+  tree_make(tree, formatted("%s/", directory));
+  for (int i = 0; i < count; i++)
+    tree_make(tree, formatted("%s/%04d", directory, i));
+}
+
+/* The upper levels come first, and of a level the first by path. In the order of the answer, what
+   is in `.git` and `deep` would be before the rest. */
+TREE_TEST(a_cut_list_has_the_upper_levels) {
+  tree_make(tree, ".git/ deep/ deep/er/ z/ z/a.sln");
+  make_many(tree, ".git/objects", 1500);
+  make_many(tree, "deep/er/most", 1500);
+  tree_make_chain(tree, "chain", WALK_DEPTH_MAX + 2);
+  make_many(tree, "many", 985);
+  /* 5, then 985 of `many` with 3 others, then 2, then the first 5 of the fourth level. */
+  expect_cut(tree, 12, LISTING_MAX,
+             ".git/ chain/ chain/chain/ chain/chain/chain/ chain/chain/chain/chain/ deep/ deep/er/ "
+             "deep/er/most/ deep/er/most/0000:0 deep/er/most/0001:0 deep/er/most/0002:0 "
+             "deep/er/most/0003:0 many/ ");
+  make_many(tree, "more", 100);
+  char events[512];
+  int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "z"), IN_OPEN) >= 0);
+  assert_true(inotify_add_watch(watch, tree_path(tree, "deep/er"), IN_OPEN) >= 0);
+  expect_cut(tree, 12, LISTING_MAX, ".git/ chain/ chain/chain/ deep/ deep/er/ many/ many/0000:0 ");
+  assert_int_equal(read(watch, events, sizeof events), -1); /* neither was opened */
+  close(watch);
+}
+
+/* What is in a directory that grep leaves out comes last, however far up it is. */
+TREE_TEST(a_cut_list_has_generated_files_last) {
+  tree_make(tree,
+            "src/ src/a/ src/a/b/ src/a/b/c/ src/a/b/c/main.c src/bin/ src/bin/x/ to-src>src");
+  make_many(tree, ".git", 600);
+  make_many(tree, "node_modules", 600);
+  tree_make(tree, "src/bin/y");
+  /* The 9 that are not in one of them, then 600 and 391 of the second level. */
+  expect_cut(tree, 9, LISTING_MAX, ".git/ .git/0000:0 .git/0001:0 ");
+  struct listing_result found;
+  const char *json = list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  assert_non_null(strstr(json, "/src/a/b/c/main.c"));
+  assert_non_null(strstr(json, "/src/bin\""));
+  assert_non_null(strstr(json, "/node_modules/0390"));
+  assert_null(strstr(json, "/node_modules/0391"));
+  assert_null(strstr(json, "/src/bin/x"));
+  /* By size and by time it is the first of all levels. */
+  tree_write(tree, "node_modules/0599", "12", 0600);
+  json = list_with(tree->path, (struct wish){.max_depth = 9, .order = LISTING_BY_SIZE}, &found);
+  assert_ptr_equal(strstr(json, "/node_modules/0599"), strstr(json, "/node_modules/"));
+}
+
+/* One more in the last place that is looked at makes it a cut one. */
+TREE_TEST(a_list_is_cut_when_there_is_one_more) {
+  tree_make(tree, "a/ a/b/ .git/ .git/x/");
+  make_many(tree, "a/b/c", LISTING_MAX - 6);
+  struct listing_result found;
+  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  assert_int_equal(found.entries, LISTING_MAX - 1);
+  tree_make(tree, ".git/x/y");
+  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  assert_int_equal(found.entries, LISTING_MAX);
+  assert_false(found.is_cut);
+  tree_make(tree, ".git/x/z");
+  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  assert_int_equal(found.entries, LISTING_MAX);
+  assert_true(found.is_cut);
+  tree_make(tree, "a/b/c/z"); /* takes the place of .git/x/y */
+  const char *json = list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  assert_null(strstr(json, "/.git/x/"));
+  assert_true(found.is_cut);
 }
 
 /* A thousand paths, of which each takes 23 KiB when it is escaped. */

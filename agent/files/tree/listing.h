@@ -18,16 +18,19 @@
  * nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one, without
  * its content.
  *
- * All entries of all levels are ordered together, ties by path; the first LISTING_MAX are given,
- * whatever order the file system has. Directories count as files of size 0.
+ * The entries of all levels are ordered together, ties by path, whatever order the file system has.
+ * Directories count as files of size 0. Where there are more than LISTING_MAX, by size and by time
+ * the first in this order are given. By name that would be the whole of the first directory and
+ * nothing of the root, so they are chosen level by level, the first by path within a level, and what
+ * is in the directories of walk_default_excludes last of all; then they are ordered as always.
  *
  * The list also ends where it is LISTING_BYTES_MAX long, which it exceeds by one entry at most;
  * that happens only with long paths full of what JSON has to escape.
  *
  * Memory: LISTING_MAX paths, the text, and an unsorted walk (agent/files/tree/walk.h). A path of
  * PATH_MAX bytes or more below the root is no entry, since no system call takes it. Time is in
- * proportion to the number of entries; by name, stat is called only for entries that are among the
- * first so far.
+ * proportion to the number of entries; by name, to that of the levels that are needed, and stat is
+ * called only for entries that are among the first so far.
  */
 #define LISTING_MAX 1000
 #define LISTING_BYTES_MAX ((size_t)16 * 1024 * 1024)
@@ -41,7 +44,7 @@ enum listing_order {
 struct listing_result {
   size_t entries; /* in the list */
   bool is_cut;    /* there are more */
-  size_t unread;  /* directories that could not be read (walk_unread) */
+  size_t unread;  /* directories that could not be read (walk_unread), of those that were needed */
 };
 
 /* Adds to `content`. `max_depth` is at least 1, the directory's own entries; deeper levels than
