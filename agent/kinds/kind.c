@@ -48,22 +48,21 @@ static int enter_directory(struct step *step, struct error *error) {
   if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
     return 0;
   if (!launch_is_missing(errno))
-    return error_set(error, "working directory %.180s: %s", directory, strerror(errno));
+    return error_set(error, "working directory %s: %s", directory, strerror(errno));
   if (asprintf(&step->target, "%s/%s", own, step->target) < 0)
     memory_exhausted("a buffer");
   return 0;
 }
 
 void kind_warn(struct output *output, const char *format, ...) {
-  struct error *warning = &output->warning;
+  const struct error before = output->warning;
   struct error more;
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(more.text, sizeof more.text, format, arguments);
   va_end(arguments);
-  size_t length = strlen(warning->text);
-  (void)snprintf(warning->text + length, sizeof warning->text - length, "%s%s",
-                 length > 0 ? "; " : "", more.text);
+  (void)error_set(&output->warning, "%s%s%s", before.text, before.text[0] != '\0' ? "; " : "",
+                  more.text);
 }
 
 void kind_warn_unread(struct output *output, size_t directories) {

@@ -52,7 +52,7 @@ struct kind {
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 
-/* Adds to the warning, after "; " when it is not empty. */
+/* Adds to the warning, after "; " when it is not empty; a long one is cut in its middle. */
 void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

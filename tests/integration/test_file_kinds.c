@@ -27,27 +27,28 @@ JOB_TEST(what_is_not_of_its_kind_is_refused_at_once) {
   kind_rows_file(job, "binary", "a\xFF\n");
   kind_rows_file(job, "file", "");
   static const struct kind_row rows[] = {
-      {READ "'none'", 1, NULL, "file not found: none"},
-      {READ "'no/such/$$file'", 1, NULL, "file not found: no/such/$$file"},
+      {READ "'none'", 1, NULL, "file not found: $D/none"},
+      {READ "'no/such/$$file'", 1, NULL, "file not found: $D/no/such/$$file"},
       {READ "'$D/none'", 1, NULL, "file not found: $D/none"},
-      {READ "'binary/below'", 1, NULL, "file not found: binary/below"},
+      {READ "'binary/below'", 1, NULL, "file not found: $D/binary/below"},
       {READ "'binary'", 1, NULL, "binary or non-UTF-8 content not supported"},
-      {READ "'directory'", 1, NULL, "is a directory, not a regular file: directory"},
-      {READ "'fifo'", 1, NULL, "is a FIFO, not a regular file: fifo"},
-      {READ "'socket'", 1, NULL, "is a socket, not a regular file: socket"},
+      {READ "'directory'", 1, NULL, "is a directory, not a regular file: $D/directory"},
+      {READ "'fifo'", 1, NULL, "is a FIFO, not a regular file: $D/fifo"},
+      {READ "'socket'", 1, NULL, "is a socket, not a regular file: $D/socket"},
       {READ "'/dev/zero'", 1, NULL, "is a character device, not a regular file: /dev/zero"},
-      {WRITE "'directory','content':'x'", 1, NULL, "is a directory, not a regular file: directory"},
-      {WRITE "'fifo','content':'x'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {WRITE "'directory','content':'x'", 1, NULL,
+       "is a directory, not a regular file: $D/directory"},
+      {WRITE "'fifo','content':'x'", 1, NULL, "is a FIFO, not a regular file: $D/fifo"},
       {WRITE "'/dev/null','content':'x'", 1, NULL,
        "is a character device, not a regular file: /dev/null"},
       {WRITE "'file/below','content':'x'", 1, NULL,
-       "cannot write file (Not a directory): file/below"},
-      {TREE "'none'", 1, NULL, "directory not found: none"},
-      {TREE "'file'", 1, NULL, "is a regular file, not a directory: file"},
+       "cannot write file (Not a directory): $D/file/below"},
+      {TREE "'none'", 1, NULL, "directory not found: $D/none"},
+      {TREE "'file'", 1, NULL, "is a regular file, not a directory: $D/file"},
       {LIST "'directory'", 0, "[]", NULL},
-      {LIST "'none'", 1, NULL, "directory not found: none"},
-      {LIST "'file'", 1, NULL, "is a regular file, not a directory: file"},
-      {GREP "'fifo','pattern':'x'", 1, NULL, "is a FIFO, not a regular file: fifo"},
+      {LIST "'none'", 1, NULL, "directory not found: $D/none"},
+      {LIST "'file'", 1, NULL, "is a regular file, not a directory: $D/file"},
+      {GREP "'fifo','pattern':'x'", 1, NULL, "is a FIFO, not a regular file: $D/fifo"},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
   /* The C library has its own words for it. */
@@ -55,6 +56,23 @@ JOB_TEST(what_is_not_of_its_kind_is_refused_at_once) {
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
   job_expect_part(job, result, "errorMessage", "cannot read file (");
   close(listener);
+}
+
+/* The path of a step is where its author put it; what a model has to see is the file's name. */
+JOB_TEST(a_long_path_is_cut_in_its_middle) {
+  char path[400];
+  memset(path, 'd', sizeof path);
+  for (size_t i = 100; i < sizeof path; i += 100)
+    path[i] = '/';
+  memcpy(path + sizeof path - 12, "/Program.cs", 12);
+  const cJSON *step = kind_rows_step(job, job_format(job, READ "'%s'", path));
+  const cJSON *result = job_run(job, step);
+  const char *message = job_text(result, "errorMessage");
+  const char *begin = job_format(job, "file not found: %s/ddd", kind_rows_directory(job));
+  assert_memory_equal(message, begin, strlen(begin));
+  assert_string_equal(message + strlen(message) - 14, "ddd/Program.cs");
+  assert_non_null(strstr(message, "d\u2026d"));
+  assert_string_equal(events_lines(job, step, "stderr"), job_format(job, "%s\n", message));
 }
 
 /* --- readFile --- */

@@ -41,7 +41,7 @@ JOB_TEST_NO_AGENT(its_answers_are_those_of_a_fork) {
   set_up_file(job);
   static const struct kind_row rows[] = {
       {"'kind':'readFile','path':'file','withLineNumbers':true", 0, "1\tcontent\n2\t", NULL},
-      {"'kind':'readFile','path':'none'", 1, NULL, "file not found: none"},
+      {"'kind':'readFile','path':'none'", 1, NULL, "file not found: $D/none"},
       {"'kind':'grep','path':'file','pattern':'none'", 0, "[]", NULL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -168,12 +168,11 @@ TREE_TEST(other_kinds_are_rejected_by_name) {
 
 TREE_TEST(a_name_may_be_long_but_not_too_long) {
   char name[300];
-  char text[400];
+  struct error expected;
   memset(name, 'x', sizeof name);
   name[256] = '\0';
-  (void)snprintf(text, sizeof text, "cannot write file (File name too long): %s", name);
-  text[255] = '\0';
-  expect_rejected(tree, name, text);
+  (void)error_set(&expected, "cannot write file (File name too long): %s", name);
+  expect_rejected(tree, name, expected.text);
   name[255] = '\0'; /* the longest that there is */
   write_text(tree, name, "new");
   tree_expect(tree, name, "new", 0644);

@@ -71,12 +71,14 @@ TREE_TEST(missing_permission_is_reported) {
 TEST(a_long_path_is_cut_in_the_error) {
   char path[6000];
   memset(path, 'a', sizeof path - 1);
-  path[sizeof path - 1] = '\0';
+  path[0] = '/';
+  memcpy(path + sizeof path - 6, "/last", 6);
   struct error error = {.text = ""};
   assert_int_equal(directory_open(path, &error), -1);
-  static const char begin[] = "cannot read directory (File name too long): aaa";
+  static const char begin[] = "cannot read directory (File name too long): /aaa";
   assert_memory_equal(error.text, begin, sizeof begin - 1);
   assert_int_equal(strlen(error.text), sizeof error.text - 1);
+  assert_string_equal(error.text + strlen(error.text) - 6, "a/last");
 }
 
 TREE_TEST(no_link_is_followed_below) {

@@ -1,4 +1,6 @@
 #include "base/error.h"
+#include "base/utf8.h"
+#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 TEST(it_formats_and_returns_minus_one) {
@@ -7,15 +9,46 @@ TEST(it_formats_and_returns_minus_one) {
   assert_string_equal(error.text, "field: expected 7");
 }
 
-TEST(a_long_text_is_cut_at_the_buffer_s_end) {
-  char text[2 * sizeof(struct error)];
-  memset(text, 'x', sizeof text);
-  text[sizeof text - 1] = '\0';
+/* What failed comes first, and on which file last. */
+TEST(a_long_text_is_cut_in_its_middle) {
+  enum { MAX = sizeof((struct error *)NULL)->text - 1, HEAD = 100 };
+  char text[MAX + 2];
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)('a' + i % 26);
+  text[MAX] = '\0';
   struct {
     struct error error;
     char next;
   } room = {.next = '!'};
   assert_int_equal(error_set(&room.error, "%s", text), -1);
-  assert_int_equal(strlen(room.error.text), sizeof room.error.text - 1);
+  assert_string_equal(room.error.text, text); /* it fits */
+  assert_int_equal(error_set(&room.error, "%s%s", text, "the end"), -1);
+  assert_int_equal(strlen(room.error.text), MAX);
+  assert_memory_equal(room.error.text, text, HEAD);
+  assert_memory_equal(room.error.text + HEAD, "\u2026", 3);
+  assert_string_equal(room.error.text + MAX - 10, formatted("%sthe end", text + MAX - 3));
   assert_int_equal(room.next, '!');
+}
+
+TEST(no_character_is_cut) {
+  struct error error;
+  char text[601] = "";
+  for (size_t begin = 0; begin < 3; begin++) {
+    memset(text, 'x', begin);
+    for (size_t i = begin; i + 3 < sizeof text; i += 3)
+      memcpy(text + i, "\u20AC", 4);
+    (void)error_set(&error, "%s", text);
+    assert_int_equal(utf8_valid_prefix(error.text, strlen(error.text)), strlen(error.text));
+    assert_in_range(strlen(error.text), sizeof error.text - 6, sizeof error.text - 1);
+  }
+}
+
+/* Names of files may have any bytes. */
+TEST(bytes_that_are_no_text_are_cut_too) {
+  struct error error;
+  char text[601];
+  memset(text, 0x80, sizeof text - 1);
+  text[600] = '\0';
+  (void)error_set(&error, "%s", text);
+  assert_in_range(strlen(error.text), sizeof error.text - 6, sizeof error.text - 1);
 }

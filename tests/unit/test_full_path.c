@@ -83,3 +83,35 @@ TREE_TEST(without_a_current_directory_it_is_an_error) {
   assert_int_equal(chdir(current), 0);
   free(current);
 }
+
+/* The directory is the reader's to know, the file is not. */
+TREE_TEST(errors_name_the_full_path) {
+  static const struct {
+    const char *path, *shown; /* @ is the current directory */
+  } rows[] = {
+      {"src/None.cs", "@/src/None.cs"},
+      {"./a//b", "@/a/b"},
+      {".", "@"},
+      {"/a//b/", "/a//b/"},
+  };
+  struct error error;
+  char *current = getcwd(NULL, 0);
+  assert_non_null(current);
+  assert_int_equal(fchdir(tree->fd), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    bool is_below = rows[i].shown[0] == '@';
+    assert_int_equal(full_path_fail(&error, AT_FDCWD, rows[i].path, "no %s", "file"), -1);
+    assert_string_equal(error.text, formatted("no file: %s%s", is_below ? tree->path : "",
+                                              rows[i].shown + is_below));
+  }
+  assert_int_equal(full_path_fail(&error, tree->fd, "a", "no file"), -1);
+  assert_string_equal(error.text, "no file: a"); /* below another directory */
+  char name[300];
+  memset(name, 'x', sizeof name);
+  memcpy(name + sizeof name - 12, "/Program.cs", 12);
+  (void)full_path_fail(&error, AT_FDCWD, name, "no file");
+  assert_memory_equal(error.text, formatted("no file: %s/xxx", tree->path), strlen(tree->path));
+  assert_string_equal(error.text + strlen(error.text) - 14, "xxx/Program.cs");
+  assert_int_equal(chdir(current), 0);
+  free(current);
+}

@@ -35,7 +35,7 @@ static void expect_refused(const struct tree *tree, const char *name, const char
 static void expect_content(int fd, const char *expected, size_t expected_length) {
   struct error error = {.text = ""};
   struct buffer content = {0};
-  assert_int_equal(regular_file_read(fd, "name", &content, &error), 0);
+  assert_int_equal(regular_file_read(fd, "/name", &content, &error), 0);
   assert_string_equal(error.text, "");
   assert_int_equal(content.length, expected_length);
   assert_memory_equal(content.bytes, expected, expected_length);
@@ -47,7 +47,7 @@ static void expect_content(int fd, const char *expected, size_t expected_length)
 static void expect_unread(int fd, const char *text) {
   struct error error = {.text = ""};
   struct buffer content = {0};
-  assert_int_equal(regular_file_read(fd, "name", &content, &error), -1);
+  assert_int_equal(regular_file_read(fd, "/name", &content, &error), -1);
   assert_string_equal(error.text, text);
   assert_int_equal(content.length, 0);
   buffer_release(&content);
@@ -232,9 +232,9 @@ TREE_TEST(lines_are_cut) {
 
 TREE_TEST(read_errors_have_a_reason) {
   int ends[2];
-  expect_unread(tree_open(tree, "."), "cannot read file (Is a directory): name");
+  expect_unread(tree_open(tree, "."), "cannot read file (Is a directory): /name");
   assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-  expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): name");
+  expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): /name");
   close(ends[1]);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/attributes.h"
+#include "agent/files/access/full_path.h"
 #include "agent/files/access/line_range.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
@@ -20,33 +21,42 @@ static bool has_byte_order_mark(int fd) {
   return n > 0 && line_range_is_marked(begin, (size_t)n);
 }
 
-/* `old` is the file that exists, or -1. */
-static int fill(int fd, int old, const char *content, size_t length) {
-  bool keeps_mark = !line_range_is_marked(content, length) && has_byte_order_mark(old);
-  if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
-    return -1;
-  return write_all(fd, content, length);
-}
+/* What was asked for, and where its error goes. */
+struct request {
+  int at;
+  const char *path;
+  const char *content;
+  size_t length;
+  struct error *error;
+};
 
 /* Explains what errno alone would say misleadingly. */
-static int fail(struct error *error, const char *path) {
+static int fail(const struct request *self) {
   if (errno == EWOULDBLOCK)
-    return error_set(error, "cannot write file (another process wrote it at the same time): %s",
-                     path);
-  return error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+    return full_path_fail(self->error, self->at, self->path,
+                          "cannot write file (another process wrote it at the same time)");
+  return full_path_fail(self->error, self->at, self->path, "cannot write file (%s)",
+                        strerror(errno));
 }
 
-static int fail_to_begin(const struct target *target, struct error *error, const char *path) {
+static int fail_to_begin(const struct request *self, const struct target *target) {
   if (!target->exists || errno == EWOULDBLOCK)
-    return fail(error, path);
-  return error_set(error, "cannot replace file (no file can be created beside it: %s): %s",
-                   strerror(errno), path);
+    return fail(self);
+  return full_path_fail(self->error, self->at, self->path,
+                        "cannot replace file (no file can be created beside it: %s)",
+                        strerror(errno));
 }
 
-static int fail_to_commit(struct error *error, const char *path) {
+static int fail_to_keep(const struct request *self) {
+  return full_path_fail(self->error, self->at, self->path,
+                        "cannot replace file (its rights cannot be kept: %s)", strerror(errno));
+}
+
+static int fail_to_commit(const struct request *self) {
   if (errno == EBUSY)
-    return error_set(error, "cannot replace file (it is a mount point): %s", path);
-  return fail(error, path);
+    return full_path_fail(self->error, self->at, self->path,
+                          "cannot replace file (it is a mount point)");
+  return fail(self);
 }
 
 /* Opens the file that exists. Where it may not be read, it may be written, which is enough to ask
@@ -60,31 +70,33 @@ static int open_old(const struct target *target) {
                 O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
-static int fail_to_keep(struct error *error, const char *path) {
-  return error_set(error, "cannot replace file (its rights cannot be kept: %s): %s",
-                   strerror(errno), path);
+static int fill(const struct request *self, int fd, int old) {
+  bool keeps_mark = !line_range_is_marked(self->content, self->length) && has_byte_order_mark(old);
+  if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+    return -1;
+  return write_all(fd, self->content, self->length);
 }
 
-static int replace(struct staged_file *staged, int old, const char *content, size_t length,
-                   struct error *error, const char *path) {
-  if (fill(staged->fd, old, content, length) != 0)
-    return fail(error, path);
+/* `old` is the file that exists, or -1. */
+static int replace(const struct request *self, struct staged_file *staged, int old) {
+  if (fill(self, staged->fd, old) != 0)
+    return fail(self);
   if (old >= 0 && attributes_copy(staged->fd, old) != 0)
-    return fail_to_keep(error, path);
+    return fail_to_keep(self);
   if (staged_file_commit(staged) != 0)
-    return fail_to_commit(error, path);
+    return fail_to_commit(self);
   return 0;
 }
 
-static int write_target(struct staged_file *staged, const struct target *target,
-                        const char *content, size_t length, struct error *error, const char *path) {
+static int write_target(const struct request *self, struct staged_file *staged,
+                        const struct target *target) {
   /* Until the old rights are set, nobody else may read the new content. */
   if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
-    return fail_to_begin(target, error, path);
+    return fail_to_begin(self, target);
   int old = target->exists ? open_old(target) : -1;
   if (target->exists && old < 0)
-    return fail_to_keep(error, path);
-  int result = replace(staged, old, content, length, error, path);
+    return fail_to_keep(self);
+  int result = replace(self, staged, old);
   if (old >= 0)
     close(old);
   return result;
@@ -94,11 +106,12 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
                       struct error *error) {
   if (length > ATOMIC_FILE_MAX)
     return error_set(error, "content exceeds 10 MB limit");
+  const struct request request = {at, path, content, length, error};
   struct target target;
   if (target_find(&target, at, path, error) != 0)
     return -1;
   struct staged_file staged;
-  int result = write_target(&staged, &target, content, length, error, path);
+  int result = write_target(&request, &staged, &target);
   staged_file_release(&staged);
   target_release(&target);
   return result;

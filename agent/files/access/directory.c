@@ -6,9 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/full_path.h"
 #include "base/file_kind.h"
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+int directory_fail(struct error *error, const char *path, int reason) {
+  return full_path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
+}
 
 int directory_open(const char *path, struct error *error) {
   int fd = open(path, reading);
@@ -18,10 +23,11 @@ int directory_open(const char *path, struct error *error) {
   /* Either it is no directory itself, or a component on the way is none. */
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
-    return error_set(error, "is %s, not a directory: %s", file_kind_name(file.st_mode), path);
+    return full_path_fail(error, AT_FDCWD, path, "is %s, not a directory",
+                          file_kind_name(file.st_mode));
   if (reason == ENOENT || reason == ENOTDIR)
-    return error_set(error, "directory not found: %s", path);
-  return error_set(error, "cannot read directory (%s): %s", strerror(reason), path);
+    return full_path_fail(error, AT_FDCWD, path, "directory not found");
+  return directory_fail(error, path, reason);
 }
 
 DIR *directory_open_below(int parent, const char *name) {

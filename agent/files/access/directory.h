@@ -26,8 +26,11 @@ struct directory_entry {
 };
 
 /* Follows symbolic links. Returns a descriptor that the caller closes, or -1 with an error that
-   names the reason first and the path last. */
+   names the reason first and the full path last. */
 int directory_open(const char *path, struct error *error);
+
+/* Reports that it cannot be read for this reason, an errno. Returns -1. */
+int directory_fail(struct error *error, const char *path, int reason);
 
 /* `name` is an entry of `parent`, or "."; symbolic links are not followed. NULL with errno. */
 DIR *directory_open_below(int parent, const char *name);

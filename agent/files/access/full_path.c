@@ -1,7 +1,11 @@
 #include "agent/files/access/full_path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +38,19 @@ char *full_path_new(const char *path, struct error *error) {
     *end++ = '/';
   *end = '\0';
   return full;
+}
+
+int full_path_fail(struct error *error, int at, const char *path, const char *format, ...) {
+  struct error reason;
+  struct error ignored;
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(reason.text, sizeof reason.text, format, arguments);
+  va_end(arguments);
+  char *full = at == AT_FDCWD && path[0] != '/' ? full_path_new(path, &ignored) : NULL;
+  (void)error_set(error, "%s: %s", reason.text, full != NULL ? full : path);
+  free(full);
+  return -1;
 }
 
 const char *full_path_name(const char *full_path) {

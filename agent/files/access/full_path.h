@@ -11,6 +11,12 @@
  */
 char *full_path_new(const char *path, struct error *error);
 
+/* Sets an error about a path: the reason, ": " and the full path, or the path as it is where it is
+   absolute, or begins at another directory `at` than AT_FDCWD. Leaves out part of the middle where
+   it is too long. Returns -1. */
+int full_path_fail(struct error *error, int at, const char *path, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* The last component of a full path, a pointer into it; "" for "/". */
 const char *full_path_name(const char *full_path);
 

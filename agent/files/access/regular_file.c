@@ -7,22 +7,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/full_path.h"
 #include "base/file_kind.h"
 
 static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
-static int unreadable(struct error *error, const char *path) {
+static int unreadable(struct error *error, int at, const char *path) {
   if (errno == ENOENT || errno == ENOTDIR)
-    return error_set(error, "file not found: %s", path);
-  return error_set(error, "cannot read file (%s): %s", strerror(errno), path);
+    return full_path_fail(error, at, path, "file not found");
+  return full_path_fail(error, at, path, "cannot read file (%s)", strerror(errno));
 }
 
-static int check(int fd, const char *path, struct error *error) {
+static int check(int fd, int at, const char *path, struct error *error) {
   struct stat file;
   if (fstat(fd, &file) != 0)
-    return unreadable(error, path);
+    return unreadable(error, at, path);
   if (!S_ISREG(file.st_mode))
-    return error_set(error, "is %s, not a regular file: %s", file_kind_name(file.st_mode), path);
+    return full_path_fail(error, at, path, "is %s, not a regular file",
+                          file_kind_name(file.st_mode));
   return 0;
 }
 
@@ -36,8 +38,8 @@ static int open_found(int found, int at, const char *path, struct error *error) 
     return fd;
   fd = openat(at, path, reading);
   if (fd < 0)
-    return unreadable(error, path);
-  if (check(fd, path, error) == 0)
+    return unreadable(error, at, path);
+  if (check(fd, at, path, error) == 0)
     return fd;
   close(fd);
   return -1;
@@ -46,8 +48,8 @@ static int open_found(int found, int at, const char *path, struct error *error) 
 int regular_file_open(int at, const char *path, struct error *error) {
   int found = openat(at, path, O_PATH | O_CLOEXEC);
   if (found < 0)
-    return unreadable(error, path);
-  int fd = check(found, path, error) == 0 ? open_found(found, at, path, error) : -1;
+    return unreadable(error, at, path);
+  int fd = check(found, at, path, error) == 0 ? open_found(found, at, path, error) : -1;
   close(found);
   return fd;
 }
@@ -64,7 +66,7 @@ int regular_file_read(int fd, const char *path, struct buffer *content, struct e
     if (n > 0)
       filled += (size_t)n;
     else if (n < 0 && errno != EINTR)
-      return unreadable(error, path);
+      return unreadable(error, AT_FDCWD, path);
   }
   if (filled == room)
     return error_set(error, "file exceeds 1 MB limit");

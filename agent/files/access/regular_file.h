@@ -12,8 +12,8 @@
  * terminal, or grow while it is read. The path is resolved once, and only a regular file is opened:
  * opening a FIFO would wake its writer, opening a device may start it.
  *
- * A missing file, or a missing directory on the way to it, is `file not found: <path>`. Other
- * errors name the reason first and the path last, where a long one is cut.
+ * A missing file, or a missing directory on the way to it, is `file not found: <full path>`. Other
+ * errors too name the reason first and the full path last (full_path_fail).
  */
 
 /* The longest file, in bytes; wire/PROTOCOL.md, readFile. */

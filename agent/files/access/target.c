@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "agent/files/access/full_path.h"
 #include "base/file_kind.h"
 
 /* As many as the kernel follows (MAXSYMLINKS). */
@@ -148,10 +149,10 @@ int target_find(struct target *self, int at, const char *path, struct error *err
   if (result == 0 && !is_other_kind(self))
     return 0;
   if (result == 0)
-    (void)error_set(error, "is %s, not a regular file: %s", file_kind_name(self->file.st_mode),
-                    path);
+    (void)full_path_fail(error, at, path, "is %s, not a regular file",
+                         file_kind_name(self->file.st_mode));
   else
-    (void)error_set(error, "cannot write file (%s): %s", strerror(errno), path);
+    (void)full_path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
   target_release(self);
   return -1;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
+#include "agent/files/access/full_path.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/grep/file_search.h"
@@ -66,7 +67,7 @@ static int search_directory(struct file_search *self, const char *path, const st
   int result;
   struct walk *walk = walk_new(fd, walk_default_excludes, true);
   if (walk == NULL) {
-    result = error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+    result = directory_fail(error, path, errno);
   } else {
     result = search_below(self, walk, glob, buffer, error);
     self->result.unread = walk_unread(walk);
@@ -83,7 +84,7 @@ static int search_file(struct file_search *self, int fd, char *buffer, const cha
   const char *name = slash == NULL ? path : slash + 1;
   ssize_t filled = fill(fd, buffer);
   if (filled < 0)
-    (void)error_set(error, "cannot read file (%s): %s", strerror(errno), path);
+    (void)full_path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(errno));
   struct stat file;
   if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
     self->result.skipped_root = "a file of more than 1,000,000 bytes";

@@ -314,7 +314,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
   if (root != NULL) {
     result = (order == LISTING_BY_NAME ? gather_levels : gather_all)(fd, max_depth, &items, found);
     if (result != 0)
-      (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+      (void)directory_fail(error, path, errno);
   }
   if (result == 0) {
     heap_sort(&items);

@@ -258,7 +258,7 @@ static int draw_root(struct tree_drawing *self, const char *path, struct error *
     self->content->length--; /* the last line has no end */
     result = 0;
   } else if (root != NULL) {
-    (void)error_set(error, "cannot read directory (%s): %s", strerror(errno), path);
+    (void)directory_fail(error, path, errno);
   }
   free(root);
   close(fd);
