@@ -270,7 +270,7 @@ dist-check: dist
 IMAGE ?= sandbox-agent:$(version)
 .PHONY: image
 image:
-	@IMAGE='$(IMAGE)' ARCH='$(ARCH)' VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" deploy/build-image
+	@IMAGE='$(IMAGE)' ARCH='$(ARCH)' PYTHON='$(PYTHON)' VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" deploy/build-image
 
 # For clangd: every file as it is compiled with glibc, the headers of the libraries beside it.
 .PHONY: compile_commands.json run-compile-commands
@@ -531,6 +531,7 @@ help:
 	@echo 'make dist             the programs for amd64 and arm64, their SBOM and sums, in $(dist); dist-check builds'
 	@echo '                      them once more, elsewhere, and compares'
 	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
+	@echo '                      (PYTHON=directory: with a relocatable CPython, which steps find on their PATH)'
 	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
 	@echo 'make coverage         line coverage of base/, wire/, inject/ and agent/ by all tests'
 	@echo 'make lint             formatting, warnings of two compilers, clang-tidy, cppcheck, shellcheck'
