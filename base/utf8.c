@@ -1,9 +1,13 @@
 #include "base/utf8.h"
 
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/swar.h"
+
+bool utf8_is_marked(const char *text, size_t length) {
+  return length >= UTF8_MARK_LENGTH && memcmp(text, UTF8_MARK, UTF8_MARK_LENGTH) == 0;
+}
 
 /* RFC 3629's table by the first byte: the length of its sequences, 0 when it begins none, and the
    range of the second byte, which excludes overlong forms, surrogates and what is above U+10FFFF.

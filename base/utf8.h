@@ -1,7 +1,15 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* U+FEFF, encoded: the byte order mark, with which some programs begin a file. */
+#define UTF8_MARK "\xEF\xBB\xBF"
+#define UTF8_MARK_LENGTH (sizeof UTF8_MARK - 1)
+
+/* Whether the text begins with UTF8_MARK. */
+bool utf8_is_marked(const char *text, size_t length);
 
 /* U+FFFD, encoded: what a decoder writes for bytes that are not UTF-8. */
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD"

@@ -77,7 +77,20 @@ static bool take(struct line_splitter *self, struct line *line, size_t length, b
   return true;
 }
 
+/* Steps over a byte order mark. False while more bytes may make it one. */
+static bool begin(struct line_splitter *self) {
+  size_t length = self->end;
+  if (length < UTF8_MARK_LENGTH && !self->ended &&
+      (length == 0 || memcmp(self->buffer, UTF8_MARK, length) == 0))
+    return false;
+  self->begun = true;
+  self->start = utf8_is_marked(self->buffer, length) ? UTF8_MARK_LENGTH : 0;
+  return true;
+}
+
 bool line_splitter_next(struct line_splitter *self, struct line *line) {
+  if (!self->begun && !begin(self))
+    return false;
   if (self->swallow_newline && self->start < self->end) {
     self->start += self->buffer[self->start] == '\n';
     self->swallow_newline = false;

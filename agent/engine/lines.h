@@ -7,7 +7,8 @@
 /*
  * Splits the bytes of one output stream into lines. "\n", "\r\n" and a lone "\r" each end a line. A
  * lone "\r" ends its line at once, so that a progress bar is seen as it is drawn; a "\n" that
- * follows it later is swallowed. Does no I/O: the caller reads.
+ * follows it later is swallowed. A UTF-8 byte order mark at the beginning of the stream is dropped.
+ * Does no I/O: the caller reads.
  *
  *   for (;;) {
  *     while (line_splitter_next(&splitter, &line))
@@ -39,6 +40,7 @@ struct line_splitter {
   size_t start;         /* offset of the first byte that was not handed out */
   size_t scanned;       /* offset; before it there is no line end */
   size_t end;           /* offset after the last byte */
+  bool begun;           /* what the stream begins with was looked at: a byte order mark or not */
   bool swallow_newline; /* the last line ended in "\r" */
   bool ended;
 };

@@ -57,8 +57,11 @@ static void check(struct run *self, const struct line *line) {
   self->begin = self->at;
 }
 
-/* The rest of "\r\n", which may be read later than the line is taken. */
-static void step_over_newline(struct run *self) {
+/* What is in no line: a byte order mark at the beginning, and the rest of "\r\n", which may be read
+   later than the line is taken. */
+static void step_over(struct run *self) {
+  if (self->at == 0 && utf8_is_marked(self->stream, self->length))
+    self->begin = self->at = UTF8_MARK_LENGTH;
   if (self->at > 0 && self->at < self->length && self->begin == self->at &&
       self->stream[self->at - 1] == '\r' && self->stream[self->at] == '\n')
     self->begin = ++self->at;
@@ -70,7 +73,7 @@ static bool take(struct run *self, size_t most) {
   for (size_t i = 0; i < most; i++) {
     if (!line_splitter_next(&self->splitter, &line))
       return true;
-    step_over_newline(self);
+    step_over(self);
     check(self, &line);
   }
   return false;
@@ -113,7 +116,7 @@ static void feed(struct run *self, const char *text, size_t length, size_t times
 static void finish(struct run *self) {
   line_splitter_end(&self->splitter);
   demand(take(self, SIZE_MAX));
-  step_over_newline(self);
+  step_over(self);
   demand(self->at == self->length);
   demand(take(self, 1));
 }

@@ -14,6 +14,20 @@ JOB_TEST(each_ending_ends_a_line) {
   assert_string_equal(events_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
 }
 
+/* As many tools write it; a file in UTF-8 with one is a text that begins after it. */
+JOB_TEST(a_byte_order_mark_is_no_text) {
+  static const char script[] = "printf '\\357'; sleep 0.1; printf '\\273'; sleep 0.1;"
+                               " printf '\\277a\\n\\357\\273\\277b\\n';"
+                               " printf '\\357\\273\\277c\\n' >&2";
+  const cJSON *step = job_script(job, script);
+  job_expect_result(job, job_run(job, step), 0, NULL,
+                    "a\n\xEF\xBB\xBF"
+                    "b\n");
+  assert_string_equal(events_lines(job, step, "stdout"), "a\n\xEF\xBB\xBF"
+                                                         "b\n");
+  assert_string_equal(events_lines(job, step, "stderr"), "c\n");
+}
+
 /* A progress bar: each state of it shows while the command still runs. */
 JOB_TEST(a_lone_carriage_return_does_not_wait) {
   const cJSON *step = marks_step(job, "printf '10%%\\r'; gate; printf '\\nend'");

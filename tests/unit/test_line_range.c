@@ -114,10 +114,6 @@ TEST(a_byte_order_mark_is_omitted) {
   expect_numbered("\xEF\xBB\xBF", 0, 0, "1\t");
   expect("\xEF\xBB\xBF\xEF\xBB\xBF", 0, 0, "\xEF\xBB\xBF");
   expect("one\xEF\xBB\xBF", 0, 0, "one\xEF\xBB\xBF");
-  assert_true(line_range_is_marked("\xEF\xBB\xBF", 3));
-  assert_false(line_range_is_marked("\xEF\xBB\xBF", 2));
-  assert_false(line_range_is_marked("\xEF\xBB\xBE", 3));
-  assert_false(line_range_is_marked(NULL, 0));
 }
 
 TEST(only_utf8_is_text) {

@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #define EURO "\xE2\x82\xAC"
+#define MARK "\xEF\xBB\xBF"
 
 /* Pieces as one text: each in brackets, a partial one with an open end. */
 struct record {
@@ -102,6 +103,16 @@ TEST(each_ending_ends_a_line) {
       {"\x80\xFF\n" EURO, "[\x80\xFF][" EURO "]"},
       /* No other of Unicode's line ends is one. */
       {"a\vb\fc\xC2\205d\xE2\x80\250e\n", "[a\vb\fc\xC2\205d\xE2\x80\250e]"},
+      /* A byte order mark is dropped at the beginning, once, and only a whole one. */
+      {MARK, ""},
+      {MARK "\n", "[]"},
+      {MARK "a\n" MARK "b", "[a][" MARK "b]"},
+      {MARK MARK "a", "[" MARK "a]"},
+      {"\n" MARK "a", "[][" MARK "a]"},
+      {"\xEF", "[\xEF]"},
+      {"\xEF\xBB", "[\xEF\xBB]"},
+      {"\xEF\xBB\n", "[\xEF\xBB]"},
+      {"\xEF\nb", "[\xEF][b]"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     size_t length = strlen(rows[i].text);

@@ -140,6 +140,13 @@ TEST(the_valid_prefix_ends_at_the_first_bad_byte) {
   assert_int_equal(utf8_valid_prefix(NULL, 0), 0);
 }
 
+TEST(a_mark_is_three_bytes) {
+  assert_true(utf8_is_marked("\xEF\xBB\xBF", 3));
+  assert_false(utf8_is_marked("\xEF\xBB\xBF", 2));
+  assert_false(utf8_is_marked("\xEF\xBB\xBE", 3));
+  assert_false(utf8_is_marked(NULL, 0));
+}
+
 TEST(a_cut_leaves_sequences_whole) {
   static const struct {
     const char *text;

@@ -8,17 +8,17 @@
 
 #include "agent/files/access/attributes.h"
 #include "agent/files/access/full_path.h"
-#include "agent/files/access/line_range.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
 #include "base/staged_file.h"
+#include "base/utf8.h"
 #include "base/write_all.h"
 
 /* False too where the file cannot be read. */
 static bool has_byte_order_mark(int fd) {
-  char begin[LINE_RANGE_MARK_LENGTH];
+  char begin[UTF8_MARK_LENGTH];
   ssize_t n = pread(fd, begin, sizeof begin, 0);
-  return n > 0 && line_range_is_marked(begin, (size_t)n);
+  return n > 0 && utf8_is_marked(begin, (size_t)n);
 }
 
 /* What was asked for, and where its error goes. */
@@ -71,8 +71,8 @@ static int open_old(const struct target *target) {
 }
 
 static int fill(const struct request *self, int fd, int old) {
-  bool keeps_mark = !line_range_is_marked(self->content, self->length) && has_byte_order_mark(old);
-  if (keeps_mark && write_all(fd, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) != 0)
+  bool keeps_mark = !utf8_is_marked(self->content, self->length) && has_byte_order_mark(old);
+  if (keeps_mark && write_all(fd, UTF8_MARK, UTF8_MARK_LENGTH) != 0)
     return -1;
   return write_all(fd, self->content, self->length);
 }

@@ -12,11 +12,6 @@ struct chosen_lines {
   size_t count;
 };
 
-bool line_range_is_marked(const char *content, size_t length) {
-  return length >= LINE_RANGE_MARK_LENGTH &&
-         memcmp(content, LINE_RANGE_MARK, LINE_RANGE_MARK_LENGTH) == 0;
-}
-
 /* The `\n` of a line, or the end of the text. */
 static const char *line_end(const char *line, const char *end) {
   const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -86,8 +81,8 @@ int line_range_cut(const struct line_range *self, const char *content, size_t le
   if (length == 0)
     content = "";
   const char *end = content + length;
-  if (line_range_is_marked(content, length))
-    content += LINE_RANGE_MARK_LENGTH;
+  if (utf8_is_marked(content, length))
+    content += UTF8_MARK_LENGTH;
   struct chosen_lines chosen;
   if (self->start_line == 0 && self->line_count == 0 && !self->numbered)
     buffer_add(to, content, (size_t)(end - content));

@@ -29,10 +29,4 @@ struct line_range {
 int line_range_cut(const struct line_range *self, const char *content, size_t length,
                    struct buffer *to, struct error *error);
 
-/* Whether the content begins with LINE_RANGE_MARK, the UTF-8 byte order mark. */
-bool line_range_is_marked(const char *content, size_t length);
-
-#define LINE_RANGE_MARK "\xEF\xBB\xBF"
-#define LINE_RANGE_MARK_LENGTH 3
-
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/files/access/line_range.h"
+#include "base/utf8.h"
 
 /* The file that is being searched, from its start to its end. */
 struct searched_file {
@@ -138,9 +138,9 @@ static int add_file(struct file_search *self, const struct searched_file *file,
 
 int file_search_run(struct file_search *self, const char *path, size_t path_length,
                     const char *text, size_t length, struct error *error) {
-  if (line_range_is_marked(text, length)) {
-    text += LINE_RANGE_MARK_LENGTH;
-    length -= LINE_RANGE_MARK_LENGTH;
+  if (utf8_is_marked(text, length)) {
+    text += UTF8_MARK_LENGTH;
+    length -= UTF8_MARK_LENGTH;
   }
   struct searched_file file = {
       .path = path, .path_length = path_length, .text = text, .length = length, .number = 1};
