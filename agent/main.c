@@ -54,6 +54,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .spawn = startup->spawn,
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000,
+      .line_bytes = options->line_bytes,
       .job_id = options->job_id,
       .environment = environ,
       .program = once ? NULL : "/proc/self/exe"};

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/engine/lines.h"
 #include "base/memory.h"
 
 const char options_help[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
-    "       agent --once [--job-id ID] [--verbose] <STEP\n"
+    "       agent --once [--job-id ID] [--line-bytes N] [--verbose] <STEP\n"
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
@@ -34,6 +35,7 @@ const char options_help[] =
     "  --hold-bytes N        queue up to N bytes of output that Redis has not acknowledged; "
     "beyond\n"
     "                        that the command waits; default 4194304\n"
+    "  --line-bytes N        a line of more than N bytes arrives in pieces, default 1048576\n"
     "  --key-ttl SECONDS     time to live of the job's keys, which a running agent refreshes,\n"
     "                        default 604800; 0: they do not expire\n"
     "  --once                run the one Step on standard input, without Redis; write its events "
@@ -61,6 +63,7 @@ enum flag {
   CONNECT_TIMEOUT,
   EVENTS_MAXLEN,
   SEND_QUEUE_BYTES,
+  LINE_BYTES,
   KEY_TTL,
   ONCE,
   INJECT,
@@ -77,6 +80,7 @@ static const struct option flags[] = {{"redis-url", required_argument, NULL, RED
                                       {"connect-timeout", required_argument, NULL, CONNECT_TIMEOUT},
                                       {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
                                       {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
+                                      {"line-bytes", required_argument, NULL, LINE_BYTES},
                                       {"key-ttl", required_argument, NULL, KEY_TTL},
                                       {"once", no_argument, NULL, ONCE},
                                       {"inject", required_argument, NULL, INJECT},
@@ -97,6 +101,7 @@ struct raw {
   const char *connect_timeout;
   const char *events_maxlen;
   const char *hold_bytes;
+  const char *line_bytes;
   const char *key_ttl;
   const char *inject;
 };
@@ -162,6 +167,9 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case SEND_QUEUE_BYTES:
       raw->hold_bytes = optarg;
       break;
+    case LINE_BYTES:
+      raw->line_bytes = optarg;
+      break;
     case KEY_TTL:
       raw->key_ttl = optarg;
       break;
@@ -204,6 +212,14 @@ static void read_environment(struct raw *raw) {
   raw->job_id = flag_or_variable(raw->job_id, "JOB_ID");
   raw->run_id = flag_or_variable(raw->run_id, "AGENTSMITH_RUN_ID");
   raw->idle_cycles = flag_or_variable(raw->idle_cycles, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES");
+}
+
+static int convert_line_bytes(struct options *self, const struct raw *raw, struct error *error) {
+  unsigned long long bytes = LINE_BYTES_DEFAULT;
+  int result =
+      read_number("--line-bytes", raw->line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, &bytes, error);
+  self->line_bytes = (size_t)bytes;
+  return result;
 }
 
 static int convert(struct options *self, const struct raw *raw, struct error *error) {
@@ -269,9 +285,11 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
     self->inject_target = memory_copy(raw.inject, strlen(raw.inject));
   }
   if (self->action == OPTIONS_ONCE)
-    return convert_once(self, &raw, error);
+    return convert_line_bytes(self, &raw, error) != 0 ? -1 : convert_once(self, &raw, error);
   if (self->action != OPTIONS_RUN)
     return 0;
+  if (convert_line_bytes(self, &raw, error) != 0)
+    return -1;
   read_environment(&raw);
   return convert(self, &raw, error);
 }

@@ -21,6 +21,7 @@ struct options {
   unsigned connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */
   size_t hold_bytes;
+  size_t line_bytes;
   unsigned long long key_ttl_seconds; /* 0: the job's keys stay */
 };
 

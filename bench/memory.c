@@ -17,6 +17,11 @@
 #define HOLD_KIB 4096 /* --hold-bytes, when nothing is said */
 #define PEAK_LIMIT_KIB (HOLD_KIB + 2048)
 
+/* A line of 1 GB comes in pieces of 1 MiB (--line-bytes). One is in the reading buffer, and one may
+   be held beyond --hold-bytes, since a record is accepted as long as there is any room; 1 MB of the
+   line is kept for outputContent, and encoded again in the result. */
+#define LONG_LINE_LIMIT_KIB (12 * 1024)
+
 enum { IDLE, LINES, ENDLESS, ROWS };
 
 struct peak {
@@ -94,7 +99,7 @@ static void end(void *context) {
 static const struct row rows[ROWS] = {
     [IDLE] = {"memory, idle", "KiB", NULL, OURS_AT_MOST, IDLE_LIMIT_KIB, 0},
     [LINES] = {"memory, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB, 0},
-    [ENDLESS] = {"memory, one line of 1 GB", "KiB", NULL, OURS_AT_MOST, PEAK_LIMIT_KIB, 0},
+    [ENDLESS] = {"memory, one line of 1 GB", "KiB", NULL, OURS_AT_MOST, LONG_LINE_LIMIT_KIB, 0},
 };
 
 const struct measurement bench_memory = {.name = "memory",

@@ -280,6 +280,7 @@ struct engine *engine_new(const struct engine_options *options) {
                            .log = options->log,
                            .kind = {.job_id = options->job_id, .environment = options->environment},
                            .standby = &self->standby,
+                           .line_bytes = options->line_bytes,
                            .agent_tag = self->tag};
   standby_init(&self->standby, &self->run_context.process, self->tag, options->program);
   if (options->signal_fd >= 0)

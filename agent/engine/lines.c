@@ -9,16 +9,19 @@
 #include "base/swar.h"
 #include "base/utf8.h"
 
-/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
-#define CAPACITY_MAX (LINE_MAX_PIECE + LINE_SPLITTER_READ)
-
-void line_splitter_init(struct line_splitter *self) {
-  *self = (struct line_splitter){.read = LINE_SPLITTER_FIRST_READ};
+void line_splitter_init(struct line_splitter *self, size_t piece_max) {
+  CHECK(piece_max >= LINE_BYTES_MIN && piece_max <= LINE_BYTES_MAX);
+  *self = (struct line_splitter){.piece_max = piece_max, .read = LINE_SPLITTER_FIRST_READ};
 }
 
 void line_splitter_release(struct line_splitter *self) {
   free(self->buffer);
-  line_splitter_init(self);
+  line_splitter_init(self, self->piece_max);
+}
+
+/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
+static size_t capacity_max(const struct line_splitter *self) {
+  return self->piece_max + LINE_SPLITTER_READ;
 }
 
 /* Moves what is left to the front. A byte is moved at most once: after that its line begins at 0.
@@ -38,7 +41,7 @@ char *line_splitter_space(struct line_splitter *self, size_t *size) {
     size_t capacity = self->capacity > 0 ? 2 * self->capacity : self->read;
     if (capacity < self->end + self->read)
       capacity = self->end + self->read;
-    self->capacity = capacity < CAPACITY_MAX ? capacity : CAPACITY_MAX;
+    self->capacity = capacity < capacity_max(self) ? capacity : capacity_max(self);
     self->buffer = memory_resize(self->buffer, self->capacity);
   }
   CHECK(self->capacity - self->end >= self->read); /* what is left is at most one piece */
@@ -68,6 +71,15 @@ static size_t find_line_end(const char *text, size_t from, size_t to) {
   while (from < to && text[from] != '\n' && text[from] != '\r')
     from++;
   return from;
+}
+
+/* Gives back what only a long line needed; no line is in use. */
+static void shrink(struct line_splitter *self) {
+  if (self->capacity <= LINE_SPLITTER_KEPT || self->end - self->start > LINE_SPLITTER_KEPT / 2)
+    return;
+  pack(self);
+  self->capacity = LINE_SPLITTER_KEPT;
+  self->buffer = memory_resize(self->buffer, self->capacity);
 }
 
 /* Hands out `length` bytes and steps over them. */
@@ -100,7 +112,7 @@ bool line_splitter_next(struct line_splitter *self, struct line *line) {
 
   /* One byte more than a piece: it may be the end of a line of exactly that length. */
   size_t left = self->end - self->start;
-  size_t limit = left > LINE_MAX_PIECE ? self->start + LINE_MAX_PIECE + 1 : self->end;
+  size_t limit = left > self->piece_max ? self->start + self->piece_max + 1 : self->end;
   self->scanned = find_line_end(self->buffer, self->scanned, limit);
   if (self->scanned < limit) {
     self->swallow_newline = self->buffer[self->scanned] == '\r';
@@ -108,9 +120,10 @@ bool line_splitter_next(struct line_splitter *self, struct line *line) {
     self->start++;
     return true;
   }
-  if (left > LINE_MAX_PIECE)
-    return take(self, line, utf8_cut(self->buffer + self->start, LINE_MAX_PIECE), true);
+  if (left > self->piece_max)
+    return take(self, line, utf8_cut(self->buffer + self->start, self->piece_max), true);
   if (self->ended && left > 0)
     return take(self, line, left, false);
+  shrink(self);
   return false;
 }

@@ -5,6 +5,17 @@
 #include <stddef.h>
 
 /*
+ * The longest piece in bytes, chosen by the owner of a splitter within these bounds. A line of up
+ * to this length comes whole. A longer one comes in partial pieces of this length, or up to three
+ * bytes less so that no UTF-8 sequence is cut, and a last piece, which is neither partial nor
+ * empty. The upper bound leaves room in what Redis takes (proto-max-bulk-len, 512 MiB) for each
+ * byte of a line as the six of \u0000.
+ */
+#define LINE_BYTES_MIN ((size_t)1024)
+#define LINE_BYTES_DEFAULT ((size_t)1024 * 1024)
+#define LINE_BYTES_MAX ((size_t)64 * 1024 * 1024)
+
+/*
  * Splits the bytes of one output stream into lines. "\n", "\r\n" and a lone "\r" each end a line. A
  * lone "\r" ends its line at once, so that a progress bar is seen as it is drawn; a "\n" that
  * follows it later is swallowed. A UTF-8 byte order mark at the beginning of the stream is dropped.
@@ -20,20 +31,15 @@
  *
  * The caller may stop between two lines: what is not taken stays. Each splitter has one buffer,
  * allocated at the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, enough for most
- * commands, and grows to LINE_MAX_PIECE + LINE_SPLITTER_READ, no further: a line without an end
- * comes in pieces.
+ * commands, and grows to a piece + LINE_SPLITTER_READ, no further. What a long line needed beyond
+ * LINE_SPLITTER_KEPT is given back when the line was handed out.
  */
 #define LINE_SPLITTER_FIRST_READ ((size_t)1024)
 #define LINE_SPLITTER_READ ((size_t)64 * 1024)
-
-/*
- * The longest piece, in bytes. A line of up to this length comes whole. A longer one comes in
- * partial pieces of this length, or up to three bytes less so that no UTF-8 sequence is cut, and a
- * last piece, which is neither partial nor empty.
- */
-#define LINE_MAX_PIECE ((size_t)256 * 1024)
+#define LINE_SPLITTER_KEPT ((size_t)256 * 1024)
 
 struct line_splitter {
+  size_t piece_max;
   char *buffer;
   size_t capacity;
   size_t read;          /* bytes of room to make */
@@ -51,7 +57,8 @@ struct line {
   bool partial; /* more of this line follows */
 };
 
-void line_splitter_init(struct line_splitter *self);
+/* `piece_max`: from LINE_BYTES_MIN to LINE_BYTES_MAX. */
+void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
 
 /* Returns room to read into: at least LINE_SPLITTER_READ bytes once the first buffer was full,

@@ -257,8 +257,8 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   self->outcome.status = -1;
   self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
-  line_splitter_init(&self->splitters[PROCESS_STDOUT]);
-  line_splitter_init(&self->splitters[PROCESS_STDERR]);
+  line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
+  line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
   capture_init(&self->capture);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,

@@ -46,6 +46,7 @@ struct run_context {
   const struct log *log;
   struct kind_context kind;
   struct standby *standby;
+  size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
 

@@ -13,8 +13,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define PIECE_MAX ((size_t)300 * 1024)
+
 /* Enough for a line of three pieces. */
-#define STREAM_MAX (2 * LINE_MAX_PIECE + LINE_SPLITTER_READ)
+#define STREAM_MAX (2 * PIECE_MAX + LINE_SPLITTER_READ)
 
 struct run {
   struct line_splitter splitter;
@@ -35,16 +37,15 @@ static bool ends_line(char byte) {
 
 /* The piece is what comes next in the stream, and is cut where the header says. */
 static void check(struct run *self, const struct line *line) {
-  demand(line->length <= LINE_MAX_PIECE && line->length <= self->length - self->at);
+  demand(line->length <= PIECE_MAX && line->length <= self->length - self->at);
   demand(line->length == 0 || memcmp(self->stream + self->at, line->text, line->length) == 0);
   demand(line->length == 0 || (memchr(line->text, '\n', line->length) == NULL &&
                                memchr(line->text, '\r', line->length) == NULL));
   self->at += line->length;
   if (line->partial) {
     demand(self->at < self->length && !ends_line(self->stream[self->at]));
-    demand(line->length == LINE_MAX_PIECE ||
-           (line->length + 3 >= LINE_MAX_PIECE &&
-            utf8_cut(line->text, LINE_MAX_PIECE) == line->length));
+    demand(line->length == PIECE_MAX ||
+           (line->length + 3 >= PIECE_MAX && utf8_cut(line->text, PIECE_MAX) == line->length));
     return;
   }
   demand(line->length > 0 || self->begin == self->at);
@@ -84,7 +85,7 @@ static size_t read_some(struct run *self, size_t length) {
   size_t room;
   char *space = line_splitter_space(&self->splitter, &room);
   demand(room >= LINE_SPLITTER_FIRST_READ);
-  demand(self->splitter.capacity <= LINE_MAX_PIECE + LINE_SPLITTER_READ);
+  demand(self->splitter.capacity <= PIECE_MAX + LINE_SPLITTER_READ);
   size_t n = length < room ? length : room;
   memcpy(space, self->stream + self->length, n);
   self->length += n;
@@ -124,7 +125,7 @@ static void finish(struct run *self) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct run run = {.stream = malloc(STREAM_MAX)};
   demand(run.stream != NULL);
-  line_splitter_init(&run.splitter);
+  line_splitter_init(&run.splitter, PIECE_MAX);
   while (size > 0) {
     /* The low half of a command is the length of its text, the high half says how often. */
     size_t length = *data & 0xF;

@@ -6,7 +6,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
-enum { PIECE_MAX = 256 * 1024, ROUNDS = 6 };
+enum { ROUNDS = 6 };
 
 JOB_TEST(each_ending_ends_a_line) {
   const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
@@ -66,7 +66,39 @@ JOB_TEST(a_torn_character_is_whole) {
   assert_string_equal(events_lines(job, step, "stdout"), "漢\n");
 }
 
-JOB_TEST(a_long_line_comes_in_pieces) {
+/* The number of events that a line of that many bytes arrives in. */
+static int pieces_of(struct job *job, const char *bytes) {
+  const cJSON *step = job_script(
+      job, job_format(job, "head -c %s /dev/zero | tr '\\0' x; echo; echo short", bytes));
+  job_run(job, step);
+  int pieces = 0;
+  size_t length = 0;
+  const cJSON *event;
+  cJSON_ArrayForEach(event, events_of(job, step)) {
+    const char *line = job_text(event, "line");
+    if (strcmp(job_text(event, "kind"), "stdout") != 0 || strcmp(line, "short") == 0)
+      continue;
+    pieces++;
+    length += strlen(line);
+  }
+  assert_int_equal(length, strtoul(bytes, NULL, 10));
+  return pieces;
+}
+
+/* Readers of the first version join events by line ends: an audit in JSON is such a line. */
+JOB_TEST(a_line_of_a_mebibyte_is_whole) {
+  assert_int_equal(pieces_of(job, "891000"), 1);
+  assert_int_equal(pieces_of(job, "1048576"), 1);
+  assert_int_equal(pieces_of(job, "1048577"), 2);
+}
+
+JOB_TEST_NO_AGENT(longer_lines_are_whole_on_request) {
+  job_start_agent(job, "--line-bytes", "8000000", "--hold-bytes", "65536", NULL);
+  assert_int_equal(pieces_of(job, "8000000"), 1);
+}
+
+JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
+  job_start_agent(job, "--line-bytes", "262144", NULL);
   /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
   const cJSON *step = job_script(
       job, "head -c 103000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; echo short");
@@ -81,7 +113,7 @@ JOB_TEST(a_long_line_comes_in_pieces) {
     const char *line = job_text(event, "line");
     const cJSON *partial = cJSON_GetObjectItem(event, "partial");
     assert_true(partial == NULL || cJSON_IsTrue(partial));
-    assert_true(strlen(line) <= PIECE_MAX);
+    assert_true(strlen(line) <= 262144);
     assert_null(strstr(line, "\xEF\xBF\xBD"));
     pieces += partial != NULL;
     lines += partial == NULL;

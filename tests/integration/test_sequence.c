@@ -65,7 +65,7 @@ JOB_TEST(a_step_that_is_ended_is_counted_too) {
 }
 
 JOB_TEST(every_piece_of_a_line_has_a_number) {
-  const cJSON *step = job_script(job, "head -c 600000 /dev/zero | tr '\\0' x");
+  const cJSON *step = job_script(job, "head -c 2500000 /dev/zero | tr '\\0' x");
   const cJSON *result = job_run(job, step);
   expect_from(job, step, result, 1);
   assert_true(number(result, "eventCount") >= 5);

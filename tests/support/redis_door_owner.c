@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/engine/lines.h"
 #include "agent/exit_code.h"
 #include "tests/support/logged.h"
 #include "tests/support/quoted.h"
@@ -60,6 +61,7 @@ void door_owner_make(struct redis_door_owner *self) {
                                    .spawn = {.stdin_fd = self->stdin_fd},
                                    .signal_fd = -1,
                                    .idle_limit_ms = self->idle_limit_ms,
+                                   .line_bytes = LINE_BYTES_DEFAULT,
                                    .job_id = "j",
                                    .environment = self->environment};
   getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);

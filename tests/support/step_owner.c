@@ -138,6 +138,7 @@ static void make_engine(struct step_owner *self) {
                                    .spawn = self->spawn,
                                    .signal_fd = self->signal_fd,
                                    .idle_limit_ms = self->idle_limit_ms,
+                                   .line_bytes = STEP_OWNER_LINE_BYTES,
                                    .job_id = "pipe-42",
                                    .environment = self->environment};
   self->engine = engine_new(&options);

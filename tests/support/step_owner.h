@@ -10,6 +10,9 @@
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
 
+/* A line of more bytes comes in pieces. */
+enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
+
 /*
  * An engine with a door that keeps what it is given: a step's events, and what its result said. The
  * command finds a directory of its own in $D, which is also its working directory where the step

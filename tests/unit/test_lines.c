@@ -2,6 +2,7 @@
 #include "tests/test.h"
 
 #define EURO "\xE2\x82\xAC"
+#define PIECE_MAX ((size_t)300 * 1024)
 #define MARK "\xEF\xBB\xBF"
 
 /* Pieces as one text: each in brackets, a partial one with an open end. */
@@ -17,7 +18,7 @@ static void record_init(struct record *self, size_t bytes) {
 }
 
 static void record_piece(struct record *self, const struct line *line) {
-  assert_true(line->length <= LINE_MAX_PIECE);
+  assert_true(line->length <= PIECE_MAX);
   self->text[self->length++] = '[';
   if (line->length > 0)
     memcpy(self->text + self->length, line->text, line->length);
@@ -76,7 +77,7 @@ static void finish(struct line_splitter *splitter, struct record *record) {
 static struct record split(const char *text, size_t length, size_t size) {
   struct line_splitter splitter;
   struct record record;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   record_init(&record, length);
   feed(&splitter, &record, text, length, size);
   finish(&splitter, &record);
@@ -137,7 +138,7 @@ TEST(every_text_at_every_split_point) {
       for (size_t at = 0; at <= length; at++) {
         struct line_splitter splitter;
         struct record record;
-        line_splitter_init(&splitter);
+        line_splitter_init(&splitter, PIECE_MAX);
         record_init(&record, length);
         feed(&splitter, &record, text, at, at);
         feed(&splitter, &record, text + at, length - at, length - at);
@@ -170,7 +171,7 @@ TEST(every_offset_in_a_word) {
 TEST(a_lone_cr_ends_its_line_at_once) {
   struct line_splitter splitter;
   struct record record;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   record_init(&record, 64);
   feed(&splitter, &record, " 10%\r", 5, 5);
   assert_int_equal(record.pieces, 1);
@@ -184,7 +185,7 @@ TEST(a_lone_cr_ends_its_line_at_once) {
 
 TEST(the_caller_may_stop_between_two_lines) {
   struct line_splitter splitter;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   size_t size;
   memcpy(line_splitter_space(&splitter, &size), "a\nb\nc", 5);
   line_splitter_filled(&splitter, 5);
@@ -212,8 +213,8 @@ static void check_long_line(size_t length, size_t shift, const char *ending, siz
   assert_non_null(expected);
   size_t n = 0;
   size_t at = 0;
-  while (length - at > LINE_MAX_PIECE) {
-    size_t piece = LINE_MAX_PIECE;
+  while (length - at > PIECE_MAX) {
+    size_t piece = PIECE_MAX;
     while (((unsigned char)text[at + piece] & 0xC0) == 0x80)
       piece--;
     expected[n++] = '[';
@@ -239,23 +240,23 @@ TEST(a_long_line_comes_in_pieces) {
   for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
       for (size_t shift = 0; shift < 3; shift++) {
-        for (size_t length = LINE_MAX_PIECE - 3; length <= LINE_MAX_PIECE + 3; length++)
+        for (size_t length = PIECE_MAX - 3; length <= PIECE_MAX + 3; length++)
           check_long_line(length, shift, endings[e], sizes[s]);
-        check_long_line(3 * LINE_MAX_PIECE, shift, endings[e], sizes[s]);
+        check_long_line(3 * PIECE_MAX, shift, endings[e], sizes[s]);
       }
     }
   }
 }
 
 TEST(a_long_line_byte_by_byte) {
-  check_long_line(2 * LINE_MAX_PIECE + 7, 1, "\r\n", 1);
+  check_long_line(2 * PIECE_MAX + 7, 1, "\r\n", 1);
 }
 
 /* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
 TEST(searched_bytes_are_not_searched_again) {
   struct line_splitter splitter;
   struct line line;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   size_t size;
   char *space = line_splitter_space(&splitter, &size);
   memset(space, 'x', size);
@@ -275,20 +276,20 @@ TEST(searched_bytes_are_not_searched_again) {
 
 /* Bytes that look like the inside of a sequence for as long as you like. */
 TEST(no_utf8_is_cut_at_the_limit) {
-  size_t length = LINE_MAX_PIECE + 10;
+  size_t length = PIECE_MAX + 10;
   char *text = malloc(length);
   assert_non_null(text);
   memset(text, '\x80', length);
   struct record record = split(text, length, SIZE_MAX);
   assert_int_equal(record.pieces, 2);
-  assert_int_equal(record.text[1 + LINE_MAX_PIECE], '~');
+  assert_int_equal(record.text[1 + PIECE_MAX], '~');
   free(record.text);
   free(text);
 }
 
 TEST(the_buffer_stays_bounded) {
   struct line_splitter splitter;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   struct line line;
   size_t handed = 0;
   for (int i = 0; i < 200; i++) {
@@ -299,11 +300,38 @@ TEST(the_buffer_stays_bounded) {
     handed += size;
     while (line_splitter_next(&splitter, &line))
       handed -= line.length;
-    assert_true(handed <= LINE_MAX_PIECE);
-    assert_true(splitter.capacity <= LINE_MAX_PIECE + LINE_SPLITTER_READ);
+    assert_true(handed <= PIECE_MAX);
+    assert_true(splitter.capacity <= PIECE_MAX + LINE_SPLITTER_READ);
   }
   line_splitter_release(&splitter);
   assert_null(splitter.buffer);
+}
+
+/* A line that needed much memory leaves with it, whether it was whole or in pieces. */
+TEST(what_a_long_line_needed_is_given_back) {
+  struct line_splitter splitter;
+  struct line line;
+  line_splitter_init(&splitter, LINE_BYTES_DEFAULT);
+  for (size_t length = LINE_BYTES_DEFAULT - 1; length <= LINE_BYTES_DEFAULT + 1; length++) {
+    for (size_t left = length; left > 0;) {
+      size_t room;
+      char *space = line_splitter_space(&splitter, &room);
+      room = room < left ? room : left;
+      memset(space, 'x', room);
+      left -= room;
+      if (left == 0)
+        space[room - 1] = '\n';
+      line_splitter_filled(&splitter, room);
+      if (left > 0)
+        assert_false(line_splitter_next(&splitter, &line));
+    }
+    assert_true(splitter.capacity > LINE_SPLITTER_KEPT);
+    assert_true(line_splitter_next(&splitter, &line));
+    assert_int_equal(line.length, length - 1);
+    assert_false(line_splitter_next(&splitter, &line));
+    assert_int_equal(splitter.capacity, LINE_SPLITTER_KEPT);
+  }
+  line_splitter_release(&splitter);
 }
 
 /* Most commands write little; one that fills what there is writes more. */
@@ -311,7 +339,7 @@ TEST(the_first_room_is_small) {
   struct line_splitter splitter;
   struct line line;
   size_t room;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   memset(line_splitter_space(&splitter, &room), '\n', 1);
   assert_int_equal(room, LINE_SPLITTER_FIRST_READ);
   line_splitter_filled(&splitter, 1);
@@ -330,7 +358,7 @@ TEST(the_first_room_is_small) {
 TEST(a_splitter_without_a_byte_has_no_line) {
   struct line_splitter splitter;
   struct record record;
-  line_splitter_init(&splitter);
+  line_splitter_init(&splitter, PIECE_MAX);
   record_init(&record, 0);
   drain(&splitter, &record);
   finish(&splitter, &record);

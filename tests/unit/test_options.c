@@ -55,6 +55,7 @@ TEST(defaults, clear_environment) {
   assert_int_equal(options.idle_cycles, 5);
   assert_int_equal(options.events_maxlen, 10000);
   assert_int_equal(options.hold_bytes, 4194304);
+  assert_int_equal(options.line_bytes, 1048576);
   assert_int_equal(options.key_ttl_seconds, 604800);
   options_release(&options);
   assert_null(options.job_id);
@@ -169,13 +170,13 @@ TEST(help_and_version_need_nothing, clear_environment) {
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
-  char words[] =
-      "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
-      "--key-ttl SECONDS|--run-id |--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
-      "[AGENTSMITH_RUN_ID]|"
-      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
-      "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
-      "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
+  char words[] = "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+                 "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
+                 "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
+                 "[AGENTSMITH_RUN_ID]|"
+                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
+                 "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
+                 "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *rest = words;
   for (const char *word; (word = strsep(&rest, "|")) != NULL;)
     if (strstr(options_help, word) == NULL)
@@ -231,6 +232,11 @@ TEST(numbers, clear_environment) {
        {"65536", "1099511627776"},
        {"65535", "1099511627777"},
        "65536 to 1099511627776"},
+      {"--line-bytes",
+       "--line-bytes",
+       {"1024", "67108864"},
+       {"1023", "67108865"},
+       "1024 to 67108864"},
       {"--key-ttl", "--key-ttl", {"0", "3153600000"}, {"-0", "3153600001"}, "0 to 3153600000"}};
   static const char *const never[] = {"",    "x",           "-1",   "+1",  " 5",
                                       "5 ",  "1e5",         "0x10", "1.5", "99999999999999999999",

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include "agent/engine/batcher.h"
-#include "agent/engine/lines.h"
 #include "agent/engine/run.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
@@ -277,7 +276,7 @@ STEP_TEST(a_line_without_end_comes_in_pieces) {
     bool partial = piece < 2;
     assert_int_equal(strncmp(at, partial ? "stdout+" : "stdout ", 7), 0);
     size_t length = strspn(at += 7, "y");
-    assert_true(length > 0 && length <= LINE_MAX_PIECE);
+    assert_true(length > 0 && length <= STEP_OWNER_LINE_BYTES);
     letters += length;
     at += length + 1;
   }

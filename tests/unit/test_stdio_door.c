@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
+#include "agent/engine/lines.h"
 #include "agent/exit_code.h"
 #include "base/loop.h"
 #include "tests/support/directory.h"
@@ -91,6 +92,7 @@ static int serve(const struct once *self) {
                                    .log = &log,
                                    .spawn = {.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC)},
                                    .signal_fd = signalfd(-1, &mine, SFD_NONBLOCK | SFD_CLOEXEC),
+                                   .line_bytes = LINE_BYTES_DEFAULT,
                                    .environment = environment};
   getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);
   struct engine *engine = engine_new(&options);
