@@ -62,6 +62,8 @@ static int serve(const struct options *options, const struct startup *startup,
                                              .job_id = options->job_id,
                                              .run_id = options->run_id,
                                              .events_maxlen = options->events_maxlen,
+                                             .events_keep_bytes = options->events_keep_bytes,
+                                             .events_pace = options->events_pace,
                                              .key_ttl_seconds = options->key_ttl_seconds,
                                              .connect_timeout_ms =
                                                  (int64_t)options->connect_timeout_seconds * 1000,

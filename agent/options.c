@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/redis/pace.h"
 #include "agent/engine/lines.h"
 #include "base/memory.h"
 
@@ -32,6 +33,12 @@ const char options_help[] =
     "default:\n"
     "                        wait for it until the idle limit\n"
     "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0: no limit\n"
+    "  --events-keep-bytes N keep events beyond that for 5 s, up to N bytes, for readers that "
+    "poll,\n"
+    "                        default 8388608; 0: do not\n"
+    "  --events-pace N       after a burst of --events-maxlen events, read the output of a "
+    "command\n"
+    "                        at N lines a second, for readers that need every event; 0: no limit\n"
     "  --hold-bytes N        queue up to N bytes of output that Redis has not acknowledged; "
     "beyond\n"
     "                        that the command waits; default 4194304\n"
@@ -62,6 +69,8 @@ enum flag {
   IDLE_CYCLES,
   CONNECT_TIMEOUT,
   EVENTS_MAXLEN,
+  EVENTS_KEEP_BYTES,
+  EVENTS_PACE,
   SEND_QUEUE_BYTES,
   LINE_BYTES,
   KEY_TTL,
@@ -73,22 +82,25 @@ enum flag {
   VERSION
 };
 
-static const struct option flags[] = {{"redis-url", required_argument, NULL, REDIS_URL},
-                                      {"job-id", required_argument, NULL, JOB_ID},
-                                      {"run-id", required_argument, NULL, RUN_ID},
-                                      {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
-                                      {"connect-timeout", required_argument, NULL, CONNECT_TIMEOUT},
-                                      {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
-                                      {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
-                                      {"line-bytes", required_argument, NULL, LINE_BYTES},
-                                      {"key-ttl", required_argument, NULL, KEY_TTL},
-                                      {"once", no_argument, NULL, ONCE},
-                                      {"inject", required_argument, NULL, INJECT},
-                                      {"dumpable", no_argument, NULL, DUMPABLE},
-                                      {"verbose", no_argument, NULL, VERBOSE},
-                                      {"help", no_argument, NULL, HELP},
-                                      {"version", no_argument, NULL, VERSION},
-                                      {NULL, 0, NULL, 0}};
+static const struct option flags[] = {
+    {"redis-url", required_argument, NULL, REDIS_URL},
+    {"job-id", required_argument, NULL, JOB_ID},
+    {"run-id", required_argument, NULL, RUN_ID},
+    {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
+    {"connect-timeout", required_argument, NULL, CONNECT_TIMEOUT},
+    {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
+    {"events-keep-bytes", required_argument, NULL, EVENTS_KEEP_BYTES},
+    {"events-pace", required_argument, NULL, EVENTS_PACE},
+    {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
+    {"line-bytes", required_argument, NULL, LINE_BYTES},
+    {"key-ttl", required_argument, NULL, KEY_TTL},
+    {"once", no_argument, NULL, ONCE},
+    {"inject", required_argument, NULL, INJECT},
+    {"dumpable", no_argument, NULL, DUMPABLE},
+    {"verbose", no_argument, NULL, VERBOSE},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
+    {NULL, 0, NULL, 0}};
 
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
@@ -100,6 +112,8 @@ struct raw {
   const char *idle_cycles;
   const char *connect_timeout;
   const char *events_maxlen;
+  const char *events_keep_bytes;
+  const char *events_pace;
   const char *hold_bytes;
   const char *line_bytes;
   const char *key_ttl;
@@ -164,6 +178,12 @@ static int read_flags(struct options *self, struct raw *raw, int argc, char **ar
     case EVENTS_MAXLEN:
       raw->events_maxlen = optarg;
       break;
+    case EVENTS_KEEP_BYTES:
+      raw->events_keep_bytes = optarg;
+      break;
+    case EVENTS_PACE:
+      raw->events_pace = optarg;
+      break;
     case SEND_QUEUE_BYTES:
       raw->hold_bytes = optarg;
       break;
@@ -226,6 +246,7 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
   unsigned long long cycles = 5, connect_timeout = 0;
   unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
   self->events_maxlen = 10000;
+  self->events_keep_bytes = 8ULL * 1024 * 1024;
   self->key_ttl_seconds = 604800;
   /* The limits: a thousand years of idle time, more memory than a container has, and a hundred
      years, which Redis can add to its clock in milliseconds without an overflow. */
@@ -235,6 +256,9 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
                   error) != 0 ||
       read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
                   error) != 0 ||
+      read_number("--events-keep-bytes", raw->events_keep_bytes, 0, 1ULL << 40,
+                  &self->events_keep_bytes, error) != 0 ||
+      read_number("--events-pace", raw->events_pace, 0, PACE_MAX, &self->events_pace, error) != 0 ||
       read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0 ||
       read_number("--key-ttl", raw->key_ttl, 0, KEY_TTL_MAX_SECONDS, &self->key_ttl_seconds,
                   error) != 0)
@@ -258,13 +282,12 @@ static int convert(struct options *self, const struct raw *raw, struct error *er
 static int convert_once(struct options *self, const struct raw *raw, struct error *error) {
   const struct {
     const char *name, *value;
-  } flags_of_redis[] = {{"--redis-url", raw->redis_url},
-                        {"--run-id", raw->run_id},
-                        {"--idle-cycles", raw->idle_cycles},
-                        {"--hold-bytes", raw->hold_bytes},
-                        {"--connect-timeout", raw->connect_timeout},
-                        {"--events-maxlen", raw->events_maxlen},
-                        {"--key-ttl", raw->key_ttl}};
+  } flags_of_redis[] = {
+      {"--redis-url", raw->redis_url},         {"--run-id", raw->run_id},
+       {"--connect-timeout", raw->connect_timeout},
+      {"--idle-cycles", raw->idle_cycles},     {"--hold-bytes", raw->hold_bytes},
+      {"--events-maxlen", raw->events_maxlen}, {"--events-keep-bytes", raw->events_keep_bytes},
+      {"--events-pace", raw->events_pace},     {"--key-ttl", raw->key_ttl}};
   for (size_t i = 0; i < sizeof flags_of_redis / sizeof *flags_of_redis; i++)
     if (flags_of_redis[i].value != NULL)
       return error_set(error, "%s: not with --once, which needs no Redis", flags_of_redis[i].name);

@@ -20,6 +20,8 @@ struct options {
   unsigned idle_cycles;
   unsigned connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long events_maxlen; /* 0: the stream is not trimmed */
+  unsigned long long events_keep_bytes;
+  unsigned long long events_pace; /* 0: none */
   size_t hold_bytes;
   size_t line_bytes;
   unsigned long long key_ttl_seconds; /* 0: the job's keys stay */

@@ -68,18 +68,28 @@ static size_t mould_cast(const struct mould *self, size_t number, char *out) {
   return length + rest;
 }
 
+/* The agent trims by commands of their own; here one XADD in so many does it, to as many entries as
+   have the bytes that the agent keeps (--events-keep-bytes, when nothing is said). */
+enum { HEAD_SIZE = 200, TRIMS_EACH = 1000, KEEP_BYTES = 8388608 };
+
+static size_t write_head(char *out, const char *key, size_t entries) {
+  char number[24];
+  int digits = snprintf(number, sizeof number, "%zu", entries);
+  int length =
+      sprintf(out, "*%d\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n", entries > 0 ? 8 : 5, strlen(key), key);
+  if (entries > 0)
+    length += sprintf(out + length, "$6\r\nMAXLEN\r\n$1\r\n~\r\n$%d\r\n%s\r\n", digits, number);
+  return (size_t)(length + sprintf(out + length, "$1\r\n*\r\n$4\r\ndata\r\n"));
+}
+
 void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
                 size_t count) {
   struct mould mould;
-  char head[256], json[1024];
+  char json[1024];
   mould_init(&mould, last_line(redis, source));
   assert_true(strlen(mould.json) + 16 < sizeof json);
-  int head_length = snprintf(head, sizeof head,
-                             "*8\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n"
-                             "$5\r\n10000\r\n$1\r\n*\r\n$4\r\ndata\r\n",
-                             strlen(key), key);
-  assert_true(head_length > 0 && (size_t)head_length < sizeof head);
-  size_t size = count * ((size_t)head_length + strlen(mould.json) + 32);
+  assert_true(strlen(key) < HEAD_SIZE - 100);
+  size_t size = count * (HEAD_SIZE + strlen(mould.json) + 32);
   *self = (struct xadds){.count = count, .source = source, .key = key};
   self->bytes = malloc(size);
   self->ends = malloc(count * sizeof *self->ends);
@@ -87,7 +97,9 @@ void xadds_init(struct xadds *self, redisContext *redis, const char *source, con
   for (size_t i = 0; i < count; i++) {
     size_t length = mould_cast(&mould, i + 1, json);
     char *out = self->bytes + self->length;
-    char *at = out + sprintf(out, "%s$%zu\r\n", head, length);
+    bool trims = i % TRIMS_EACH == TRIMS_EACH - 1;
+    size_t head_length = write_head(out, self->key, trims ? KEEP_BYTES / length : 0);
+    char *at = out + head_length + sprintf(out + head_length, "$%zu\r\n", length);
     memcpy(at, json, length);
     memcpy(at + length, "\r\n", 2);
     self->length = (size_t)(at - self->bytes) + length + 2;

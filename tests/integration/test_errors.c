@@ -223,13 +223,20 @@ JOB_TEST_NO_AGENT(a_permission_that_is_missing_is_said_at_boot) {
   static const struct refused rows[] = {
       {"XADD", "events"},    {"LPUSH", "results"},   {"LREM", "inflight"}, {"SET", "started"},
       {"EXPIRE", "in"},      {"LINDEX", "inflight"}, {"GET", "started"},   {"DEL", "started"},
-      {"RPUSH", "inflight"}, {"LTRIM", "inflight"},  {"PERSIST", "in"}};
+      {"RPUSH", "inflight"}, {"LTRIM", "inflight"},  {"PERSIST", "in"},    {"XTRIM", "events"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);
     start_as_clerk(job);
     expect_end(job, rows[i].command, rows[i].key, "NOPERM");
     job_expect_keys(job, NULL);
   }
+}
+
+JOB_TEST_NO_AGENT(what_trims_at_once_needs_no_xtrim) {
+  job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -xtrim");
+  job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
+  job_start_agent(job, "--events-keep-bytes", "0", NULL);
+  job_run(job, job_step(job, "true", NULL));
 }
 
 JOB_TEST_NO_AGENT(a_permission_that_is_taken_away_is_said) {

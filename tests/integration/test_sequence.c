@@ -93,7 +93,7 @@ JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
 }
 
 JOB_TEST_NO_AGENT(what_was_trimmed_shows_as_a_gap) {
-  job_start_agent(job, "--events-maxlen", "500", NULL);
+  job_start_agent(job, "--events-maxlen", "500", "--events-keep-bytes", "0", NULL);
   const cJSON *step = job_step(job, "seq", "5000", NULL);
   const cJSON *result = job_run(job, step);
   assert_int_equal(number(result, "eventCount"), 5002);

@@ -201,6 +201,11 @@ static bool write_list(struct redis_store *self, struct key *key, const redisRep
   } else if (is(command, "XADD")) {
     insert(key, key->count, word(command, command->elements - 1));
     append(out, "$5\r\n%03llu-1\r\n", ++self->last_id % 1000);
+  } else if (is(command, "XTRIM")) {
+    size_t most = strtoul(word(command, 3), NULL, 10);
+    append(out, ":%zu\r\n", key->count > most ? key->count - most : 0);
+    while (key->count > most)
+      erase(key, 0);
   } else {
     return false;
   }

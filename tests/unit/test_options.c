@@ -54,6 +54,8 @@ TEST(defaults, clear_environment) {
   assert_false(options.dumpable);
   assert_int_equal(options.idle_cycles, 5);
   assert_int_equal(options.events_maxlen, 10000);
+  assert_int_equal(options.events_keep_bytes, 8388608);
+  assert_int_equal(options.events_pace, 0);
   assert_int_equal(options.hold_bytes, 4194304);
   assert_int_equal(options.line_bytes, 1048576);
   assert_int_equal(options.key_ttl_seconds, 604800);
@@ -227,6 +229,16 @@ TEST(numbers, clear_environment) {
        {"0", "4611686018427387904"},
        {"-0", "4611686018427387905"},
        "0 to 4611686018427387904"},
+      {"--events-keep-bytes",
+       "--events-keep-bytes",
+       {"0", "1099511627776"},
+       {"-0", "1099511627777"},
+       "0 to 1099511627776"},
+      {"--events-pace",
+       "--events-pace",
+       {"0", "1000000000"},
+       {"-0", "1000000001"},
+       "0 to 1000000000"},
       {"--hold-bytes",
        "--hold-bytes",
        {"65536", "1099511627776"},
@@ -294,8 +306,9 @@ TEST(once_needs_nothing_else, clear_environment) {
 
 /* What a pod sets for all of its programs is no mistake; what somebody types is. */
 TEST(once_knows_no_redis, clear_environment) {
-  static const char *const flags[] = {"--redis-url",  "--run-id",        "--idle-cycles",
-                                      "--hold-bytes", "--events-maxlen", "--key-ttl"};
+  static const char *const flags[] = {"--redis-url",         "--run-id",        "--idle-cycles",
+                                      "--hold-bytes",        "--events-maxlen", "--key-ttl",
+                                      "--events-keep-bytes", "--events-pace"};
   struct options options;
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);

@@ -15,6 +15,7 @@ static const char *const expected[] = {
     "GET " KEY "started",
     "MULTI",
     "XADD " KEY "events * data ",
+    "XTRIM " KEY "events MAXLEN 0",
     "LPUSH " KEY "results ",
     "LREM " KEY "inflight -1 ",
     "LTRIM " KEY "inflight 0 -2",
@@ -39,7 +40,7 @@ enum { EXPECTED = sizeof expected / sizeof *expected };
 static void make(struct preflight *permissions) {
   struct keys keys;
   keys_init(&keys, "{j}");
-  preflight_init(permissions, &keys);
+  preflight_init(permissions, &keys, true);
   keys_release(&keys); /* they are not needed any more */
 }
 

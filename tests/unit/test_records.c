@@ -107,6 +107,23 @@ EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
   assert_int_equal(batch->commands, 1);
 }
 
+EXPIRING_TEST(the_stream_is_trimmed_by_itself) {
+  records_trim(&scene->records, 31350);
+  holds(scene, "XTRIM " KEY "events MAXLEN 31350\n");
+}
+
+/* What keeps young events counts them: not when they are deferred, but when they are queued. */
+EXPIRING_TEST(queued_events_are_counted) {
+  records_event(&scene->records, &event);
+  assert_int_equal(scene->records.events, 1);
+  assert_int_equal(scene->records.event_bytes, strlen(EVENT));
+  (void)records_defer_event(&scene->records, &event);
+  assert_int_equal(scene->records.events, 1);
+  records_result(&scene->records, &event, &result, &the_step, true);
+  assert_int_equal(scene->records.events, 3);
+  assert_true(scene->records.event_bytes >= 3 * strlen(EVENT));
+}
+
 EXPIRING_TEST(a_step_is_started_until_it_is_not) {
   records_started(&scene->records, "an id");
   holds(scene, "SET " KEY "started an id EX 60\n"

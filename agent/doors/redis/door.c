@@ -14,6 +14,7 @@
 #include "agent/doors/redis/in/prefetch.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/out/outbox.h"
+#include "agent/doors/redis/pace.h"
 #include "agent/doors/redis/run_guard.h"
 #include "agent/engine/engine.h"
 #include "agent/engine/run_log.h"
@@ -55,6 +56,8 @@ struct redis_door {
   const struct claimed_step *current; /* the step that is run; NULL: none */
   struct run *unstarted;              /* its start is not acknowledged; NULL: none */
   bool deferring;                     /* its events are kept back */
+  struct pace pace;                   /* of the events */
+  struct event *pace_wait;            /* until the pace allows more */
   struct event *read_limit;           /* for a step whose events are kept back */
   enum closing closing;
   enum door_close close;
@@ -255,7 +258,7 @@ static void start_acknowledged(struct redis_door *self) {
 static void on_delivered(void *owner) {
   struct redis_door *self = owner;
   start_acknowledged(self);
-  if (outbox_has_room_again(self->outbox))
+  if (outbox_has_room_again(self->outbox) && pace_allows(&self->pace))
     engine_room(&self->door);
   next(self);
   go_on_closing(self);
@@ -366,7 +369,23 @@ static void begin(struct door *door, struct run *run) {
 }
 
 static size_t room(const struct door *door) {
-  return outbox_room(const_self_of(door)->outbox);
+  const struct redis_door *self = const_self_of(door);
+  return pace_allows(&self->pace) ? outbox_room(self->outbox) : 0;
+}
+
+static void keep_pace(struct redis_door *self) {
+  pace_refill(&self->pace, clock_monotonic_ms());
+  if (!pace_allows(&self->pace))
+    loop_timer_start(self->pace_wait, pace_wait_ms(&self->pace));
+}
+
+static void on_pace_wait(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct redis_door *self = context;
+  keep_pace(self);
+  if (pace_allows(&self->pace))
+    engine_room(&self->door);
 }
 
 /* From here on the step is like every other: an agent after this one does not run it again. */
@@ -387,6 +406,7 @@ static void on_read_limit(evutil_socket_t fd, short what, void *context) {
 static void event(struct door *door, const struct run *run, const struct step_event *event) {
   struct redis_door *self = self_of(door);
   (void)run;
+  pace_take(&self->pace);
   if (!self->deferring)
     outbox_event(self->outbox, event);
   else if (outbox_defer_event(self->outbox, event) > DEFERRED_MAX)
@@ -397,6 +417,8 @@ static void flush(struct door *door) {
   struct redis_door *self = self_of(door);
   if (!self->deferring)
     outbox_flush(self->outbox);
+  if (self->pace.per_second > 0)
+    keep_pace(self);
 }
 
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
@@ -498,6 +520,7 @@ static void make_outbox(struct redis_door *self) {
                                    .keys = &self->keys,
                                    .name = name.text,
                                    .events_maxlen = self->options.events_maxlen,
+                                   .events_keep_bytes = self->options.events_keep_bytes,
                                    .key_ttl_seconds = self->options.key_ttl_seconds,
                                    .hold_bytes = self->options.hold_bytes};
   self->outbox = outbox_new(self->base, self->log, &options, &handler, self);
@@ -532,6 +555,8 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   *self = (struct redis_door){
       .door = {.type = &redis_door_type}, .base = base, .log = log, .options = *options};
   keys_init(&self->keys, options->job_id);
+  pace_init(&self->pace, options->events_pace, options->events_maxlen, clock_monotonic_ms());
+  self->pace_wait = loop_timer_new(base, on_pace_wait, self);
   self->read_limit = loop_timer_new(base, on_read_limit, self);
   self->removal_limit = loop_timer_new(base, on_removal_limit, self);
   self->connect_limit = loop_timer_new(base, on_connect_limit, self);
@@ -555,6 +580,7 @@ void redis_door_free(struct door *door) {
   prefetch_free(self->prefetch);
   heartbeat_free(self->heartbeat);
   outbox_free(self->outbox);
+  event_free(self->pace_wait);
   event_free(self->read_limit);
   event_free(self->removal_limit);
   event_free(self->connect_limit);

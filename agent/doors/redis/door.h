@@ -23,11 +23,13 @@
 struct redis_door_options {
   const struct redis_url *url;
   const char *job_id;
-  const char *run_id;                 /* NULL: nobody is asked at the idle limit */
-  unsigned long long events_maxlen;   /* 0: the stream is not trimmed */
-  unsigned long long key_ttl_seconds; /* 0: keys do not expire */
-  int64_t connect_timeout_ms;         /* until the job is taken over; 0: up to the idle limit */
-  size_t hold_bytes;                  /* unacknowledged output that is held */
+  const char *run_id;                   /* NULL: nobody is asked at the idle limit */
+  unsigned long long events_maxlen;     /* 0: the stream is not trimmed */
+  unsigned long long events_keep_bytes; /* of young events beyond them; see out/retention.h */
+  unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
+  unsigned long long events_pace; /* events a second after a burst; 0: any number, see pace.h */
+  int64_t connect_timeout_ms;     /* until the job is taken over; 0: up to the idle limit */
+  size_t hold_bytes;              /* unacknowledged output that is held */
 };
 
 /* It begins to connect with the engine's first want(). Everything must outlive the door. */

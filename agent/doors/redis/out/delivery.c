@@ -333,7 +333,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                             .probe_due = true};
   ownership_init(&self->ownership, random_u64());
   pipeline_init(&self->pipeline, options->keys, options->key_ttl_seconds);
-  preflight_init(&self->preflight, options->keys);
+  preflight_init(&self->preflight, options->keys, options->trims);
   struct client_options client_options = {.url = options->url,
                                           .role = "outbox",
                                           .name = options->name,

@@ -39,6 +39,7 @@ struct delivery_options {
   const struct redis_url *url;
   const struct keys *keys;
   const char *name;                   /* for CLIENT LIST */
+  bool trims;                         /* XTRIM is among what is queued */
   unsigned long long key_ttl_seconds; /* of `committed`; 0: it does not expire */
 };
 

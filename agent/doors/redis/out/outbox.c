@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "agent/doors/redis/out/delivery.h"
+#include "agent/doors/redis/out/retention.h"
 #include "agent/doors/redis/out/send_queue.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -14,6 +16,8 @@
 struct outbox {
   struct send_queue send_queue;
   struct records records;
+  struct retention retention;
+  struct event *trim; /* pending while the stream has to be trimmed later */
   struct delivery *delivery;
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
@@ -27,8 +31,38 @@ static bool has_beat(const struct outbox *self) {
   return self->beat_length > 0 && self->send_queue.gone <= self->beat_start;
 }
 
+/* Events were queued, since there were so many. */
+static void retain(struct outbox *self, uint64_t events, uint64_t bytes) {
+  uint64_t most = retention_add(&self->retention, self->records.events - events,
+                                self->records.event_bytes - bytes,
+                                self->send_queue.gone + self->send_queue.bytes);
+  if (most > 0)
+    records_trim(&self->records, most);
+}
+
+/* What is delivered is looked up, and not reported: nothing depends on some milliseconds. */
+static void look_at_deliveries(struct outbox *self) {
+  retention_delivered(&self->retention, self->send_queue.gone, clock_monotonic_ms());
+  if (!retention_is_settled(&self->retention) && !evtimer_pending(self->trim, NULL))
+    loop_timer_start(self->trim, RETENTION_TICK_MS);
+}
+
+static void on_trim(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct outbox *self = context;
+  look_at_deliveries(self);
+  if (!retention_is_due(&self->retention))
+    return;
+  (void)evtimer_del(self->trim);
+  records_trim(&self->records, self->retention.maxlen);
+  delivery_flush(self->delivery);
+}
+
 void outbox_event(struct outbox *self, const struct step_event *event) {
+  uint64_t bytes = self->records.event_bytes;
   records_event(&self->records, event);
+  retain(self, self->records.events - 1, bytes);
 }
 
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
@@ -36,7 +70,9 @@ size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
 }
 
 void outbox_put_deferred(struct outbox *self) {
+  uint64_t events = self->records.events, bytes = self->records.event_bytes;
   records_put_deferred(&self->records);
+  retain(self, events, bytes);
 }
 
 void outbox_started(struct outbox *self, const char *step_id) {
@@ -45,7 +81,9 @@ void outbox_started(struct outbox *self, const char *step_id) {
 
 void outbox_result(struct outbox *self, const struct step_event *completed,
                    const struct step_result *result, const struct claimed *claimed, bool started) {
+  uint64_t events = self->records.events, bytes = self->records.event_bytes;
   records_result(&self->records, completed, result, claimed, started);
+  retain(self, events, bytes);
 }
 
 void outbox_removal(struct outbox *self, const struct claimed *claimed) {
@@ -76,6 +114,8 @@ void outbox_end(struct outbox *self) {
 }
 
 void outbox_flush(struct outbox *self) {
+  if (retention_is_on(&self->retention))
+    look_at_deliveries(self);
   delivery_flush(self->delivery);
 }
 
@@ -158,6 +198,10 @@ static void on_refresh(evutil_socket_t fd, short what, void *context) {
 }
 
 void outbox_refresh(struct outbox *self) {
+  if (delivery_had_owner(self->delivery)) {
+    retention_resume(&self->retention);
+    look_at_deliveries(self);
+  }
   records_refresh(&self->records);
   start_refresh(self);
 }
@@ -173,8 +217,11 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
   self->room_bytes =
       options->hold_bytes > 4 * piece ? options->hold_bytes - piece : options->hold_bytes / 4 * 3;
   send_queue_init(&self->send_queue);
-  records_init(&self->records, &self->send_queue, options->keys, options->events_maxlen,
-               options->key_ttl_seconds);
+  retention_init(&self->retention, options->events_maxlen, options->events_keep_bytes);
+  bool retains = retention_is_on(&self->retention);
+  records_init(&self->records, &self->send_queue, options->keys,
+               retains ? 0 : options->events_maxlen, options->key_ttl_seconds);
+  self->trim = loop_timer_new(base, on_trim, self);
   unsigned long long seconds = options->key_ttl_seconds / REFRESHES;
   if (seconds > REFRESH_MAX_SECONDS)
     seconds = REFRESH_MAX_SECONDS;
@@ -185,6 +232,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
   struct delivery_options delivery_options = {.url = options->url,
                                               .keys = options->keys,
                                               .name = options->name,
+                                              .trims = retains,
                                               .key_ttl_seconds = options->key_ttl_seconds};
   self->delivery = delivery_new(base, log, &delivery_options, &self->send_queue, handler, owner);
   return self;
@@ -193,6 +241,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
 void outbox_free(struct outbox *self) {
   delivery_free(self->delivery);
   event_free(self->refresh);
+  event_free(self->trim);
   records_release(&self->records);
   send_queue_free(&self->send_queue);
   free(self);

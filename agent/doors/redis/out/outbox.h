@@ -31,9 +31,10 @@ struct outbox;
 struct outbox_options {
   const struct redis_url *url;
   const struct keys *keys;
-  const char *name;                   /* for CLIENT LIST */
-  unsigned long long events_maxlen;   /* of MAXLEN ~; 0: the stream is not trimmed */
-  unsigned long long key_ttl_seconds; /* 0: keys do not expire */
+  const char *name;                     /* for CLIENT LIST */
+  unsigned long long events_maxlen;     /* entries of the stream; 0: it is not trimmed */
+  unsigned long long events_keep_bytes; /* of young events beyond them, see retention.h */
+  unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
   size_t hold_bytes; /* full from here on; what is added then is queued all the same */
 };
 

@@ -5,7 +5,7 @@
 
 #include "agent/doors/redis/net/command.h"
 
-void preflight_init(struct preflight *self, const struct keys *keys) {
+void preflight_init(struct preflight *self, const struct keys *keys, bool trims) {
   /* A read checks the type of its key. A command inside MULTI is checked for permission when it is
      queued, and DISCARD drops it. */
   const char *const commands[PREFLIGHT_COUNT][COMMAND_LIST_WORDS] = {
@@ -20,6 +20,7 @@ void preflight_init(struct preflight *self, const struct keys *keys) {
       {"GET", keys->started},
       {"MULTI"},
       {"XADD", keys->events, "*", "data", ""},
+      {trims ? "XTRIM" : "XLEN", keys->events, trims ? "MAXLEN" : NULL, "0"},
       {"LPUSH", keys->results, ""},
       {"LREM", keys->inflight, "-1", ""},
       {"LTRIM", keys->inflight, "0", "-2"},

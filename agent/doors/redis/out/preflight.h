@@ -1,6 +1,8 @@
 #ifndef AGENT_DOORS_REDIS_OUT_PREFLIGHT_H
 #define AGENT_DOORS_REDIS_OUT_PREFLIGHT_H
 
+#include <stdbool.h>
+
 #include "agent/doors/redis/client/handshake.h"
 #include "agent/doors/redis/keys.h"
 
@@ -13,14 +15,14 @@
  *
  * A new command or key of the agent is added to the list in preflight.c.
  */
-#define PREFLIGHT_COUNT 25
+#define PREFLIGHT_COUNT 26
 
 struct preflight {
   char *text; /* encoded commands */
 };
 
-/* The keys are read during the call. */
-void preflight_init(struct preflight *self, const struct keys *keys);
+/* The keys are read during the call. `trims`: XTRIM is needed, too. */
+void preflight_init(struct preflight *self, const struct keys *keys, bool trims);
 void preflight_release(struct preflight *self);
 
 /* Borrows the text of the preflight. */

@@ -102,8 +102,14 @@ static char *write_event(const struct records *self, const struct step_event *ev
   return command_close(step_event_write(event, command_head_write(&self->event, out, length)));
 }
 
+static void count_events(struct records *self, size_t events, size_t bytes) {
+  self->events += events;
+  self->event_bytes += bytes;
+}
+
 void records_event(struct records *self, const struct step_event *event) {
   size_t length = step_event_length(event);
+  count_events(self, 1, length);
   (void)write_event(
       self, event, length,
       send_queue_reserve(self->send_queue, command_head_length(&self->event, length)));
@@ -113,6 +119,17 @@ void records_event(struct records *self, const struct step_event *event) {
   /* After it: the XADD may be what creates the stream. */
   struct piece piece = {0};
   add_expire(self, &piece, self->keys->events);
+  put(self, &piece);
+}
+
+void records_trim(struct records *self, uint64_t entries) {
+  char number[DECIMAL_LENGTH_MAX + 1];
+  *decimal_write(number, entries) = '\0';
+  struct piece piece = {0};
+  add(&piece,
+      (struct command_word[]){command_word("XTRIM"), command_word(self->keys->events),
+                              command_word("MAXLEN"), command_word(number)},
+      4);
   put(self, &piece);
 }
 
@@ -127,6 +144,7 @@ size_t records_defer_event(struct records *self, const struct step_event *event)
 
 /* Returns the end. */
 static char *write_deferred(struct records *self, char *out) {
+  count_events(self, self->deferred_commands, self->deferred.length);
   if (self->deferred.length > 0)
     memcpy(out, self->deferred.bytes, self->deferred.length);
   out += self->deferred.length;
@@ -173,6 +191,7 @@ void records_result(struct records *self, const struct step_event *completed,
   size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
   size_t commands = 1 + rest.commands;
   if (completed != NULL) {
+    count_events(self, 1, event_length);
     length += self->deferred.length + command_head_length(&self->event, event_length);
     commands += self->deferred_commands + 1;
   }

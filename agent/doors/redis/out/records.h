@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/command.h"
@@ -24,6 +25,8 @@ struct records {
   char ttl[24];               /* in seconds; empty: keys do not expire */
   struct buffer deferred;     /* the XADDs of deferred events */
   size_t deferred_commands;
+  uint64_t events; /* that were ever queued; what is deferred is not */
+  uint64_t event_bytes;
 };
 
 /* A step as it lies in the list `inflight`. The payload is borrowed. */
@@ -34,14 +37,17 @@ struct claimed {
       truncated; /* only the beginning is known: it can be removed only as the oldest of the list */
 };
 
-/* Send queue and keys must outlive the records. `events_maxlen`: entries of MAXLEN ~; 0: the stream
-   is not trimmed. `key_ttl_seconds` 0: keys do not expire. */
+/* Send queue and keys must outlive the records. `events_maxlen`: entries of MAXLEN ~ of each XADD;
+   0: none, only records_trim trims the stream. `key_ttl_seconds` 0: keys do not expire. */
 void records_init(struct records *self, struct send_queue *send_queue, const struct keys *keys,
                   unsigned long long events_maxlen, unsigned long long key_ttl_seconds);
 void records_release(struct records *self);
 
 /* Adds the event to the stream. */
 void records_event(struct records *self, const struct step_event *event);
+
+/* Trims the stream to this many entries. */
+void records_trim(struct records *self, uint64_t entries);
 
 /* Defers the event until the next records_result with a `completed` event, which writes it into its
    piece, or until records_put_deferred, which makes one piece of all deferred events. Returns the
