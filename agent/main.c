@@ -54,7 +54,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .spawn = startup->spawn,
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000,
-      .line_bytes = options->line_bytes,
+      .line_bytes = (size_t)options->line_bytes,
       .job_id = options->job_id,
       .environment = environ,
       .program = once ? NULL : "/proc/self/exe"};
@@ -67,7 +67,7 @@ static int serve(const struct options *options, const struct startup *startup,
                                              .key_ttl_seconds = options->key_ttl_seconds,
                                              .connect_timeout_ms =
                                                  (int64_t)options->connect_timeout_seconds * 1000,
-                                             .hold_bytes = options->hold_bytes};
+                                             .hold_bytes = (size_t)options->hold_bytes};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = once ? stdio_door_new(base, log) : redis_door_new(base, log, &redis_options);
   engine_set_door(engine, door);
@@ -124,7 +124,7 @@ static int inform(bool version) {
   if (version)
     print_version();
   else
-    (void)fputs(options_help, stdout);
+    options_print_help(stdout);
   if (fflush(stdout) == 0 && !ferror(stdout))
     return 0;
   (void)fprintf(stderr, "agent: standard output: %s\n", strerror(errno));

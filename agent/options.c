@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,129 +12,187 @@
 #include "agent/engine/lines.h"
 #include "base/memory.h"
 
-const char options_help[] =
+/* When a setting counts. An action is none: it says what the program does, and has no variable. */
+enum scope { ACTION, ALWAYS, WITH_REDIS };
+
+struct setting {
+  const char *flag;
+  const char *argument; /* its name in --help; NULL: it takes none */
+  const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
+  enum scope scope;
+  enum options_action action; /* of an ACTION */
+  /* Converts the value and puts it at the offset; `source` is the flag or the variable. */
+  int (*parse)(struct options *self, const struct setting *setting, const char *source,
+               const char *value, struct error *error);
+  size_t offset;
+  unsigned long long least, most, initial; /* of a number */
+  const char *help;
+};
+
+static int parse_number(struct options *self, const struct setting *setting, const char *source,
+                        const char *value, struct error *error) {
+  char *end;
+  errno = 0;
+  unsigned long long number = strtoull(value, &end, 10);
+  if (!isdigit((unsigned char)value[0]) || *end != '\0' || errno != 0 || number < setting->least ||
+      number > setting->most)
+    return error_set(error, "%s: expected a whole number from %llu to %llu, got '%.40s'", source,
+                     setting->least, setting->most, value);
+  *(unsigned long long *)(void *)((char *)self + setting->offset) = number;
+  return 0;
+}
+
+static int parse_text(struct options *self, const struct setting *setting, const char *source,
+                      const char *value, struct error *error) {
+  (void)source;
+  (void)error;
+  if (value[0] != '\0')
+    *(char **)(void *)((char *)self + setting->offset) = memory_copy(value, strlen(value));
+  return 0;
+}
+
+static int parse_switch(struct options *self, const struct setting *setting, const char *source,
+                        const char *value, struct error *error) {
+  bool on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
+  if (!on && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
+    return error_set(error, "%s: expected 1, true, 0 or false, got '%.40s'", source, value);
+  *((bool *)self + setting->offset) = on;
+  return 0;
+}
+
+/* The parser's own error says what is wrong, and shows no password. */
+static int parse_url(struct options *self, const struct setting *setting, const char *source,
+                     const char *value, struct error *error) {
+  struct error reason;
+  if (value[0] == '\0' || redis_url_parse(&self->redis, value, &reason) == 0)
+    return 0;
+  bool is_variable = strcmp(source, setting->variable) == 0;
+  return error_set(error, "%s%s%s", is_variable ? source : "", is_variable ? ": " : "",
+                   reason.text);
+}
+
+static int parse_target(struct options *self, const struct setting *setting, const char *source,
+                        const char *value, struct error *error) {
+  if (value[0] == '\0')
+    return error_set(error, "%s: expected a file or a directory, got nothing", source);
+  return parse_text(self, setting, source, value, error);
+}
+
+#define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
+
+#define AT(FIELD) .offset = offsetof(struct options, FIELD)
+#define NUMBER(FIELD, LEAST, MOST, INITIAL)                                                        \
+  .parse = parse_number, AT(FIELD), .least = (LEAST), .most = (MOST), .initial = (INITIAL)
+
+/* The bounds: a thousand years of idle time, more memory than a container has, and a hundred
+   years, which Redis can add to its clock in milliseconds without an overflow. */
+static const struct setting settings[] = {
+    {"redis-url", "URL", "REDIS_URL", WITH_REDIS, .parse = parse_url,
+     .help = "redis://[user:password@]host[:port][/db],\n"
+             "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
+             "unix://[user:password@]/path/to/socket[?db=n],\n"
+             "or host[:port][,password=...,user=...,defaultDatabase=n]"},
+    {"job-id", "ID", "JOB_ID", ALWAYS, .parse = parse_text, AT(job_id),
+     .help = "the job whose steps this agent runs"},
+    {"run-id", "ID", "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
+     .help = "at the idle limit, keep waiting while this run is a member of the\n"
+             "Redis set agentsmith:runs:active"},
+    {"idle-cycles", "N", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
+     NUMBER(idle_cycles, 1, 525600000, 5),
+     .help = "exit after N times 60 s without a step, default 5"},
+    {"connect-timeout", "SECONDS", NULL, WITH_REDIS,
+     NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
+     .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
+             "default: wait for it until the idle limit"},
+    {"events-maxlen", "N", NULL, WITH_REDIS, NUMBER(events_maxlen, 0, 1ULL << 62, 10000),
+     .help = "trim the event stream to about N entries, default 10000; 0: no limit"},
+    {"events-keep-bytes", "N", NULL, WITH_REDIS,
+     NUMBER(events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
+     .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
+             "that poll, default 8388608; 0: trim at once"},
+    {"events-pace", "N", NULL, WITH_REDIS, NUMBER(events_pace, 0, PACE_MAX, 0),
+     .help = "after a burst of --events-maxlen events, read the output of a command\n"
+             "at N lines a second, for readers that need every event; 0: no limit"},
+    {"hold-bytes", "N", NULL, WITH_REDIS, NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
+     .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
+             "that the command waits; default 4194304"},
+    {"line-bytes", "N", NULL, ALWAYS,
+     NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
+     .help = "a line of more than N bytes arrives in pieces, default 1048576"},
+    {"key-ttl", "SECONDS", NULL, WITH_REDIS,
+     NUMBER(key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 604800),
+     .help = "time to live of the job's keys, which a running agent refreshes,\n"
+             "default 604800; 0: they do not expire"},
+    {"once", NULL, NULL, ACTION, OPTIONS_ONCE,
+     .help = "run the one Step on standard input, without Redis; write its events\n"
+             "and its result to standard output, a line each, and exit with its code"},
+    {"inject", "TARGET", NULL, ACTION, OPTIONS_INJECT, .parse = parse_target, AT(inject_target),
+     .help = "copy this program to TARGET, a file or a directory, and exit"},
+    {"dumpable", NULL, NULL, ALWAYS, .parse = parse_switch, AT(dumpable),
+     .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
+             "any of its processes read its memory, passwords included"},
+    {"verbose", NULL, NULL, ALWAYS, .parse = parse_switch, AT(verbose),
+     .help = "log at debug level, every line of output included"},
+    {"help", NULL, NULL, ACTION, OPTIONS_HELP, .help = "show this and exit"},
+    {"version", NULL, NULL, ACTION, OPTIONS_VERSION,
+     .help = "show the version and those of the linked libraries, and exit"},
+};
+
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static const char help_begin[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
     "       agent --once [--job-id ID] [--line-bytes N] [--verbose] <STEP\n"
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
+    "\n";
+
+static const char help_end[] =
     "\n"
-    "  --redis-url URL       redis://[user:password@]host[:port][/db],\n"
-    "                        redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
-    "                        unix://[user:password@]/path/to/socket[?db=n],\n"
-    "                        or host[:port][,password=...,user=...,defaultDatabase=n]\n"
-    "                        [REDIS_URL]\n"
-    "  --job-id ID           the job whose steps this agent runs [JOB_ID]\n"
-    "  --run-id ID           at the idle limit, keep waiting while this run is a member of the\n"
-    "                        Redis set agentsmith:runs:active [AGENTSMITH_RUN_ID]\n"
-    "  --idle-cycles N       exit after N times 60 s without a step, default 5\n"
-    "                        [AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]\n"
-    "  --connect-timeout SECONDS\n"
-    "                        exit with 3 when Redis cannot be reached at boot for this long; "
-    "default:\n"
-    "                        wait for it until the idle limit\n"
-    "  --events-maxlen N     trim the event stream to about N entries, default 10000; 0: no limit\n"
-    "  --events-keep-bytes N keep events beyond that for 5 s, up to N bytes, for readers that "
-    "poll,\n"
-    "                        default 8388608; 0: do not\n"
-    "  --events-pace N       after a burst of --events-maxlen events, read the output of a "
-    "command\n"
-    "                        at N lines a second, for readers that need every event; 0: no limit\n"
-    "  --hold-bytes N        queue up to N bytes of output that Redis has not acknowledged; "
-    "beyond\n"
-    "                        that the command waits; default 4194304\n"
-    "  --line-bytes N        a line of more than N bytes arrives in pieces, default 1048576\n"
-    "  --key-ttl SECONDS     time to live of the job's keys, which a running agent refreshes,\n"
-    "                        default 604800; 0: they do not expire\n"
-    "  --once                run the one Step on standard input, without Redis; write its events "
-    "and\n"
-    "                        its result to standard output, a line each, and exit with its code\n"
-    "  --inject TARGET       copy this program to TARGET, a file or a directory, and exit\n"
-    "  --dumpable            let debuggers of the same user attach to the agent (gdb, strace), "
-    "and\n"
-    "                        any of its processes read its memory, passwords included\n"
-    "  --verbose             log at debug level, every line of output included\n"
-    "  --help                show this and exit\n"
-    "  --version             show the version and those of the linked libraries, and exit\n"
-    "\n"
-    "A flag wins over the environment variable in [brackets].\n"
-    "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered "
-    "from;\n"
-    "64 wrong usage; 128+N stopped by signal N. With --once: the step's exit code; 124 timed out;\n"
-    "125 refused or not started.\n";
+    "Instead of a flag, but for --once, --inject, --help and --version, an environment variable\n"
+    "can be set: the one in [brackets], or else SANDBOX_ and the name in capitals, like\n"
+    "SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. A flag wins over its variable; an empty\n"
+    "variable is none.\n"
+    "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered\n"
+    "from; 64 wrong usage; 128+N stopped by signal N. With --once: the step's exit code; 124 "
+    "timed\n"
+    "out; 125 refused or not started.\n";
 
-enum flag {
-  REDIS_URL = 256,
-  JOB_ID,
-  RUN_ID,
-  IDLE_CYCLES,
-  CONNECT_TIMEOUT,
-  EVENTS_MAXLEN,
-  EVENTS_KEEP_BYTES,
-  EVENTS_PACE,
-  SEND_QUEUE_BYTES,
-  LINE_BYTES,
-  KEY_TTL,
-  ONCE,
-  INJECT,
-  DUMPABLE,
-  VERBOSE,
-  HELP,
-  VERSION
-};
+/* The column of the texts in --help. */
+enum { HELP_COLUMN = 26 };
 
-static const struct option flags[] = {
-    {"redis-url", required_argument, NULL, REDIS_URL},
-    {"job-id", required_argument, NULL, JOB_ID},
-    {"run-id", required_argument, NULL, RUN_ID},
-    {"idle-cycles", required_argument, NULL, IDLE_CYCLES},
-    {"connect-timeout", required_argument, NULL, CONNECT_TIMEOUT},
-    {"events-maxlen", required_argument, NULL, EVENTS_MAXLEN},
-    {"events-keep-bytes", required_argument, NULL, EVENTS_KEEP_BYTES},
-    {"events-pace", required_argument, NULL, EVENTS_PACE},
-    {"hold-bytes", required_argument, NULL, SEND_QUEUE_BYTES},
-    {"line-bytes", required_argument, NULL, LINE_BYTES},
-    {"key-ttl", required_argument, NULL, KEY_TTL},
-    {"once", no_argument, NULL, ONCE},
-    {"inject", required_argument, NULL, INJECT},
-    {"dumpable", no_argument, NULL, DUMPABLE},
-    {"verbose", no_argument, NULL, VERBOSE},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
-    {NULL, 0, NULL, 0}};
-
-#define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
-
-/* The values as they were given; NULL: not given. */
-struct raw {
-  const char *redis_url;
-  const char *job_id;
-  const char *run_id;
-  const char *idle_cycles;
-  const char *connect_timeout;
-  const char *events_maxlen;
-  const char *events_keep_bytes;
-  const char *events_pace;
-  const char *hold_bytes;
-  const char *line_bytes;
-  const char *key_ttl;
-  const char *inject;
-};
-
-static int read_number(const char *name, const char *text, unsigned long long least,
-                       unsigned long long most, unsigned long long *out, struct error *error) {
-  if (text == NULL)
-    return 0;
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < least ||
-      value > most)
-    return error_set(error, "%s: expected a whole number from %llu to %llu, got '%.40s'", name,
-                     least, most, text);
-  *out = value;
-  return 0;
+static void print_setting(FILE *out, const struct setting *setting) {
+  int at = fprintf(out, "  --%s%s%s", setting->flag, setting->argument != NULL ? " " : "",
+                   setting->argument != NULL ? setting->argument : "");
+  for (const char *line = setting->help; line != NULL; at = 0) {
+    const char *end = strchr(line, '\n');
+    (void)fprintf(out, "%*s%.*s", HELP_COLUMN - at, "",
+                  end != NULL ? (int)(end - line) : (int)strlen(line), line);
+    line = end != NULL ? end + 1 : NULL;
+    if (line != NULL)
+      (void)fputc('\n', out);
+  }
+  if (setting->variable != NULL)
+    (void)fprintf(out, "\n%*s[%s]", HELP_COLUMN, "", setting->variable);
+  (void)fputc('\n', out);
 }
+
+void options_print_help(FILE *out) {
+  (void)fputs(help_begin, out);
+  for (size_t i = 0; i < SETTINGS; i++)
+    print_setting(out, &settings[i]);
+  (void)fputs(help_end, out);
+}
+
+/* What was given for a setting; NULL: nothing. */
+struct given {
+  const char *value;
+  bool by_variable;
+};
+
+/* The values of getopt_long, above every letter. */
+enum { FIRST_FLAG = 256 };
 
 static int unexpected(struct error *error, const char *what, const char *argument) {
   /* It may be a URL without --redis-url before it. The whole text is redacted and then cut, since
@@ -148,173 +207,108 @@ static int unexpected(struct error *error, const char *what, const char *argumen
 static int unknown(struct error *error, const char *argument) {
   /* In -xyz each letter is an option, and optind is not after the argument yet. */
   char letter[] = {'-', (char)optopt, '\0'};
-  if (optopt > 0 && optopt < REDIS_URL)
+  if (optopt > 0 && optopt < FIRST_FLAG)
     argument = letter;
-  return unexpected(error, optopt >= REDIS_URL ? "no value is expected in" : "unknown option",
+  return unexpected(error, optopt >= FIRST_FLAG ? "no value is expected in" : "unknown option",
                     argument);
 }
 
-static int read_flags(struct options *self, struct raw *raw, int argc, char **argv,
+static int read_flags(struct options *self, struct given given[SETTINGS], int argc, char **argv,
                       struct error *error) {
+  struct option flags[SETTINGS + 1] = {{0}};
+  for (int i = 0; i < SETTINGS; i++)
+    flags[i] = (struct option){
+        .name = settings[i].flag, .has_arg = settings[i].argument != NULL, .val = FIRST_FLAG + i};
   opterr = 0;
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
-    switch (flag) {
-    case REDIS_URL:
-      raw->redis_url = optarg;
-      break;
-    case JOB_ID:
-      raw->job_id = optarg;
-      break;
-    case RUN_ID:
-      raw->run_id = optarg;
-      break;
-    case IDLE_CYCLES:
-      raw->idle_cycles = optarg;
-      break;
-    case CONNECT_TIMEOUT:
-      raw->connect_timeout = optarg;
-      break;
-    case EVENTS_MAXLEN:
-      raw->events_maxlen = optarg;
-      break;
-    case EVENTS_KEEP_BYTES:
-      raw->events_keep_bytes = optarg;
-      break;
-    case EVENTS_PACE:
-      raw->events_pace = optarg;
-      break;
-    case SEND_QUEUE_BYTES:
-      raw->hold_bytes = optarg;
-      break;
-    case LINE_BYTES:
-      raw->line_bytes = optarg;
-      break;
-    case KEY_TTL:
-      raw->key_ttl = optarg;
-      break;
-    case ONCE:
-      self->action = OPTIONS_ONCE;
-      break;
-    case INJECT:
-      raw->inject = optarg;
-      self->action = OPTIONS_INJECT;
-      break;
-    case DUMPABLE:
-      self->dumpable = true;
-      break;
-    case VERBOSE:
-      self->verbose = true;
-      break;
-    case HELP:
-      self->action = OPTIONS_HELP;
-      return 0;
-    case VERSION:
-      self->action = OPTIONS_VERSION;
-      return 0;
-    case ':':
+    if (flag == ':')
       return unexpected(error, "a value is missing after", argv[optind - 1]);
-    default:
+    if (flag < FIRST_FLAG)
       return unknown(error, argv[optind - 1]);
-    }
+    const struct setting *setting = &settings[flag - FIRST_FLAG];
+    given[flag - FIRST_FLAG].value = setting->argument != NULL ? optarg : "1";
+    if (setting->scope == ACTION)
+      self->action = setting->action;
+    if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
+      return 0;
   }
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
+/* The longest: SANDBOX_EVENTS_KEEP_BYTES, and two flags. */
+struct name {
+  char text[80];
+};
+
+static struct name variable_of(const struct setting *setting) {
+  struct name name;
+  if (setting->variable != NULL) {
+    (void)snprintf(name.text, sizeof name.text, "%s", setting->variable);
+    return name;
+  }
+  (void)snprintf(name.text, sizeof name.text, "SANDBOX_%s", setting->flag);
+  for (char *at = name.text; *at != '\0'; at++)
+    *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+  return name;
+}
+
 /* An empty variable counts as one that is not set, as manifests often have it. */
-static const char *flag_or_variable(const char *flag, const char *variable) {
-  const char *value = flag != NULL ? flag : getenv(variable);
-  return value != NULL && value != flag && value[0] == '\0' ? NULL : value;
+static void read_variable(const struct setting *setting, struct given *given) {
+  const char *value = given->value == NULL ? getenv(variable_of(setting).text) : NULL;
+  if (value != NULL && value[0] != '\0')
+    *given = (struct given){.value = value, .by_variable = true};
 }
 
-static void read_environment(struct raw *raw) {
-  raw->redis_url = flag_or_variable(raw->redis_url, "REDIS_URL");
-  raw->job_id = flag_or_variable(raw->job_id, "JOB_ID");
-  raw->run_id = flag_or_variable(raw->run_id, "AGENTSMITH_RUN_ID");
-  raw->idle_cycles = flag_or_variable(raw->idle_cycles, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES");
+static bool counts(const struct options *self, const struct setting *setting) {
+  if (setting->scope == ACTION)
+    return setting->action == self->action && setting->parse != NULL;
+  return self->action == OPTIONS_RUN || (self->action == OPTIONS_ONCE && setting->scope == ALWAYS);
 }
 
-static int convert_line_bytes(struct options *self, const struct raw *raw, struct error *error) {
-  unsigned long long bytes = LINE_BYTES_DEFAULT;
-  int result =
-      read_number("--line-bytes", raw->line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, &bytes, error);
-  self->line_bytes = (size_t)bytes;
-  return result;
+static int convert(struct options *self, const struct setting *setting, struct given *given,
+                   struct error *error) {
+  if (setting->parse == parse_number)
+    *(unsigned long long *)(void *)((char *)self + setting->offset) = setting->initial;
+  if (!counts(self, setting)) {
+    /* What a pod sets for all of its programs is no mistake; what somebody types is. */
+    if (self->action == OPTIONS_ONCE && setting->scope == WITH_REDIS && given->value != NULL)
+      return error_set(error, "--%s: not with --once, which needs no Redis", setting->flag);
+    return 0;
+  }
+  if (setting->scope != ACTION)
+    read_variable(setting, given);
+  struct name source = variable_of(setting);
+  if (!given->by_variable)
+    (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
+  return given->value != NULL ? setting->parse(self, setting, source.text, given->value, error) : 0;
 }
 
-static int convert(struct options *self, const struct raw *raw, struct error *error) {
-  unsigned long long cycles = 5, connect_timeout = 0;
-  unsigned long long hold_bytes = (unsigned long long)4 * 1024 * 1024;
-  self->events_maxlen = 10000;
-  self->events_keep_bytes = 8ULL * 1024 * 1024;
-  self->key_ttl_seconds = 604800;
-  /* The limits: a thousand years of idle time, more memory than a container has, and a hundred
-     years, which Redis can add to its clock in milliseconds without an overflow. */
-  if (read_number("--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)", raw->idle_cycles, 1,
-                  525600000, &cycles, error) != 0 ||
-      read_number("--connect-timeout", raw->connect_timeout, 1, 1000000000, &connect_timeout,
-                  error) != 0 ||
-      read_number("--events-maxlen", raw->events_maxlen, 0, 1ULL << 62, &self->events_maxlen,
-                  error) != 0 ||
-      read_number("--events-keep-bytes", raw->events_keep_bytes, 0, 1ULL << 40,
-                  &self->events_keep_bytes, error) != 0 ||
-      read_number("--events-pace", raw->events_pace, 0, PACE_MAX, &self->events_pace, error) != 0 ||
-      read_number("--hold-bytes", raw->hold_bytes, 65536, 1ULL << 40, &hold_bytes, error) != 0 ||
-      read_number("--key-ttl", raw->key_ttl, 0, KEY_TTL_MAX_SECONDS, &self->key_ttl_seconds,
-                  error) != 0)
+static int parse(struct options *self, int argc, char **argv, struct error *error) {
+  struct given given[SETTINGS] = {{0}};
+  if (read_flags(self, given, argc, argv, error) != 0)
     return -1;
-  self->idle_cycles = (unsigned)cycles;
-  self->connect_timeout_seconds = (unsigned)connect_timeout;
-  self->hold_bytes = (size_t)hold_bytes;
-  if (raw->redis_url == NULL || raw->redis_url[0] == '\0')
+  if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
+    return 0;
+  for (size_t i = 0; i < SETTINGS; i++)
+    if (convert(self, &settings[i], &given[i], error) != 0)
+      return -1;
+  if (self->action != OPTIONS_RUN)
+    return 0;
+  const struct redis_url *redis = &self->redis;
+  if (redis->host == NULL && redis->path == NULL && redis->master == NULL)
     return error_set(error, "--redis-url (or REDIS_URL) is required");
-  if (raw->job_id == NULL || raw->job_id[0] == '\0')
+  if (self->job_id == NULL)
     return error_set(error, "--job-id (or JOB_ID) is required");
-  if (redis_url_parse(&self->redis, raw->redis_url, error) != 0)
-    return -1;
-  self->job_id = memory_copy(raw->job_id, strlen(raw->job_id));
-  if (raw->run_id != NULL && raw->run_id[0] != '\0')
-    self->run_id = memory_copy(raw->run_id, strlen(raw->run_id));
-  return 0;
-}
-
-/* Flags for Redis are errors with --once; the variables for it are ignored. */
-static int convert_once(struct options *self, const struct raw *raw, struct error *error) {
-  const struct {
-    const char *name, *value;
-  } flags_of_redis[] = {
-      {"--redis-url", raw->redis_url},         {"--run-id", raw->run_id},
-       {"--connect-timeout", raw->connect_timeout},
-      {"--idle-cycles", raw->idle_cycles},     {"--hold-bytes", raw->hold_bytes},
-      {"--events-maxlen", raw->events_maxlen}, {"--events-keep-bytes", raw->events_keep_bytes},
-      {"--events-pace", raw->events_pace},     {"--key-ttl", raw->key_ttl}};
-  for (size_t i = 0; i < sizeof flags_of_redis / sizeof *flags_of_redis; i++)
-    if (flags_of_redis[i].value != NULL)
-      return error_set(error, "%s: not with --once, which needs no Redis", flags_of_redis[i].name);
-  const char *job_id = flag_or_variable(raw->job_id, "JOB_ID");
-  if (job_id != NULL && job_id[0] != '\0')
-    self->job_id = memory_copy(job_id, strlen(job_id));
   return 0;
 }
 
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
-  struct raw raw = {0};
   *self = (struct options){.action = OPTIONS_RUN};
-  if (read_flags(self, &raw, argc, argv, error) != 0)
-    return -1;
-  if (self->action == OPTIONS_INJECT && raw.inject != NULL) {
-    if (raw.inject[0] == '\0')
-      return error_set(error, "--inject: expected a file or a directory, got nothing");
-    self->inject_target = memory_copy(raw.inject, strlen(raw.inject));
-  }
-  if (self->action == OPTIONS_ONCE)
-    return convert_line_bytes(self, &raw, error) != 0 ? -1 : convert_once(self, &raw, error);
-  if (self->action != OPTIONS_RUN)
+  if (parse(self, argc, argv, error) == 0)
     return 0;
-  if (convert_line_bytes(self, &raw, error) != 0)
-    return -1;
-  read_environment(&raw);
-  return convert(self, &raw, error);
+  options_release(self);
+  return -1;
 }
 
 void options_release(struct options *self) {

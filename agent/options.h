@@ -2,7 +2,7 @@
 #define AGENT_OPTIONS_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
 
 #include "agent/doors/redis/net/url.h"
 #include "base/error.h"
@@ -17,22 +17,23 @@ struct options {
   char *run_id; /* NULL: none, and no guard at the idle limit */
   bool verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
-  unsigned idle_cycles;
-  unsigned connect_timeout_seconds; /* 0: up to the idle limit */
-  unsigned long long events_maxlen; /* 0: the stream is not trimmed */
+  unsigned long long idle_cycles;
+  unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
+  unsigned long long events_maxlen;           /* 0: the stream is not trimmed */
   unsigned long long events_keep_bytes;
   unsigned long long events_pace; /* 0: none */
-  size_t hold_bytes;
-  size_t line_bytes;
+  unsigned long long hold_bytes;
+  unsigned long long line_bytes;
   unsigned long long key_ttl_seconds; /* 0: the job's keys stay */
 };
 
 /* What --help prints. */
-extern const char options_help[];
+void options_print_help(FILE *out);
 
 /*
- * Command line and environment -> options; a flag wins over its variable, and an
- * empty variable is none. Copies what it keeps.
+ * Command line and environment -> options. Each setting has a variable, too: SANDBOX_ and the
+ * flag's name in capitals, unless the table in options.c names another. A flag wins over its
+ * variable, and an empty variable is none. Copies what it keeps.
  * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never
  * with a password), and nothing is owned. argv may be reordered (getopt_long). Otherwise the caller
  * ends with options_release.

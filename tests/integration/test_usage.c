@@ -79,6 +79,7 @@ TEST(what_is_missing_or_wrong_is_named) {
               {"--jump", {URL, JOB, "--jump"}, {NULL}},
               {"stray", {URL, JOB, "stray"}, {NULL}},
               {"--key-ttl", {URL, JOB, "--key-ttl", "x"}, {NULL}},
+              {"SANDBOX_KEY_TTL", {URL, JOB}, {"SANDBOX_KEY_TTL=x"}},
               {"******@h", {JOB, "--redis-uri=redis://u:s3cret@h"}, {NULL}},
               {"redis url: ", {JOB, "--redis-url", "redis://u:s3cret@h:port"}, {NULL}}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

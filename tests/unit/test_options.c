@@ -4,12 +4,30 @@
 
 enum { ARGUMENTS_MAX = 14 };
 
+/* Every flag but those that say what the program does, and its variable. */
+static const struct {
+  const char *flag, *variable, *good, *bad;
+} twins[] = {
+    {"--redis-url", "REDIS_URL", "redis://h", "h:x"},
+    {"--job-id", "JOB_ID", "j", NULL},
+    {"--run-id", "AGENTSMITH_RUN_ID", "r", NULL},
+    {"--idle-cycles", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "7", "0"},
+    {"--events-maxlen", "SANDBOX_EVENTS_MAXLEN", "7", "x"},
+    {"--events-keep-bytes", "SANDBOX_EVENTS_KEEP_BYTES", "7", "-1"},
+    {"--events-pace", "SANDBOX_EVENTS_PACE", "7", "1e3"},
+    {"--hold-bytes", "SANDBOX_HOLD_BYTES", "70000", "7"},
+    {"--line-bytes", "SANDBOX_LINE_BYTES", "7000", "7"},
+    {"--key-ttl", "SANDBOX_KEY_TTL", "7", "x"},
+    {"--dumpable", "SANDBOX_DUMPABLE", "1", "yes"},
+    {"--verbose", "SANDBOX_VERBOSE", "true", "2"},
+};
+
+enum { TWINS = sizeof twins / sizeof *twins };
+
 static int clear_environment(void **state) {
   (void)state;
-  assert_int_equal(unsetenv("REDIS_URL"), 0);
-  assert_int_equal(unsetenv("JOB_ID"), 0);
-  assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
-  assert_int_equal(unsetenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES"), 0);
+  for (size_t i = 0; i < TWINS; i++)
+    assert_int_equal(unsetenv(twins[i].variable), 0);
   return 0;
 }
 
@@ -113,8 +131,51 @@ TEST(the_environment_stands_in, clear_environment) {
   /* A flag wins even when it is of no use. */
   assert_refused((const char *[]){"--job-id=", NULL}, "--job-id (or JOB_ID) is required");
   assert_refused((const char *[]){"--idle-cycles=", NULL},
-                 "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES): expected a whole number "
-                 "from 1 to 525600000, got ''");
+                 "--idle-cycles: expected a whole number from 1 to 525600000, got ''");
+}
+
+static void assert_sevens(const struct options *options) {
+  assert_int_equal(options->idle_cycles, 7);
+  assert_int_equal(options->events_maxlen, 7);
+  assert_int_equal(options->events_keep_bytes, 7);
+  assert_int_equal(options->events_pace, 7);
+  assert_int_equal(options->hold_bytes, 70000);
+  assert_int_equal(options->line_bytes, 7000);
+  assert_int_equal(options->key_ttl_seconds, 7);
+  assert_string_equal(options->run_id, "r");
+  assert_true(options->dumpable);
+  assert_true(options->verbose);
+}
+
+TEST(every_flag_has_a_variable, clear_environment) {
+  struct options options;
+  for (size_t i = 0; i < TWINS; i++)
+    assert_int_equal(setenv(twins[i].variable, twins[i].good, 1), 0);
+  assert_taken(&options, (const char *[]){NULL});
+  assert_sevens(&options);
+  options_release(&options);
+  /* A flag wins over it, also where that is of no use. */
+  for (size_t i = 0; i < TWINS; i++) {
+    const char *value = twins[i].good;
+    if (twins[i].bad == NULL)
+      continue;
+    assert_int_equal(setenv(twins[i].variable, twins[i].bad, 1), 0);
+    const char *found = formatted("%s: ", twins[i].variable);
+    struct error error = {""};
+    assert_int_equal(parse(&options, &error, (const char *[]){NULL}), -1);
+    assert_int_equal(strncmp(error.text, found, strlen(found)), 0);
+    bool is_switch = i >= TWINS - 2;
+    assert_taken(&options, (const char *[]){twins[i].flag, is_switch ? NULL : value, NULL});
+    assert_sevens(&options);
+    options_release(&options);
+    assert_int_equal(setenv(twins[i].variable, value, 1), 0);
+  }
+  assert_int_equal(setenv("SANDBOX_VERBOSE", "0", 1), 0);
+  assert_int_equal(setenv("SANDBOX_DUMPABLE", "false", 1), 0);
+  assert_taken(&options, (const char *[]){NULL});
+  assert_false(options.verbose);
+  assert_false(options.dumpable);
+  options_release(&options);
 }
 
 TEST(an_empty_variable_is_none, clear_environment) {
@@ -176,13 +237,20 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
                  "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
                  "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
                  "[AGENTSMITH_RUN_ID]|"
-                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|redis+sentinel://|redis://|unix://|"
+                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
+                 "name|redis+sentinel://|redis://|unix://|"
                  "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
                  "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
-  char *rest = words;
+  char *help, *rest = words;
+  size_t size;
+  FILE *out = open_memstream(&help, &size);
+  assert_non_null(out);
+  options_print_help(out);
+  fclose(out);
   for (const char *word; (word = strsep(&rest, "|")) != NULL;)
-    if (strstr(options_help, word) == NULL)
+    if (strstr(help, word) == NULL)
       fail_msg("no word of %s", word);
+  free(help);
 }
 
 TEST(wrong_usage, clear_environment) {
@@ -219,11 +287,7 @@ TEST(numbers, clear_environment) {
     const char *bad[2];
     const char *range;
   } rows[] = {
-      {"--idle-cycles",
-       "--idle-cycles (or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES)",
-       {"1", "525600000"},
-       {"0", "525600001"},
-       "1 to 525600000"},
+      {"--idle-cycles", "--idle-cycles", {"1", "525600000"}, {"0", "525600001"}, "1 to 525600000"},
       {"--events-maxlen",
        "--events-maxlen",
        {"0", "4611686018427387904"},
@@ -319,7 +383,10 @@ TEST(once_knows_no_redis, clear_environment) {
   assert_int_equal(setenv("AGENTSMITH_RUN_ID", "r", 1), 0);
   assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "no number", 1), 0);
   assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
+  assert_int_equal(setenv("SANDBOX_KEY_TTL", "no number", 1), 0);
+  assert_int_equal(setenv("SANDBOX_LINE_BYTES", "7000", 1), 0);
   assert_taken(&options, (const char *[]){"--once", NULL});
+  assert_int_equal(options.line_bytes, 7000);
   assert_string_equal(options.job_id, "from-environment");
   assert_null(options.redis.host);
   assert_null(options.run_id);
