@@ -78,6 +78,9 @@ static int parse_target(struct options *self, const struct setting *setting, con
   return parse_text(self, setting, source, value, error);
 }
 
+/* The default number of idle cycles; the sandboxes of a run may wait for their turn. */
+enum { IDLE_CYCLES = 5, IDLE_CYCLES_OF_A_RUN = 30 };
+
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
 #define AT(FIELD) .offset = offsetof(struct options, FIELD)
@@ -98,8 +101,8 @@ static const struct setting settings[] = {
      .help = "at the idle limit, keep waiting while this run is a member of the\n"
              "Redis set agentsmith:runs:active"},
     {"idle-cycles", "N", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
-     NUMBER(idle_cycles, 1, 525600000, 5),
-     .help = "exit after N times 60 s without a step, default 5"},
+     NUMBER(idle_cycles, 1, 525600000, 0),
+     .help = "exit after N times 60 s without a step, default 5, or 30 with a run"},
     {"connect-timeout", "SECONDS", NULL, WITH_REDIS,
      NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
@@ -295,6 +298,8 @@ static int parse(struct options *self, int argc, char **argv, struct error *erro
       return -1;
   if (self->action != OPTIONS_RUN)
     return 0;
+  if (self->idle_cycles == 0)
+    self->idle_cycles = self->run_id != NULL ? IDLE_CYCLES_OF_A_RUN : IDLE_CYCLES;
   const struct redis_url *redis = &self->redis;
   if (redis->host == NULL && redis->path == NULL && redis->master == NULL)
     return error_set(error, "--redis-url (or REDIS_URL) is required");

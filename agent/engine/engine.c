@@ -78,12 +78,14 @@ int64_t engine_idle_left_ms(const struct door *door) {
   return (int64_t)(end.tv_sec - now.tv_sec) * 1000 + (end.tv_usec - now.tv_usec) / 1000;
 }
 
-void engine_wait_on(struct door *door) {
+void engine_wait_on(struct door *door, int64_t milliseconds) {
   struct engine *self = door->engine;
   if (!self->asked_idle)
     return; /* withdrawn */
   self->asked_idle = false;
   begin_idle(self);
+  if (milliseconds > 0 && evtimer_pending(self->idle_limit, NULL))
+    loop_timer_start(self->idle_limit, milliseconds);
 }
 
 /* --- runs ----------------------------------------------------------------------------------- */

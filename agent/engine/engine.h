@@ -72,8 +72,9 @@ void engine_touch(struct door *door);
 /* How long until idle() is called, in milliseconds; 0: it is not going to be, as things are. */
 int64_t engine_idle_left_ms(const struct door *door);
 
-/* The answer to idle(): waits for another idle limit. */
-void engine_wait_on(struct door *door);
+/* The answer to idle(): asks again after so many milliseconds without a step; 0: after another idle
+   limit. */
+void engine_wait_on(struct door *door, int64_t milliseconds);
 
 /* Stops taking requests, ends what runs, and then the program with this exit code. `reason` is for
    the log and for the results of what runs ("shutdown step"). Only the first call counts. */

@@ -58,10 +58,19 @@ ENGINE_TEST(who_waits_on_is_asked_again) {
   engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* an answer may take its time */
-  engine_wait_on(&owner->door);
+  engine_wait_on(&owner->door, 0);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_wait_on(&owner->door);
-  engine_wait_on(&owner->door); /* answered already */
+  engine_wait_on(&owner->door, 0);
+  engine_wait_on(&owner->door, 0); /* answered already */
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+}
+
+ENGINE_TEST(who_waits_on_may_want_to_be_asked_sooner) {
+  engine_touch(&owner->door);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
+  engine_wait_on(&owner->door, LIMIT_MS / 4);
+  expect_idle_after(owner, virtual_time_ms, LIMIT_MS / 4);
+  engine_wait_on(&owner->door, 0);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
@@ -73,7 +82,7 @@ ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
   engine_touch(&owner->door); /* the question is withdrawn */
   int64_t begin_ms = virtual_time_ms;
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->door); /* too late to count */
+  engine_wait_on(&owner->door, 0); /* too late to count */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
@@ -83,7 +92,7 @@ ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_wait_on(&owner->door);
+  engine_wait_on(&owner->door, 0);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_touch(&owner->door); /* counts for nothing: that the step waits is known */
   virtual_time_pass(&owner->loop, LIMIT_MS / 4);
@@ -97,7 +106,7 @@ ENGINE_TEST(a_submit_withdraws_the_question) {
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->door); /* the answer to the question before */
+  engine_wait_on(&owner->door, 0); /* the answer to the question before */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 

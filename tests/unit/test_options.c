@@ -214,6 +214,26 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
   }
 }
 
+/* A sandbox of a run may wait for its turn, longer than one that nobody asks for. */
+TEST(a_run_is_waited_for_longer, clear_environment) {
+  static const struct {
+    const char *flags[2];
+    unsigned cycles;
+  } rows[] = {{{NULL}, 5},
+              {{"--run-id=r"}, 30},
+              {{"--run-id="}, 5},
+              {{"--run-id=r", "--idle-cycles=5"}, 5},
+              {{"--idle-cycles=30"}, 30}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct options options;
+    assert_taken(&options,
+                 (const char *[]){"--redis-url=h", "--job-id=j", rows[i].flags[0],
+                                  rows[i].flags[0] != NULL ? rows[i].flags[1] : NULL, NULL});
+    assert_int_equal(options.idle_cycles, rows[i].cycles);
+    options_release(&options);
+  }
+}
+
 TEST(help_and_version_need_nothing, clear_environment) {
   static const struct {
     const char *arguments[4];
@@ -233,14 +253,15 @@ TEST(help_and_version_need_nothing, clear_environment) {
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
-  char words[] = "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
-                 "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
-                 "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
-                 "[AGENTSMITH_RUN_ID]|"
-                 "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
-                 "name|redis+sentinel://|redis://|unix://|"
-                 "defaultDatabase|default 5|default 10000|default 4194304|default 604800|"
-                 "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
+  char words[] =
+      "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
+      "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
+      "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
+      "[AGENTSMITH_RUN_ID]|"
+      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
+      "name|redis+sentinel://|redis://|unix://|"
+      "defaultDatabase|default 5, or 30 with a run|default 10000|default 4194304|default 604800|"
+      "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *help, *rest = words;
   size_t size;
   FILE *out = open_memstream(&help, &size);

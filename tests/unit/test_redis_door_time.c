@@ -22,6 +22,8 @@ static int set_up(void **state) {
   return 0;
 }
 
+#define CYCLE_MS (LIMIT_MS / 5)
+
 #define LIMITED_TEST(NAME)                                                                         \
   TEST_WITH(struct redis_door_owner *owner, NAME, set_up, door_owner_tear_down)
 
@@ -121,11 +123,19 @@ GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
 
-GUARDED_TEST(an_answer_that_cannot_be_had_is_logged) {
+/* It is no "no": the agent waits for another cycle, and asks again. */
+GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
+  int64_t begin_ms = virtual_time_ms;
+  owner->options.idle_cycle_ms = CYCLE_MS;
   redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
   door_owner_begin(owner);
-  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
-  door_owner_logged_once(owner, "whether run run-7 is in " RUN_GUARD_KEY " is not known: ERR no");
+  virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
+  assert_int_equal(
+      door_owner_logged(owner, "whether run run-7 is in " RUN_GUARD_KEY " is not known: ERR no"),
+      3);
+  assert_false(engine_is_leaving(owner->door));
+  redis_store_refuse(owner->store, NULL, NULL);
+  expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
 }
 
 /* Whatever the id is like that nobody would want to read. */

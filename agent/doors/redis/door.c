@@ -443,14 +443,16 @@ static void on_run_guard(void *owner, enum run_guard_answer answer, const char *
   self->run_guard = NULL;
   if (answer == RUN_GUARD_ALIVE) {
     log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: waiting on", run);
-    engine_wait_on(&self->door);
+    engine_wait_on(&self->door, 0);
     return;
   }
-  if (answer == RUN_GUARD_OVER)
-    log_line(self->log, LOG_INFO, NULL, "run %.200s is not in %s", run, RUN_GUARD_KEY);
-  else
+  if (answer == RUN_GUARD_UNKNOWN) {
     log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %s is not known: %s", run,
              RUN_GUARD_KEY, why);
+    engine_wait_on(&self->door, self->options.idle_cycle_ms);
+    return;
+  }
+  log_line(self->log, LOG_INFO, NULL, "run %.200s is not in %s", run, RUN_GUARD_KEY);
   engine_leave(&self->door, AGENT_EXIT_IDLE, "the idle limit");
 }
 
