@@ -109,26 +109,10 @@ TEST(the_last_of_two_flags_counts, clear_environment) {
   options_release(&options);
 }
 
-TEST(the_environment_stands_in, clear_environment) {
-  struct options options;
+TEST(a_flag_wins_even_when_it_is_of_no_use, clear_environment) {
   assert_int_equal(setenv("REDIS_URL", "redis-host:7,password=p", 1), 0);
   assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
   assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "9", 1), 0);
-  assert_taken(&options, (const char *[]){NULL});
-  assert_string_equal(options.redis.host, "redis-host");
-  assert_string_equal(options.job_id, "from-environment");
-  assert_int_equal(options.idle_cycles, 9);
-  options_release(&options);
-
-  assert_taken(&options,
-               (const char *[]){"--redis-url", "h", "--job-id", "j", "--idle-cycles", "3", NULL});
-  assert_string_equal(options.redis.host, "h");
-  assert_null(options.redis.password);
-  assert_string_equal(options.job_id, "j");
-  assert_int_equal(options.idle_cycles, 3);
-  options_release(&options);
-
-  /* A flag wins even when it is of no use. */
   assert_refused((const char *[]){"--job-id=", NULL}, "--job-id (or JOB_ID) is required");
   assert_refused((const char *[]){"--idle-cycles=", NULL},
                  "--idle-cycles: expected a whole number from 1 to 525600000, got ''");
@@ -154,7 +138,6 @@ TEST(every_flag_has_a_variable, clear_environment) {
   assert_taken(&options, (const char *[]){NULL});
   assert_sevens(&options);
   options_release(&options);
-  /* A flag wins over it, also where that is of no use. */
   for (size_t i = 0; i < TWINS; i++) {
     const char *value = twins[i].good;
     if (twins[i].bad == NULL)
@@ -193,44 +176,27 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
     const char *variable;
     const char *arguments[6];
     const char *run_id;
-  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL},
-              {"", {"--redis-url=h", "--job-id=j"}, NULL},
-              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable"},
-              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7"},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7"},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL}};
+    unsigned idle_cycles; /* a sandbox of a run may wait for its turn */
+  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL, 5},
+              {"", {"--redis-url=h", "--job-id=j"}, NULL, 5},
+              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable", 30},
+              {"r", {"--redis-url=h", "--job-id=j", "--idle-cycles=5"}, "r", 5},
+              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7", 30},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7", 30},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL, 5}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct options options;
     assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
     if (rows[i].variable != NULL)
       assert_int_equal(setenv("AGENTSMITH_RUN_ID", rows[i].variable, 1), 0);
     assert_taken(&options, rows[i].arguments);
+    assert_int_equal(options.idle_cycles, rows[i].idle_cycles);
     if (rows[i].run_id == NULL)
       assert_null(options.run_id);
     else
       assert_string_equal(options.run_id, rows[i].run_id);
     options_release(&options);
     assert_null(options.run_id);
-  }
-}
-
-/* A sandbox of a run may wait for its turn, longer than one that nobody asks for. */
-TEST(a_run_is_waited_for_longer, clear_environment) {
-  static const struct {
-    const char *flags[2];
-    unsigned cycles;
-  } rows[] = {{{NULL}, 5},
-              {{"--run-id=r"}, 30},
-              {{"--run-id="}, 5},
-              {{"--run-id=r", "--idle-cycles=5"}, 5},
-              {{"--idle-cycles=30"}, 30}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct options options;
-    assert_taken(&options,
-                 (const char *[]){"--redis-url=h", "--job-id=j", rows[i].flags[0],
-                                  rows[i].flags[0] != NULL ? rows[i].flags[1] : NULL, NULL});
-    assert_int_equal(options.idle_cycles, rows[i].cycles);
-    options_release(&options);
   }
 }
 
@@ -303,38 +269,16 @@ TEST(wrong_usage, clear_environment) {
 
 TEST(numbers, clear_environment) {
   static const struct {
-    const char *flag, *name;
+    const char *flag;
     const char *good[2];
     const char *bad[2];
-    const char *range;
-  } rows[] = {
-      {"--idle-cycles", "--idle-cycles", {"1", "525600000"}, {"0", "525600001"}, "1 to 525600000"},
-      {"--events-maxlen",
-       "--events-maxlen",
-       {"0", "4611686018427387904"},
-       {"-0", "4611686018427387905"},
-       "0 to 4611686018427387904"},
-      {"--events-keep-bytes",
-       "--events-keep-bytes",
-       {"0", "1099511627776"},
-       {"-0", "1099511627777"},
-       "0 to 1099511627776"},
-      {"--events-pace",
-       "--events-pace",
-       {"0", "1000000000"},
-       {"-0", "1000000001"},
-       "0 to 1000000000"},
-      {"--hold-bytes",
-       "--hold-bytes",
-       {"65536", "1099511627776"},
-       {"65535", "1099511627777"},
-       "65536 to 1099511627776"},
-      {"--line-bytes",
-       "--line-bytes",
-       {"1024", "67108864"},
-       {"1023", "67108865"},
-       "1024 to 67108864"},
-      {"--key-ttl", "--key-ttl", {"0", "3153600000"}, {"-0", "3153600001"}, "0 to 3153600000"}};
+  } rows[] = {{"--idle-cycles", {"1", "525600000"}, {"0", "525600001"}},
+              {"--events-maxlen", {"0", "4611686018427387904"}, {"-0", "4611686018427387905"}},
+              {"--events-keep-bytes", {"0", "1099511627776"}, {"-0", "1099511627777"}},
+              {"--events-pace", {"0", "1000000000"}, {"-0", "1000000001"}},
+              {"--hold-bytes", {"65536", "1099511627776"}, {"65535", "1099511627777"}},
+              {"--line-bytes", {"1024", "67108864"}, {"1023", "67108865"}},
+              {"--key-ttl", {"0", "3153600000"}, {"-0", "3153600001"}}};
   static const char *const never[] = {"",    "x",           "-1",   "+1",  " 5",
                                       "5 ",  "1e5",         "0x10", "1.5", "99999999999999999999",
                                       "5\n", "\xEF\xBC\x95"};
@@ -348,8 +292,8 @@ TEST(numbers, clear_environment) {
     }
     for (size_t k = 0; k < 2 + sizeof never / sizeof never[0]; k++) {
       arguments[3] = k < 2 ? rows[i].bad[k] : never[k - 2];
-      const char *message = formatted("%s: expected a whole number from %s, got '%s'", rows[i].name,
-                                      rows[i].range, arguments[3]);
+      const char *message = formatted("%s: expected a whole number from %s to %s, got '%s'",
+                                      rows[i].flag, rows[i].good[0], rows[i].good[1], arguments[3]);
       assert_refused(arguments, message);
     }
   }
