@@ -19,6 +19,7 @@ struct setting {
   const char *flag;
   const char *argument; /* its name in --help; NULL: it takes none */
   const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
+  const char *alias;    /* a variable that counts where that is not set; NULL: none */
   enum scope scope;
   enum options_action action; /* of an ACTION */
   /* Converts the value and puts it at the offset; `source` is the flag or the variable. */
@@ -81,6 +82,9 @@ static int parse_target(struct options *self, const struct setting *setting, con
 /* The default number of idle cycles; the sandboxes of a run may wait for their turn. */
 enum { IDLE_CYCLES = 5, IDLE_CYCLES_OF_A_RUN = 30 };
 
+/* What the server has that this program was made for. */
+#define RUN_SET_DEFAULT "agentsmith:runs:active"
+
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
 #define AT(FIELD) .offset = offsetof(struct options, FIELD)
@@ -90,54 +94,57 @@ enum { IDLE_CYCLES = 5, IDLE_CYCLES_OF_A_RUN = 30 };
 /* The bounds: a thousand years of idle time, more memory than a container has, and a hundred
    years, which Redis can add to its clock in milliseconds without an overflow. */
 static const struct setting settings[] = {
-    {"redis-url", "URL", "REDIS_URL", WITH_REDIS, .parse = parse_url,
+    {"redis-url", "URL", "REDIS_URL", NULL, WITH_REDIS, .parse = parse_url,
      .help = "redis://[user:password@]host[:port][/db],\n"
              "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
              "unix://[user:password@]/path/to/socket[?db=n],\n"
              "or host[:port][,password=...,user=...,defaultDatabase=n]"},
-    {"job-id", "ID", "JOB_ID", ALWAYS, .parse = parse_text, AT(job_id),
+    {"job-id", "ID", "JOB_ID", NULL, ALWAYS, .parse = parse_text, AT(job_id),
      .help = "the job whose steps this agent runs"},
-    {"run-id", "ID", "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
+    {"run-id", "ID", NULL, "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
      .help = "at the idle limit, keep waiting while this run is a member of the\n"
-             "Redis set agentsmith:runs:active"},
-    {"idle-cycles", "N", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
+             "set --run-set"},
+    {"run-set", "KEY", NULL, NULL, WITH_REDIS, .parse = parse_text, AT(run_set),
+     .help = "the Redis set of the runs that are alive, default " RUN_SET_DEFAULT},
+    {"idle-cycles", "N", NULL, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
      NUMBER(idle_cycles, 1, 525600000, 0),
      .help = "exit after N times 60 s without a step, default 5, or 30 with a run"},
-    {"connect-timeout", "SECONDS", NULL, WITH_REDIS,
+    {"connect-timeout", "SECONDS", NULL, NULL, WITH_REDIS,
      NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
              "default: wait for it until the idle limit"},
-    {"events-maxlen", "N", NULL, WITH_REDIS, NUMBER(events_maxlen, 0, 1ULL << 62, 10000),
+    {"events-maxlen", "N", NULL, NULL, WITH_REDIS, NUMBER(events_maxlen, 0, 1ULL << 62, 10000),
      .help = "trim the event stream to about N entries, default 10000; 0: no limit"},
-    {"events-keep-bytes", "N", NULL, WITH_REDIS,
+    {"events-keep-bytes", "N", NULL, NULL, WITH_REDIS,
      NUMBER(events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
              "that poll, default 8388608; 0: trim at once"},
-    {"events-pace", "N", NULL, WITH_REDIS, NUMBER(events_pace, 0, PACE_MAX, 0),
+    {"events-pace", "N", NULL, NULL, WITH_REDIS, NUMBER(events_pace, 0, PACE_MAX, 0),
      .help = "after a burst of --events-maxlen events, read the output of a command\n"
              "at N lines a second, for readers that need every event; 0: no limit"},
-    {"hold-bytes", "N", NULL, WITH_REDIS, NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
+    {"hold-bytes", "N", NULL, NULL, WITH_REDIS,
+     NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
      .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
              "that the command waits; default 4194304"},
-    {"line-bytes", "N", NULL, ALWAYS,
+    {"line-bytes", "N", NULL, NULL, ALWAYS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "a line of more than N bytes arrives in pieces, default 1048576"},
-    {"key-ttl", "SECONDS", NULL, WITH_REDIS,
+    {"key-ttl", "SECONDS", NULL, NULL, WITH_REDIS,
      NUMBER(key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 604800),
      .help = "time to live of the job's keys, which a running agent refreshes,\n"
              "default 604800; 0: they do not expire"},
-    {"once", NULL, NULL, ACTION, OPTIONS_ONCE,
+    {"once", NULL, NULL, NULL, ACTION, OPTIONS_ONCE,
      .help = "run the one Step on standard input, without Redis; write its events\n"
              "and its result to standard output, a line each, and exit with its code"},
-    {"inject", "TARGET", NULL, ACTION, OPTIONS_INJECT, .parse = parse_target, AT(inject_target),
-     .help = "copy this program to TARGET, a file or a directory, and exit"},
-    {"dumpable", NULL, NULL, ALWAYS, .parse = parse_switch, AT(dumpable),
+    {"inject", "TARGET", NULL, NULL, ACTION, OPTIONS_INJECT, .parse = parse_target,
+     AT(inject_target), .help = "copy this program to TARGET, a file or a directory, and exit"},
+    {"dumpable", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(dumpable),
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},
-    {"verbose", NULL, NULL, ALWAYS, .parse = parse_switch, AT(verbose),
+    {"verbose", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(verbose),
      .help = "log at debug level, every line of output included"},
-    {"help", NULL, NULL, ACTION, OPTIONS_HELP, .help = "show this and exit"},
-    {"version", NULL, NULL, ACTION, OPTIONS_VERSION,
+    {"help", NULL, NULL, NULL, ACTION, OPTIONS_HELP, .help = "show this and exit"},
+    {"version", NULL, NULL, NULL, ACTION, OPTIONS_VERSION,
      .help = "show the version and those of the linked libraries, and exit"},
 };
 
@@ -162,12 +169,31 @@ static const char help_end[] =
     "timed\n"
     "out; 125 refused or not started.\n";
 
+/* The longest: SANDBOX_EVENTS_KEEP_BYTES, and two flags. */
+struct name {
+  char text[80];
+};
+
+static struct name variable_of(const struct setting *setting) {
+  struct name name;
+  if (setting->variable != NULL) {
+    (void)snprintf(name.text, sizeof name.text, "%s", setting->variable);
+    return name;
+  }
+  (void)snprintf(name.text, sizeof name.text, "SANDBOX_%s", setting->flag);
+  for (char *at = name.text; *at != '\0'; at++)
+    *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+  return name;
+}
+
 /* The column of the texts in --help. */
 enum { HELP_COLUMN = 26 };
 
 static void print_setting(FILE *out, const struct setting *setting) {
   int at = fprintf(out, "  --%s%s%s", setting->flag, setting->argument != NULL ? " " : "",
                    setting->argument != NULL ? setting->argument : "");
+  if (at >= HELP_COLUMN)
+    at = fprintf(out, "\n") - 1;
   for (const char *line = setting->help; line != NULL; at = 0) {
     const char *end = strchr(line, '\n');
     (void)fprintf(out, "%*s%.*s", HELP_COLUMN - at, "",
@@ -178,6 +204,9 @@ static void print_setting(FILE *out, const struct setting *setting) {
   }
   if (setting->variable != NULL)
     (void)fprintf(out, "\n%*s[%s]", HELP_COLUMN, "", setting->variable);
+  if (setting->alias != NULL)
+    (void)fprintf(out, "\n%*s[%s, or %s]", HELP_COLUMN, "", variable_of(setting).text,
+                  setting->alias);
   (void)fputc('\n', out);
 }
 
@@ -187,12 +216,6 @@ void options_print_help(FILE *out) {
     print_setting(out, &settings[i]);
   (void)fputs(help_end, out);
 }
-
-/* What was given for a setting; NULL: nothing. */
-struct given {
-  const char *value;
-  bool by_variable;
-};
 
 /* The values of getopt_long, above every letter. */
 enum { FIRST_FLAG = 256 };
@@ -216,7 +239,7 @@ static int unknown(struct error *error, const char *argument) {
                     argument);
 }
 
-static int read_flags(struct options *self, struct given given[SETTINGS], int argc, char **argv,
+static int read_flags(struct options *self, const char *given[SETTINGS], int argc, char **argv,
                       struct error *error) {
   struct option flags[SETTINGS + 1] = {{0}};
   for (int i = 0; i < SETTINGS; i++)
@@ -230,7 +253,7 @@ static int read_flags(struct options *self, struct given given[SETTINGS], int ar
     if (flag < FIRST_FLAG)
       return unknown(error, argv[optind - 1]);
     const struct setting *setting = &settings[flag - FIRST_FLAG];
-    given[flag - FIRST_FLAG].value = setting->argument != NULL ? optarg : "1";
+    given[flag - FIRST_FLAG] = setting->argument != NULL ? optarg : "1";
     if (setting->scope == ACTION)
       self->action = setting->action;
     if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
@@ -239,28 +262,24 @@ static int read_flags(struct options *self, struct given given[SETTINGS], int ar
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
-/* The longest: SANDBOX_EVENTS_KEEP_BYTES, and two flags. */
-struct name {
-  char text[80];
-};
-
-static struct name variable_of(const struct setting *setting) {
-  struct name name;
-  if (setting->variable != NULL) {
-    (void)snprintf(name.text, sizeof name.text, "%s", setting->variable);
-    return name;
-  }
-  (void)snprintf(name.text, sizeof name.text, "SANDBOX_%s", setting->flag);
-  for (char *at = name.text; *at != '\0'; at++)
-    *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
-  return name;
+/* An empty variable counts as one that is not set, as manifests often have it. */
+static const char *variable(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* An empty variable counts as one that is not set, as manifests often have it. */
-static void read_variable(const struct setting *setting, struct given *given) {
-  const char *value = given->value == NULL ? getenv(variable_of(setting).text) : NULL;
-  if (value != NULL && value[0] != '\0')
-    *given = (struct given){.value = value, .by_variable = true};
+/* What the setting is given, or NULL, and by what. */
+static const char *value_of(const struct setting *setting, const char *flag, struct name *source) {
+  if (flag != NULL || setting->scope == ACTION) {
+    (void)snprintf(source->text, sizeof source->text, "--%s", setting->flag);
+    return flag;
+  }
+  *source = variable_of(setting);
+  const char *value = variable(source->text);
+  if (value != NULL || setting->alias == NULL)
+    return value;
+  (void)snprintf(source->text, sizeof source->text, "%s", setting->alias);
+  return variable(setting->alias);
 }
 
 static bool counts(const struct options *self, const struct setting *setting) {
@@ -269,35 +288,34 @@ static bool counts(const struct options *self, const struct setting *setting) {
   return self->action == OPTIONS_RUN || (self->action == OPTIONS_ONCE && setting->scope == ALWAYS);
 }
 
-static int convert(struct options *self, const struct setting *setting, struct given *given,
+static int convert(struct options *self, const struct setting *setting, const char *flag,
                    struct error *error) {
   if (setting->parse == parse_number)
     *(unsigned long long *)(void *)((char *)self + setting->offset) = setting->initial;
   if (!counts(self, setting)) {
     /* What a pod sets for all of its programs is no mistake; what somebody types is. */
-    if (self->action == OPTIONS_ONCE && setting->scope == WITH_REDIS && given->value != NULL)
+    if (self->action == OPTIONS_ONCE && setting->scope == WITH_REDIS && flag != NULL)
       return error_set(error, "--%s: not with --once, which needs no Redis", setting->flag);
     return 0;
   }
-  if (setting->scope != ACTION)
-    read_variable(setting, given);
-  struct name source = variable_of(setting);
-  if (!given->by_variable)
-    (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
-  return given->value != NULL ? setting->parse(self, setting, source.text, given->value, error) : 0;
+  struct name source;
+  const char *value = value_of(setting, flag, &source);
+  return value != NULL ? setting->parse(self, setting, source.text, value, error) : 0;
 }
 
 static int parse(struct options *self, int argc, char **argv, struct error *error) {
-  struct given given[SETTINGS] = {{0}};
+  const char *given[SETTINGS] = {NULL}; /* by flags */
   if (read_flags(self, given, argc, argv, error) != 0)
     return -1;
   if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
     return 0;
   for (size_t i = 0; i < SETTINGS; i++)
-    if (convert(self, &settings[i], &given[i], error) != 0)
+    if (convert(self, &settings[i], given[i], error) != 0)
       return -1;
   if (self->action != OPTIONS_RUN)
     return 0;
+  if (self->run_set == NULL)
+    self->run_set = memory_copy(RUN_SET_DEFAULT, strlen(RUN_SET_DEFAULT));
   if (self->idle_cycles == 0)
     self->idle_cycles = self->run_id != NULL ? IDLE_CYCLES_OF_A_RUN : IDLE_CYCLES;
   const struct redis_url *redis = &self->redis;
@@ -320,6 +338,7 @@ void options_release(struct options *self) {
   redis_url_release(&self->redis);
   free(self->job_id);
   free(self->run_id);
+  free(self->run_set);
   free(self->inject_target);
-  self->job_id = self->run_id = self->inject_target = NULL;
+  self->job_id = self->run_id = self->run_set = self->inject_target = NULL;
 }

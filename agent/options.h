@@ -14,7 +14,8 @@ struct options {
   char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
   char *job_id; /* NULL: none; only with OPTIONS_ONCE */
-  char *run_id; /* NULL: none, and no guard at the idle limit */
+  char *run_id;  /* NULL: none, and no guard at the idle limit */
+  char *run_set; /* of OPTIONS_RUN: a key */
   bool verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
@@ -32,8 +33,8 @@ void options_print_help(FILE *out);
 
 /*
  * Command line and environment -> options. Each setting has a variable, too: SANDBOX_ and the
- * flag's name in capitals, unless the table in options.c names another. A flag wins over its
- * variable, and an empty variable is none. Copies what it keeps.
+ * flag's name in capitals, unless the table in options.c names another, or an alias. A flag wins
+ * over its variable, that over its alias, and an empty variable is none. Copies what it keeps.
  * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never
  * with a password), and nothing is owned. argv may be reordered (getopt_long). Otherwise the caller
  * ends with options_release.

@@ -184,6 +184,15 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
               {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7", 30},
               {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7", 30},
               {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL, 5}};
+  struct options general;
+  assert_int_equal(setenv("SANDBOX_RUN_ID", "general", 1), 0);
+  assert_int_equal(setenv("SANDBOX_RUN_SET", "runs", 1), 0);
+  assert_int_equal(setenv("AGENTSMITH_RUN_ID", "of one server", 1), 0);
+  assert_taken(&general, (const char *[]){"--redis-url=h", "--job-id=j", NULL});
+  assert_string_equal(general.run_id, "general");
+  assert_string_equal(general.run_set, "runs");
+  options_release(&general);
+  assert_int_equal(unsetenv("SANDBOX_RUN_ID") | unsetenv("SANDBOX_RUN_SET"), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct options options;
     assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
@@ -191,6 +200,7 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
       assert_int_equal(setenv("AGENTSMITH_RUN_ID", rows[i].variable, 1), 0);
     assert_taken(&options, rows[i].arguments);
     assert_int_equal(options.idle_cycles, rows[i].idle_cycles);
+    assert_string_equal(options.run_set, "agentsmith:runs:active");
     if (rows[i].run_id == NULL)
       assert_null(options.run_id);
     else
@@ -223,8 +233,8 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
       "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
       "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
       "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
-      "[AGENTSMITH_RUN_ID]|"
-      "[AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
+      ", or AGENTSMITH_RUN_ID]|"
+      ", or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
       "name|redis+sentinel://|redis://|unix://|"
       "defaultDatabase|default 5, or 30 with a run|default 10000|default 4194304|default 604800|"
       "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";

@@ -10,6 +10,7 @@
 #include "tests/test.h"
 
 #define LIMIT_MS 3000
+#define RUNS "runs:alive"
 
 /* More than a timer may be late by: a test looks now and then only. */
 enum { LATE_MS = 200 };
@@ -31,6 +32,7 @@ static int set_up_with_a_run(void **state) {
   set_up(state);
   struct redis_door_owner *owner = *state;
   owner->options.run_id = "run-7";
+  owner->options.run_set = RUNS;
   return 0;
 }
 
@@ -109,17 +111,17 @@ GUARDED_TEST(a_run_that_is_over_is_not_waited_for) {
   int64_t begin_ms = virtual_time_ms;
   door_owner_begin(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  door_owner_logged_once(owner, "run run-7 is not in " RUN_GUARD_KEY);
+  door_owner_logged_once(owner, "run run-7 is not in " RUNS);
 }
 
 GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
-  redis_store_do(owner->store, 3, "LPUSH " RUN_GUARD_KEY " run-7");
+  redis_store_do(owner->store, 3, "LPUSH " RUNS " run-7");
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
   assert_int_equal(door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
   assert_false(engine_is_leaving(owner->door));
-  redis_store_do(owner->store, 2, "DEL " RUN_GUARD_KEY);
+  redis_store_do(owner->store, 2, "DEL " RUNS);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
 
@@ -131,7 +133,7 @@ GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
-      door_owner_logged(owner, "whether run run-7 is in " RUN_GUARD_KEY " is not known: ERR no"),
+      door_owner_logged(owner, "whether run run-7 is in " RUNS " is not known: ERR no"),
       3);
   assert_false(engine_is_leaving(owner->door));
   redis_store_refuse(owner->store, NULL, NULL);
@@ -143,6 +145,7 @@ GUARDED_TEST(the_log_says_it_in_a_line) {
   char run[4000] = "", shown[256];
   memset(run, 'r', sizeof run - 1);
   owner->options.run_id = run;
+  owner->options.run_set = RUNS;
   door_owner_begin(owner);
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_IDLE);
   snprintf(shown, sizeof shown, "run %.200s is not in", run);

@@ -23,7 +23,7 @@ static const char *output(void *owner, const char *command) {
   struct scene *scene = owner;
   if (strncmp(command, "SISMEMBER ", 10) != 0)
     return "+OK\r\n";
-  assert_string_equal(command, "SISMEMBER agentsmith:runs:active run-7");
+  assert_string_equal(command, "SISMEMBER runs:alive run-7");
   return scene->reply_to_query;
 }
 
@@ -70,7 +70,7 @@ static int tear_down(void **state) {
 
 static void ask(struct scene *scene) {
   scene->guard = run_guard_ask(scene->loop.base, &scene->log, &scene->url, "sandbox:j:guard",
-                               "run-7", on_done, scene);
+                               "runs:alive", "run-7", on_done, scene);
   assert_int_equal(scene->done, 0);
 }
 

@@ -447,12 +447,12 @@ static void on_run_guard(void *owner, enum run_guard_answer answer, const char *
     return;
   }
   if (answer == RUN_GUARD_UNKNOWN) {
-    log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %s is not known: %s", run,
-             RUN_GUARD_KEY, why);
+    log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %.200s is not known: %s", run,
+             self->options.run_set, why);
     engine_wait_on(&self->door, self->options.idle_cycle_ms);
     return;
   }
-  log_line(self->log, LOG_INFO, NULL, "run %.200s is not in %s", run, RUN_GUARD_KEY);
+  log_line(self->log, LOG_INFO, NULL, "run %.200s is not in %.200s", run, self->options.run_set);
   engine_leave(&self->door, AGENT_EXIT_IDLE, "the idle limit");
 }
 
@@ -479,7 +479,7 @@ static void idle(struct door *door) {
   else
     self->run_guard =
         run_guard_ask(self->base, self->log, self->options.url, client_name(self, "guard").text,
-                      self->options.run_id, on_run_guard, self);
+                      self->options.run_set, self->options.run_id, on_run_guard, self);
 }
 
 static void dump(const struct door *door) {

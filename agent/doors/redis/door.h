@@ -24,6 +24,7 @@ struct redis_door_options {
   const struct redis_url *url;
   const char *job_id;
   const char *run_id;                   /* NULL: nobody is asked at the idle limit */
+  const char *run_set;                  /* a key; where a run id is looked for */
   int64_t idle_cycle_ms;                /* until Redis is asked again that gave no answer */
   unsigned long long events_maxlen;     /* 0: the stream is not trimmed */
   unsigned long long events_keep_bytes; /* of young events beyond them; see out/retention.h */

@@ -67,17 +67,17 @@ static void on_failed(void *owner, const struct error *error) {
   finish(owner, RUN_GUARD_UNKNOWN, error->text);
 }
 
-struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
-                                const struct redis_url *url, const char *name, const char *run_id,
-                                void (*done)(void *owner, enum run_guard_answer answer,
-                                             const char *why),
-                                void *owner) {
+struct run_guard *
+run_guard_ask(struct event_base *base, const struct log *log, const struct redis_url *url,
+              const char *name, const char *set, const char *run_id,
+              void (*done)(void *owner, enum run_guard_answer answer, const char *why),
+              void *owner) {
   static const struct client_handler client_handler = {
       .ready = on_ready, .reply = on_reply, .failed = on_failed};
   struct run_guard *self = memory_allocate(sizeof *self);
   *self = (struct run_guard){.done = done, .owner = owner, .answer = RUN_GUARD_UNKNOWN};
   (void)snprintf(self->why, sizeof self->why, "no answer within %d s", RUN_GUARD_MS / 1000);
-  self->query = command_new((const char *[]){"SISMEMBER", RUN_GUARD_KEY, run_id}, 3);
+  self->query = command_new((const char *[]){"SISMEMBER", set, run_id}, 3);
   self->finish = loop_timer_new(base, on_finish, self);
   loop_timer_start(self->finish, RUN_GUARD_MS);
   struct client_options options = {
