@@ -16,7 +16,7 @@
 # Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
 # FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
 # the smoke run against: redis-7, redis-8 or valkey-8, which are fetched, or a program; without it
-# the machine's redis-server), ACL=1 (the agents of the tests log in as the user of README.md).
+# the machine's redis-server), ACL=1 (the agents of the tests log in as the user of docs/redis.md).
 
 .DEFAULT_GOAL := agent
 .DELETE_ON_ERROR:
@@ -292,7 +292,7 @@ ifneq ($(server),)
 override REDIS_SERVER := $(abspath build/servers/$(server)/redis-server)
 endif
 export REDIS_SERVER
-# The agents of the tests log in as the user of README.md.
+# The agents of the tests log in as the user of docs/redis.md.
 export TEST_REDIS_ACL := $(ACL)
 .PHONY: $(servers)
 $(servers): | tools
@@ -513,7 +513,7 @@ help:
 	@echo 'make test             all tests; test-unit, test-integration: those only'
 	@echo '                      (T=unit/utf8 or T=timed/cancel: one program; TEST_FILTER=name: one test;'
 	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
-	@echo '                      ACL=1: as the Redis user of README.md)'
+	@echo '                      ACL=1: as the Redis user of docs/redis.md)'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'

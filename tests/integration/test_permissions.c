@@ -1,4 +1,4 @@
-/* The user of README.md may do what the agent does, and nothing in its line is too much. */
+/* The user of docs/redis.md may do what the agent does, and nothing in its line is too much. */
 
 #include "tests/support/job.h"
 #include "tests/support/redis_user.h"
@@ -47,7 +47,7 @@ static bool works(struct job *job) {
 JOB_TEST_NO_AGENT(the_line_is_enough) {
   redis_user_make(job->redis, "somebody", NULL);
   if (!works(job))
-    job_fail(job, "the user of README.md cannot work");
+    job_fail(job, "the user of docs/redis.md cannot work");
 }
 
 /* What the run-alive guard asks for, an idle limit later (test_run_alive.c). */

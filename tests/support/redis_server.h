@@ -44,7 +44,7 @@ void redis_server_thaw(struct redis_server *self);
 redisContext *redis_server_connect(const struct redis_server *self);
 
 /* What an agent puts before the host: "", or with TEST_REDIS_ACL=1 "user:password@" of the user of
-   README.md (redis_user.h), which every server but a sentinel has then. */
+   docs/redis.md (redis_user.h), which every server but a sentinel has then. */
 const char *redis_server_login(void);
 
 int redis_server_port(const struct redis_server *self);

@@ -6,12 +6,12 @@
 enum { RULES_MAX = 64 };
 
 char **redis_user_rules(size_t *count) {
-  FILE *readme = fopen("README.md", "re");
+  FILE *readme = fopen("docs/redis.md", "re");
   assert_non_null(readme);
   char line[4096] = "";
   while (strncmp(line, LINE, strlen(LINE)) != 0)
     if (fgets(line, sizeof line, readme) == NULL)
-      fail_msg("README.md has no line `" LINE "…`");
+      fail_msg("docs/redis.md has no line `" LINE "…`");
   fclose(readme);
   char **rules = calloc(RULES_MAX, sizeof *rules);
   assert_non_null(rules);
@@ -41,7 +41,7 @@ void redis_user_make(redisContext *redis, const char *name, const char *without)
       words[length++] = rules[i];
   redisReply *reply = redisCommandArgv(redis, length, words, NULL);
   if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
-    fail_msg("the user of README.md: %s", reply == NULL ? redis->errstr : reply->str);
+    fail_msg("the user of docs/redis.md: %s", reply == NULL ? redis->errstr : reply->str);
   freeReplyObject(reply);
   redis_user_free_rules(rules, count);
 }

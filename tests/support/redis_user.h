@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /*
- * The Redis user of README.md: its line `ACL SETUSER …`, taken from there, so that what is promised
+ * The Redis user of docs/redis.md: its line `ACL SETUSER …`, taken from there, so that what is promised
  * and what is tested cannot differ.
  */
 #define REDIS_USER "sandbox-agent"
