@@ -129,6 +129,9 @@ static const struct row rows[] = {
     {"a[^x]b", "a\303b\na" E_ACUTE "b\n", "2 "},
     {"n" E_ACUTE, "\xE2n" E_ACUTE "\xE2\n", "1 "},
     {"^x$", "\xC3\nx\n", "2 "},
+    {".*foo", "\xFF foo\n", "1 "},
+    {"(.*)x", "a\xFFx\n", "1 "},
+    {".*\\d", "\xFF\na\xFF\x35\n", "2 "},
 };
 
 static int check_rows(void) {
