@@ -132,6 +132,7 @@ static const struct row rows[] = {
     {".*foo", "\xFF foo\n", "1 "},
     {"(.*)x", "a\xFFx\n", "1 "},
     {".*\\d", "\xFF\na\xFF\x35\n", "2 "},
+    {"(?>\\X{1,2}).", "\xC3\x9F\xE2\x80\xC3\n\xFF\x61\x62\x63\n", "2 "},
 };
 
 static int check_rows(void) {

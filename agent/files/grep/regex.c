@@ -185,7 +185,7 @@ static struct code *timed_code(struct regex *self, enum regex_text kind) {
 
 static int match_by(struct regex *self, struct code *code, enum regex_text kind, const char *text,
                     size_t length) {
-  if (!code->is_ready)
+  if (!code->is_ready && kind != REGEX_BROKEN)
     make_ready(self, code);
   PCRE2_SPTR target = (PCRE2_SPTR)text;
   int result = PCRE2_ERROR_JIT_BADOPTION;

@@ -14,7 +14,8 @@
  *
  * Text that is known to be ASCII is matched by code for ASCII only, which is faster and gives the
  * same results. In text that is not UTF-8, invalid bytes match nothing, and the text between them
- * is matched as usual.
+ * is matched as usual; it is always interpreted, since the machine code of PCRE2 10.46 may step out
+ * of such text and crash.
  *
  * Memory: the compiled expression, REGEX_STACK bytes of stack for machine code, and at most
  * REGEX_HEAP_KIB KiB for backtracking.
