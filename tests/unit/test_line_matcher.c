@@ -121,6 +121,21 @@ static const struct row rows[] = {
     {"[\\x{17f}]", "s\n\xC5\xBF\n", "2 "},
     {"(?i)[\\x{17f}]", "x\ns\n", "2 "}, /* in a text that is ASCII */
     {"a\xC2\xA0*b", "ab\n", "1 "},
+    /* As other engines have it. */
+    {"^caf\\u00e9$", "caf" E_ACUTE "\ncafe\n", "1 "},
+    {"[^\\u0000-\\u007F]", "a\n" E_ACUTE "\n", "2 "},
+    {"^[\\ud83d\\ude00]$", "\xF0\x9F\x98\x80\n", "1 "},
+    {"\\\\u00e9", E_ACUTE "\n\\u00e9\n", "2 "},
+    {"\\Q\\u00e9\\E$", E_ACUTE "\n\\u00e9\n", "2 "},
+    {"^[\\w-.]+$", "a-b.c\na b\n" E_ACUTE "-\n", "1 3 "},
+    {"^[\\d-x]+$", "1-x\n2y\n", "1 "},
+    {"^[]\\p{L}-\\pN-_]+$", "]-_1\n;\n", "1 "},
+    {"^[^[:alpha:]-.]$", "-\n1\n", "2 "},
+    {"^[\\\\w-z]$", "x\n-\n", "1 "},
+    {"^[\\Q\\w-z]\\E]+$", "\\w-]\nx\n", "1 "},
+    {"^[\\cw-\\cz\\w-]$", "-\n\x18\n", "1 2 "},
+    {"^\\w-.$", "a-b\na.b\n", "1 "},
+    {"(?#[)^[\\w-.]$", "-\n", "1 "},
     /* Broken bytes match nothing, what is around them does. */
     {"^a", "\xFF\na\xFF\n", "2 "},
     {"word", "\xFF\x81word\x81\xFF\n", "1 "},
@@ -171,6 +186,12 @@ TEST(a_bad_pattern_is_reported_with_its_offset) {
       {"[z-a]", "", "pattern: range out of order in character class at offset 3"},
       {"a\\Cb", "", "pattern: using \\C is disabled by the application at offset 3"},
       {"*", "", "pattern: quantifier does not follow a repeatable item at offset 0"},
+      {"[\\w-[a]]", "", "pattern: invalid range in character class at offset 4"},
+      {"[\\w-.]\\u00e9(", "", "pattern: missing closing parenthesis at offset 13"},
+      {"\\u00e", "",
+       "pattern: PCRE2 does not support \\F, \\L, \\l, \\N{name}, \\U, or \\u at offset 2"},
+      {"\\ude00x", "",
+       "pattern: disallowed Unicode code point (>= 0xd800 && <= 0xdfff) at offset 6"},
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     char out[256];

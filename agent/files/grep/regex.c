@@ -8,6 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "agent/files/grep/pattern_syntax.h"
 #include "base/memory.h"
 
 #define STACK_FIRST ((size_t)32 * 1024)
@@ -35,7 +36,7 @@ struct code {
 };
 
 struct regex {
-  char *source;
+  struct pattern_syntax syntax;
   struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
   /* The same with a callout before each item, which checks the clock; compiled when first needed.
      PCRE2's match limit counts backtracks from each start offset, not the bytes that an item runs
@@ -112,24 +113,26 @@ static int check_clock(pcre2_callout_block *block, void *owner) {
 
 struct regex *regex_new(const char *source, struct error *error) {
   struct regex *self = memory_allocate(sizeof *self);
-  *self = (struct regex){.source = memory_copy(source, strlen(source)),
-                         .found = pcre2_match_data_create(1, NULL),
+  *self = (struct regex){.found = pcre2_match_data_create(1, NULL),
                          .context = pcre2_match_context_create(NULL)};
   if (self->found == NULL || self->context == NULL)
     memory_exhausted("a pattern");
   pcre2_set_callout(self->context, check_clock, self);
   pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
   pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
+  pattern_syntax_read(&self->syntax, source);
+  const char *text = self->syntax.text.bytes;
   for (int kind = REGEX_TEXTS - 1; kind >= 0; kind--) {
-    if (kind == REGEX_ASCII && !is_same_in_ascii(source))
+    if (kind == REGEX_ASCII && !is_same_in_ascii(text))
       continue;
     int code = 0;
     size_t offset = 0;
-    self->codes[kind].code = compile(source, options[kind], &code, &offset);
+    self->codes[kind].code = compile(text, options[kind], &code, &offset);
     if (self->codes[kind].code == NULL && kind != REGEX_ASCII) {
       unsigned char message[160];
       (void)pcre2_get_error_message(code, message, sizeof message);
-      (void)error_set(error, "pattern: %s at offset %zu", (const char *)message, offset);
+      (void)error_set(error, "pattern: %s at offset %zu", (const char *)message,
+                      pattern_syntax_offset(source, offset));
       regex_free(self);
       return NULL;
     }
@@ -144,7 +147,7 @@ void regex_free(struct regex *self) {
     pcre2_code_free(self->codes[kind].code);
     pcre2_code_free(self->timed[kind].code);
   }
-  free(self->source);
+  buffer_release(&self->syntax.text);
   pcre2_match_data_free(self->found);
   pcre2_match_context_free(self->context);
   pcre2_jit_stack_free(self->stack);
@@ -176,7 +179,8 @@ static struct code *timed_code(struct regex *self, enum regex_text kind) {
   int reason;
   size_t offset;
   if (timed->code == NULL && !timed->is_ready)
-    timed->code = compile(self->source, options[kind] | PCRE2_AUTO_CALLOUT, &reason, &offset);
+    timed->code =
+        compile(self->syntax.text.bytes, options[kind] | PCRE2_AUTO_CALLOUT, &reason, &offset);
   if (timed->code != NULL)
     return timed;
   timed->is_ready = true;
