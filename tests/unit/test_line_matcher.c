@@ -103,6 +103,15 @@ static const struct row rows[] = {
     {"^" E_ACUTE "$", E_ACUTE "\ne\n", "1 "},
     {"^.$", E_ACUTE "\n" E_ACUTE E_ACUTE "\n", "1 "},
     {"\\P{Nd}*\\P{Lu}", "A\na\n", "2 "}, /* both take it */
+    {"main*(?:s)?+.", "mai\nmain\nmains\n", "2 3 "},
+    {"(?<=\\b|ab?)if", "if\nbif\n" E_ACUTE "if\nabif\n", "1 4 "},
+    {"(kelvi|ab\\1?)", "a\nab\n" E_ACUTE "ab\n", "2 3 "},
+    {"(?<x>kelvi|ab\\k<x>?)", "a\nab\n", "2 "},
+    {"([^a]+\\1?){2,}+", "\xF0\x9F\x98\x80\xF0\x9F\x98\x80\na\n", "1 "},
+    {"(?x) # [\n (kelvi | ab \\1?)", "a\nab\n", "2 "},
+    {"(*NOTEMPTY)x*", "a\nax\n\n", "2 "},
+    {"(*COMMIT)b", "ab\nb\n", "2 "},
+    {"[^\\x{20ac}](?R)?(*SKIP)[^a]", E_ACUTE "ab" E_ACUTE "k\n", ""},
     {"\\R*?\\s5", "a\r5\n", "1 "},
     /* What is counted in one alternative is not in the other, nor behind what may be left out. */
     {"foo\\d{2}|bar", "foo bar\n" E_ACUTE " bar\n" E_ACUTE " foo12\n", "1 2 3 "},

@@ -4,10 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* PCRE2 rejects patterns with more open groups. */
+#define GROUPS_MAX 250
+
 struct reader {
   const char *at; /* in the source */
   struct buffer *to;
   bool in_class;
+  bool is_unusual;
+  bool is_extended;
+  size_t open;      /* groups */
+  size_t capturing; /* of these */
+  bool captures[GROUPS_MAX];
 };
 
 static void copy(struct reader *self, size_t length) {
@@ -59,6 +67,8 @@ static void read_escape(struct reader *self) {
   } else if (utf16_unit(self->at) >= 0) {
     rewrite_utf16(self);
   } else {
+    self->is_unusual |= letter == 'g' && is_one_of(self->at[2], "<'");
+    self->is_unusual |= is_one_of(letter, "123456789gk") && !self->in_class && self->capturing > 0;
     copy(self, letter == '\0' ? 1 : 2);
     if (letter == 'c' && *self->at != '\0')
       copy(self, 1);
@@ -92,6 +102,50 @@ static void read_in_class(struct reader *self) {
   copy(self, 1);
 }
 
+/* By what follows "(?": recursion, a condition, or a reference. */
+static bool is_unusual_group(const char *at) {
+  return is_one_of(*at, "R&(+0123456789") || (at[0] == 'P' && is_one_of(at[1], "=>")) ||
+         (at[0] == '-' && is_one_of(at[1], "0123456789"));
+}
+
+/* By what follows "(?": flags, x among them. */
+static bool is_extended_group(const char *at) {
+  size_t flags = strspn(at, "abcdefghijklmnopqrstuvwxyzADJPSTUW^-");
+  return is_one_of(at[flags], ":)") && memchr(at, 'x', flags) != NULL;
+}
+
+/* Anywhere in the text, be it in a comment. */
+static bool mentions_unusual(const char *text) {
+  for (; (text = strpbrk(text, "\\(")) != NULL; text++)
+    if (text[0] == '\\' ? is_one_of(text[1], "123456789gk")
+                        : text[1] == '*' || (text[1] == '?' && is_unusual_group(text + 2)))
+      return true;
+  return false;
+}
+
+static void open_group(struct reader *self) {
+  bool captures = self->at[1] != '?' && self->at[1] != '*';
+  if (self->at[1] == '?') {
+    const char *at = self->at + 2;
+    const char *name = at + (*at == 'P');
+    captures = *name == '\'' || (*name == '<' && !is_one_of(name[1], "=!*"));
+    self->is_unusual |= is_unusual_group(at);
+    self->is_extended |= is_extended_group(at);
+  }
+  self->is_unusual |= self->at[1] == '*';
+  if (self->open < GROUPS_MAX)
+    self->captures[self->open] = captures;
+  self->open++;
+  self->capturing += captures;
+  copy(self, 1);
+}
+
+static void close_group(struct reader *self) {
+  if (self->open > 0 && self->open-- <= GROUPS_MAX)
+    self->capturing -= self->captures[self->open];
+  copy(self, 1);
+}
+
 static void read_part(struct reader *self) {
   if (*self->at == '\\') {
     read_escape(self);
@@ -102,18 +156,24 @@ static void read_part(struct reader *self) {
   } else if (strncmp(self->at, "(?#", 3) == 0) {
     copy_through(self, ")");
   } else if (strncmp(self->at, "(?[", 3) == 0) {
-    copy(self, strlen(self->at)); /* a class with operators, of which "-" is one */
+    self->is_unusual = true; /* a class with operators, of which "-" is one */
+    copy(self, strlen(self->at));
+  } else if (*self->at == '(') {
+    open_group(self);
+  } else if (*self->at == ')') {
+    close_group(self);
   } else {
     copy(self, 1);
   }
 }
 
 void pattern_syntax_read(struct pattern_syntax *self, const char *source) {
-  *self = (struct pattern_syntax){.text = {0}};
+  *self = (struct pattern_syntax){.is_unusual = false};
   struct reader reader = {.at = source, .to = &self->text};
   while (*reader.at != '\0')
     read_part(&reader);
   buffer_add(&self->text, "", 1);
+  self->is_unusual = reader.is_unusual || (reader.is_extended && mentions_unusual(source));
 }
 
 size_t pattern_syntax_offset(const char *source, size_t offset) {

@@ -16,9 +16,14 @@
  *   [\w-.], [[:alpha:]-.]  [\w\-.], [[:alpha:]\-.]: after a class, a hyphen begins no range
  *
  * [\w-[.]] is copied, and rejected: in .NET it subtracts.
+ *
+ * A pattern is unusual when it has what PCRE2's optimizations and machine code are known or likely to
+ * get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
+ * captures. With the option x, whose comments are not told apart, any reference makes it unusual.
  */
 struct pattern_syntax {
   struct buffer text; /* the rewritten pattern, ends with a NUL; to be released */
+  bool is_unusual;
 };
 
 void pattern_syntax_read(struct pattern_syntax *self, const char *source);

@@ -37,6 +37,8 @@ struct code {
 
 struct regex {
   struct pattern_syntax syntax;
+  uint32_t options;               /* for all codes */
+  bool is_interpreted;            /* machine code is not used */
   struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
   /* The same with a callout before each item, which checks the clock; compiled when first needed.
      PCRE2's match limit counts backtracks from each start offset, not the bytes that an item runs
@@ -61,30 +63,63 @@ static bool counts_and_chooses(const char *source) {
   return counts && chooses;
 }
 
-/* Options that avoid optimizations which are wrong in PCRE2 10.46:
+/* Avoids what is wrong in PCRE2 10.46. A search without any of these optimizations would take up to
+   twice as long.
 
    - Auto-possessification takes some neighbours for disjoint that are not: \P{Nd}*\P{Lu} does not
-     match "a", nor \R*\s "\r" without Unicode.
+     match "a", nor \R*\s "\r" without Unicode. Nor does it see what follows an atomic or possessive
+     group that may be empty: n*(?:s)?+. does not match "n". What it is looked for by may also be in
+     a class or after a backslash, which costs time only.
    - The search of the machine code for the start of a match applies a count to the next alternative
-     too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar. */
-static uint32_t workarounds(const char *source) {
-  bool has_such_neighbours = strstr(source, "\\P") != NULL || strstr(source, "\\p{^") != NULL ||
-                             strstr(source, "\\p{ ^") != NULL || strstr(source, "\\R") != NULL;
-  return (has_such_neighbours ? PCRE2_NO_AUTO_POSSESS : 0) |
-         (counts_and_chooses(source) ? PCRE2_NO_START_OPTIMIZE : 0);
+     too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar.
+   - An unusual pattern (pattern_syntax.h) is matched by the interpreter without optimizations. Where
+     a group refers to itself, the shortest match is taken for longer than it is, (kelvi|ab\1?) does
+     not match "ab", and machine code may crash, by ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on
+     what the optimizations leave, and machine code takes (*SKIP) differently within recursion. */
+static uint32_t workarounds(const char *text, bool is_unusual) {
+  static const char *const neighbours[] = {"\\P", "\\p{^", "\\p{ ^", "\\R", "(?>",
+                                           "?+",  "*+",    "++",     "}+"};
+  if (is_unusual)
+    return PCRE2_NO_AUTO_POSSESS | PCRE2_NO_START_OPTIMIZE | PCRE2_NO_DOTSTAR_ANCHOR;
+  uint32_t found = counts_and_chooses(text) ? PCRE2_NO_START_OPTIMIZE : 0;
+  for (size_t i = 0; i < sizeof neighbours / sizeof *neighbours; i++)
+    if (strstr(text, neighbours[i]) != NULL)
+      found |= PCRE2_NO_AUTO_POSSESS;
+  return found;
 }
 
-static pcre2_code *compile(const char *source, uint32_t more, int *code, size_t *offset) {
+/* `lookbehind`: whether lookbehind of variable length is allowed. */
+static pcre2_code *compile(const struct regex *self, uint32_t more, bool lookbehind, int *reason,
+                           size_t *offset) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   if (context == NULL)
     memory_exhausted("a pattern");
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  pcre2_code *made = pcre2_compile((PCRE2_SPTR)source, PCRE2_ZERO_TERMINATED,
-                                   more | workarounds(source) | PCRE2_MULTILINE | PCRE2_DUPNAMES |
-                                       PCRE2_NEVER_BACKSLASH_C,
-                                   code, offset, context);
+  if (!lookbehind)
+    pcre2_set_max_varlookbehind(context, 0);
+  pcre2_code *made = pcre2_compile((PCRE2_SPTR)self->syntax.text.bytes, PCRE2_ZERO_TERMINATED,
+                                   more | self->options, reason, offset, context);
   pcre2_compile_context_free(context);
   return made;
+}
+
+/* The code for text that is not UTF-8 accepts whatever the others do. Machine code for lookbehind of
+   variable length is wrong in PCRE2 10.46: by (?<=\b|ab?)if it does not find "if". */
+static int compile_first(struct regex *self, const char *source, struct error *error) {
+  int reason = 0;
+  size_t offset = 0;
+  struct code *code = &self->codes[REGEX_BROKEN];
+  code->code = compile(self, options[REGEX_BROKEN], false, &reason, &offset);
+  if (code->code == NULL) {
+    self->is_interpreted = true;
+    code->code = compile(self, options[REGEX_BROKEN], true, &reason, &offset);
+  }
+  if (code->code != NULL)
+    return 0;
+  unsigned char message[160];
+  (void)pcre2_get_error_message(reason, message, sizeof message);
+  return error_set(error, "pattern: %s at offset %zu", (const char *)message,
+                   pattern_syntax_offset(source, offset));
 }
 
 /* Whether the expression means the same for ASCII text with and without Unicode: it does when it is
@@ -121,22 +156,18 @@ struct regex *regex_new(const char *source, struct error *error) {
   pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
   pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
   pattern_syntax_read(&self->syntax, source);
-  const char *text = self->syntax.text.bytes;
-  for (int kind = REGEX_TEXTS - 1; kind >= 0; kind--) {
-    if (kind == REGEX_ASCII && !is_same_in_ascii(text))
-      continue;
-    int code = 0;
-    size_t offset = 0;
-    self->codes[kind].code = compile(text, options[kind], &code, &offset);
-    if (self->codes[kind].code == NULL && kind != REGEX_ASCII) {
-      unsigned char message[160];
-      (void)pcre2_get_error_message(code, message, sizeof message);
-      (void)error_set(error, "pattern: %s at offset %zu", (const char *)message,
-                      pattern_syntax_offset(source, offset));
-      regex_free(self);
-      return NULL;
-    }
+  self->is_interpreted = self->syntax.is_unusual;
+  self->options = workarounds(self->syntax.text.bytes, self->syntax.is_unusual) | PCRE2_MULTILINE |
+                  PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C;
+  if (compile_first(self, source, error) != 0) {
+    regex_free(self);
+    return NULL;
   }
+  int reason;
+  size_t offset;
+  self->codes[REGEX_UTF8].code = compile(self, options[REGEX_UTF8], true, &reason, &offset);
+  if (is_same_in_ascii(self->syntax.text.bytes))
+    self->codes[REGEX_ASCII].code = compile(self, options[REGEX_ASCII], true, &reason, &offset);
   return self;
 }
 
@@ -179,8 +210,7 @@ static struct code *timed_code(struct regex *self, enum regex_text kind) {
   int reason;
   size_t offset;
   if (timed->code == NULL && !timed->is_ready)
-    timed->code =
-        compile(self->syntax.text.bytes, options[kind] | PCRE2_AUTO_CALLOUT, &reason, &offset);
+    timed->code = compile(self, options[kind] | PCRE2_AUTO_CALLOUT, true, &reason, &offset);
   if (timed->code != NULL)
     return timed;
   timed->is_ready = true;
@@ -189,14 +219,15 @@ static struct code *timed_code(struct regex *self, enum regex_text kind) {
 
 static int match_by(struct regex *self, struct code *code, enum regex_text kind, const char *text,
                     size_t length) {
-  if (!code->is_ready && kind != REGEX_BROKEN)
+  if (!code->is_ready && !self->is_interpreted && kind != REGEX_BROKEN)
     make_ready(self, code);
   PCRE2_SPTR target = (PCRE2_SPTR)text;
-  int result = PCRE2_ERROR_JIT_BADOPTION;
+  int result = PCRE2_ERROR_JIT_STACKLIMIT;
+  /* It does not know of (*NOTEMPTY), but patterns with verbs are interpreted. */
   if (code->is_machine)
     result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
-  /* The interpreter has more room to backtrack than machine code, and (*NO_JIT) asks for it. */
-  if (result == PCRE2_ERROR_JIT_STACKLIMIT || result == PCRE2_ERROR_JIT_BADOPTION)
+  /* The interpreter has more room to backtrack than machine code. */
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT)
     result = pcre2_match(code->code, target, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
                          self->found, self->context);
