@@ -411,6 +411,8 @@ JOB_TEST(grep_patterns_are_those_that_models_write) {
       {GREP "'f','pattern':'Get(?!Value)'", ONE(1, "GetName(x)")},
       {GREP "'f','pattern':'zzz|(?<number>\\\\d{2})'", ONE(2, "name = 42;")},
       {GREP "'f','pattern':'Get\\\\d{2}|t\xC3\xA9'", ONE(3, "\xC3\x89t\xC3\xA9")},
+      {GREP "'f','pattern':'^\\\\u00c9t'", ONE(3, "\xC3\x89t\xC3\xA9")},
+      {GREP "'f','pattern':'^[\\\\w-.]{5,}$$'", ONE(4, "foo.bar")},
       {GREP "'f','pattern':'x\\\\)\\\\nname'", 0, "[]", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);

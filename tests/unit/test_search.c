@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <uchar.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -131,6 +132,56 @@ TREE_TEST(a_byte_order_mark_is_no_text) {
   tree_make(tree, "b=\xEF\xBB\xBF");
   assert_string_equal(FOUND(tree, .pattern = "^using"), "a:1:using x; ");
   assert_string_equal(FOUND(tree, .path = "b", .pattern = ""), "");
+}
+
+static void write_utf16(const struct tree *tree, const char *name, const char16_t *units,
+                        size_t count, bool is_big, size_t spare) {
+  char *bytes = malloc(2 * count + spare);
+  assert_non_null(bytes);
+  memset(bytes, 'x', 2 * count + spare);
+  for (size_t i = 0; i < count; i++) {
+    bytes[2 * i + is_big] = (char)(units[i] & 0xFF);
+    bytes[2 * i + !is_big] = (char)(units[i] >> 8);
+  }
+  write_bytes(tree, name, bytes, 2 * count + spare);
+  free(bytes);
+}
+
+#define UTF16(tree, name, text, ...)                                                               \
+  write_utf16(tree, name, u"\xFEFF" text, sizeof(u"\xFEFF" text) / 2 - 1, __VA_ARGS__)
+
+TREE_TEST(utf16_with_a_byte_order_mark_is_text) {
+  UTF16(tree, "be", u"yes 1\n\x20AC\xD83D\xDE00 yes\n", true, 0);
+  UTF16(tree, "broken", u"\xDE00yes\xD83D\nyes\xD83D\xD83D\xDE00\nyes \xD83D", false, 1);
+  UTF16(tree, "empty", u"", true, 0);
+  UTF16(tree, "le", u"no\r\nyes \xE9\r\n\r\nyes \x2028\n", false, 0);
+  UTF16(tree, "nul", u"yes\0", false, 0);
+  write_utf16(tree, "unmarked", u"yes", 3, false, 0);
+  assert_string_equal(FOUND(tree, .pattern = "^(\\W+ )?yes"),
+                      "be:1:yes 1 be:2:\xE2\x82\xAC\xF0\x9F\x98\x80 yes "
+                      "broken:2:yes\xEF\xBF\xBD\xF0\x9F\x98\x80 "
+                      "broken:3:yes \xEF\xBF\xBD\xEF\xBF\xBD "
+                      "le:2:yes \xC3\xA9 le:4:yes \xE2\x80\xA8 ");
+  assert_string_equal(FOUND(tree, .pattern = "^\\W?yes\\W$"),
+                      "broken:1:\xEF\xBF\xBDyes\xEF\xBF\xBD ");
+  assert_string_equal(FOUND(tree, .path = "le", .pattern = "\\w$", .context_after = 1),
+                      "le:1:no le:2:yes \xC3\xA9 le-3- ");
+  assert_string_equal(FOUND(tree, .path = "empty", .pattern = ""), "");
+  struct answer answer = ask(tree, (struct search){.path = "nul", .pattern = "yes"});
+  assert_string_equal(answer.found.skipped_root, "a binary file");
+}
+
+/* Which has half as many bytes again as UTF-8. */
+TREE_TEST(the_largest_utf16_file_is_searched) {
+  enum { COUNT = SEARCH_FILE_MAX / 2 };
+  char16_t *units = malloc(COUNT * sizeof *units);
+  assert_non_null(units);
+  for (size_t i = 0; i < COUNT; i++)
+    units[i] = i == 0 ? 0xFEFF : 0x20AC;
+  units[COUNT - 2] = '\n';
+  write_utf16(tree, "a", units, COUNT, true, 0);
+  free(units);
+  assert_string_equal(FOUND(tree, .pattern = "^\xE2\x82\xAC$"), "a:2:\xE2\x82\xAC ");
 }
 
 TREE_TEST(a_glob_is_for_paths_from_the_root) {

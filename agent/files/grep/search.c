@@ -14,14 +14,17 @@
 #include "agent/files/grep/file_search.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
+#include "base/utf16.h"
 
 static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
 /* One byte more than the limit, which tells a file that is too large. */
-static const size_t buffer_size = SEARCH_FILE_MAX + 1;
+static const size_t read_max = SEARCH_FILE_MAX + 1;
+static const size_t buffer_size = UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK;
 
-/* Reads a file. Returns its length; 0 too for what is not searched; -1 with errno where reading
-   fails. A file whose size is known needs no second read to find its end. */
+/* Reads a file, and decodes UTF-16. Returns the length of the text; 0 too for what is not searched;
+   -1 with errno where reading fails. A file whose size is known needs no second read to find its
+   end. */
 static ssize_t fill(int fd, char *buffer) {
   struct stat file;
   if (fstat(fd, &file) != 0)
@@ -30,14 +33,19 @@ static ssize_t fill(int fd, char *buffer) {
     return 0;
   size_t filled = 0;
   ssize_t n = 1;
-  while (n != 0 && filled < buffer_size && (filled == 0 || filled != (size_t)file.st_size)) {
-    n = read(fd, buffer + filled, buffer_size - filled);
+  while (n != 0 && filled < read_max && (filled == 0 || filled != (size_t)file.st_size)) {
+    n = read(fd, buffer + filled, read_max - filled);
     if (n > 0)
       filled += (size_t)n;
     else if (n < 0 && errno != EINTR)
       return -1;
   }
-  return filled < buffer_size ? (ssize_t)filled : 0;
+  if (filled == read_max)
+    return 0;
+  bool is_big_endian;
+  return (ssize_t)(utf16_is_marked(buffer, filled, &is_big_endian)
+                       ? utf16_decode(buffer, filled, is_big_endian)
+                       : filled);
 }
 
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
@@ -119,7 +127,7 @@ int search_run(const struct search *self, struct buffer *content, struct search_
   }
   struct file_search search;
   file_search_init(&search, self, pattern, content);
-  char *buffer = memory_allocate(buffer_size + MEMSCAN_SLACK);
+  char *buffer = memory_allocate(buffer_size);
   int found = search_root(&search, self->path, glob, buffer, error);
   file_search_finish(&search, result);
   free(buffer);

@@ -19,7 +19,8 @@
  * than SEARCH_FILE_MAX bytes, everything that is no regular file, and below the root what cannot be
  * read or has vanished. Hidden files are searched. Below the root no symbolic link is followed; the
  * root may be one. A root that does not exist has no matches; one that is neither a regular file
- * nor a directory is rejected.
+ * nor a directory is rejected. A file that begins with a byte order mark of UTF-16 is searched as
+ * UTF-8 (base/utf16.h).
  *
  * A line that cannot be matched in bounded time (agent/files/grep/regex.h) makes the search fail,
  * unless it has more than SEARCH_LINE_MAX bytes: then the file is to blame rather than the pattern,
@@ -27,15 +28,15 @@
  *
  * Files come in the order of a sorted walk: by the bytes of their names, the content of a directory
  * in its place. Paths are relative to the root; a root that is a file is named by its base name. A
- * UTF-8 byte order mark is not part of the first line.
+ * byte order mark is not part of the first line.
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
  * is always complete. The answer ends in front of the first match beyond the limit, or where the
  * array would be longer than MATCH_JSON_BYTES_MAX, and `is_cut` is set. A line of context comes
  * once, in order; a line that matches is a match, not context.
  *
- * Memory: one file, the answer, a walk (agent/files/tree/walk.h) and a regular expression
- * (agent/files/grep/regex.h).
+ * Memory: one file, half as much again for UTF-16, the answer, a walk (agent/files/tree/walk.h) and
+ * a regular expression (agent/files/grep/regex.h).
  */
 #define SEARCH_FILE_MAX 1000000
 #define SEARCH_LINE_MAX 10000
