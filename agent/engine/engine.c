@@ -108,8 +108,10 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
 /* Once, when the first step comes: the start of the program does not wait for it. */
 static void check_proc(const struct engine *self) {
   if (self->run_number == 0 && !process_tree_is_known())
-    log_line(log_of(self), LOG_WARN, NULL,
-             "cannot read /proc: a process that leaves its step's process group is not found");
+    log_line(
+        log_of(self), LOG_WARN, NULL,
+        "/proc cannot be read or is of another pid namespace: a process that leaves its step's "
+        "process group is not found");
 }
 
 void engine_submit(struct door *door, struct request *request) {

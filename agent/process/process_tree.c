@@ -87,8 +87,10 @@ static bool read_stat(pid_t pid, struct member *member) {
 }
 
 bool process_tree_is_known(void) {
-  struct member self;
-  return read_stat(getpid(), &self);
+  char text[16];
+  ssize_t length = readlink("/proc/self", text, sizeof text - 1);
+  text[length > 0 ? length : 0] = '\0';
+  return strtol(text, NULL, 10) == getpid();
 }
 
 /* Reads the tag in a process's environment: 1 with its value, 0 when it has none or may not be
@@ -124,22 +126,20 @@ static struct member *snapshot_find(const struct snapshot *self, pid_t pid) {
                           : bsearch(&key, self->members, self->count, sizeof key, compare_pid);
 }
 
-/* Calls back for each process in /proc; false when /proc cannot be read. */
+/* Calls back for each process in /proc; false when that is not known. */
 static bool for_each_process(void (*visit)(void *context, pid_t pid), void *context) {
-  DIR *proc = opendir("/proc");
+  DIR *proc = process_tree_is_known() ? opendir("/proc") : NULL;
   if (proc == NULL)
     return false;
-  bool any = false;
   for (const struct dirent *entry; (entry = readdir(proc)) != NULL;) {
     char *end;
     long pid = strtol(entry->d_name, &end, 10);
     if (*end != '\0' || pid <= 0)
       continue;
-    any = true;
     visit(context, (pid_t)pid);
   }
   closedir(proc);
-  return any;
+  return true;
 }
 
 static void snapshot_add(void *context, pid_t pid) {
@@ -259,6 +259,8 @@ static pid_t newest_child(int children_fd, char *text, size_t size) {
 
 void process_tree_chase(const struct process_tree *self, int milliseconds) {
   enum { LIST_SIZE = 256 * 1024 };
+  if (!process_tree_is_known())
+    return;
   int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return;

@@ -28,8 +28,9 @@ struct process_tree {
   uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
 };
 
-/* Whether /proc can be read. Without it only the leader's process group is known, and, to the first
-   process of a container, all processes. */
+/* Whether /proc can be read, and is this pid namespace's: in any other one the numbers mean other
+   processes. Without it only the leader's process group is known, and, to the first process of a
+   container, all processes. */
 bool process_tree_is_known(void);
 
 /* The clock of process start times: ticks since boot. */

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/container.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -96,6 +97,9 @@ static void exec_agent(const struct agent_setup *setup) {
   if (setup->uid != 0 &&
       (setgroups(0, NULL) != 0 || setgid(setup->uid) != 0 || setuid(setup->uid) != 0))
     die("setuid");
+  bool restricted = setup->container != NULL && setup->container->restricted;
+  if (restricted && !container_restrict())
+    die("container");
   set_environment(setup->environment);
   signal(SIGPIPE, SIG_DFL);
   char **argv = (char **)(uintptr_t)arguments;
@@ -103,7 +107,7 @@ static void exec_agent(const struct agent_setup *setup) {
     setup->prepare(setup->prepare_context);
   if (setup->root != NULL)
     execv("/agent", argv);
-  else if (setup->uid != 0) /* the path to the program may be closed to that user */
+  else if (setup->uid != 0 || restricted) /* the path to the program may be closed to that user */
     fexecve(high, argv, environ);
   else
     execv(name, argv);
@@ -116,15 +120,21 @@ struct agent_process *agent_process_start(const struct agent_setup *setup) {
   self->log.fd = memfd_create("stderr", MFD_CLOEXEC);
   self->output.fd = memfd_create("stdout", MFD_CLOEXEC);
   assert_true(self->log.fd >= 0 && self->output.fd >= 0);
-  pid_t test = getpid();
+  const struct container *container = setup->container;
+  pid_t parent = container == NULL ? getpid() : 0; /* as the child sees it */
+  int outer = container == NULL ? -1 : container_begin();
   self->pid = fork();
+  if (container != NULL && self->pid != 0)
+    container_end(outer);
   assert_true(self->pid >= 0);
   if (self->pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != test)
+    if (getppid() != parent)
       _exit(AGENT_PROCESS_NO_START);
     dup2(self->output.fd, STDOUT_FILENO);
     dup2(self->log.fd, STDERR_FILENO);
+    if (container != NULL && !container_enter(container))
+      die("container");
     exec_agent(setup);
   }
   self->running = true;

@@ -29,8 +29,9 @@ struct agent_setup {
   const char *program;                  /* another copy of it; NULL: the one under test */
   void (*prepare)(const void *context); /* the last thing before exec, in the child; or NULL */
   const void *prepare_context;
-  uid_t uid;        /* become this user first; 0: stay */
-  int inherited_fd; /* left open at the same number; 0: only stdio */
+  uid_t uid;                         /* become this user first; 0: stay */
+  const struct container *container; /* the agent is in it, its pid that of process 1; or NULL */
+  int inherited_fd;                  /* left open at the same number; 0: only stdio */
 };
 
 /* Starts it and returns at once: whether it gets anywhere is what the test waits for. */
