@@ -268,12 +268,20 @@ static void on_signal(void *owner, int signal) {
   engine_signal(owner, signal);
 }
 
+static void on_child_ended(void *owner, pid_t pid) {
+  struct engine *self = owner;
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL)
+      run_child_ended(self->runs[i], pid);
+}
+
 static void on_reaped(void *owner, pid_t pid, int status) {
   engine_reaped(owner, pid, status);
 }
 
 struct engine *engine_new(const struct engine_options *options) {
-  static const struct signals_handler handler = {.ordered = on_signal, .reaped = on_reaped};
+  static const struct signals_handler handler = {
+      .ordered = on_signal, .child_ended = on_child_ended, .reaped = on_reaped};
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());

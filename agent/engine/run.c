@@ -366,6 +366,11 @@ bool run_is_busy(const struct run *self) {
   return self->state == RUN_RUNNING || (self->state == RUN_DRAINING && !self->paused);
 }
 
+void run_child_ended(struct run *self, pid_t pid) {
+  if (self->process != NULL)
+    process_child_ended(self->process, pid);
+}
+
 bool run_reaped(struct run *self, pid_t pid, int status) {
   return self->process != NULL && process_reaped(self->process, pid, status);
 }

@@ -69,6 +69,9 @@ void run_prepare(struct run *self);
    happens when the run was stopped before. */
 void run_start(struct run *self);
 
+/* A child is dead, and will be reaped. */
+void run_child_ended(struct run *self, pid_t pid);
+
 /* A child was reaped: true when it was this run's command. */
 bool run_reaped(struct run *self, pid_t pid, int status);
 

@@ -11,9 +11,15 @@
 #define AT_ONCE 4
 
 static void reap(struct signals *self) {
-  int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-    self->handler->reaped(self->owner, pid, status);
+  for (siginfo_t info;;) {
+    info.si_pid = 0;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+      return;
+    self->handler->child_ended(self->owner, info.si_pid);
+    int status;
+    if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
+      self->handler->reaped(self->owner, info.si_pid, status);
+  }
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {

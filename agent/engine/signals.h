@@ -10,7 +10,8 @@
  * orphans become children of this program, which is a subreaper and in a container PID 1.
  */
 struct signals_handler {
-  void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
+  void (*ordered)(void *owner, int signal);    /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
+  void (*child_ended)(void *owner, pid_t pid); /* it is dead, and reaped next */
   void (*reaped)(void *owner, pid_t pid, int status);
 };
 

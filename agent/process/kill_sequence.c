@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/loop.h"
@@ -54,8 +55,16 @@ void kill_sequence_release(struct kill_sequence *self) {
   event_free(self->timer);
 }
 
+void kill_sequence_child_ended(struct kill_sequence *self, pid_t pid) {
+  pid_t session = self->running ? getsid(pid) : 0;
+  if (session != self->session)
+    self->may_hold = session <= 0 || process_tree_may_hold(self->tree, session);
+  self->session = session;
+}
+
 void kill_sequence_orphan_reaped(struct kill_sequence *self) {
-  self->orphans++;
+  if (self->session <= 0 || self->may_hold)
+    self->orphans++;
 }
 
 void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
@@ -66,6 +75,7 @@ void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
     self->kill_at_ms = kill_at_ms;
   } else {
     self->running = true;
+    self->session = 0;
     self->quiet_scans = 0;
     self->kill_at_ms = kill_at_ms;
     if (grace_ms > 0) {

@@ -23,6 +23,8 @@ struct kill_sequence {
   void *owner;
   int64_t kill_at_ms; /* monotonic */
   size_t orphans;     /* reaped since the last scan */
+  pid_t session;      /* of the child that ended last, 0: none; remembered, since many may end */
+  bool may_hold;      /* process_tree_may_hold of it */
   int quiet_scans;
   bool running;
 };
@@ -39,8 +41,12 @@ void kill_sequence_release(struct kill_sequence *self);
  */
 void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms);
 
-/* To be called for each child that was reaped and is no command. While there are such, a scan that
-   finds nobody proves nothing. */
+/* To be called for each child that is dead, before it is reaped and kill_sequence_orphan_reaped is
+   called for it: its session is still known. */
+void kill_sequence_child_ended(struct kill_sequence *self, pid_t pid);
+
+/* To be called for each child that was reaped and is no command. While there are such that may have
+   been of the tree, a scan that finds nobody proves nothing. */
 void kill_sequence_orphan_reaped(struct kill_sequence *self);
 
 #endif

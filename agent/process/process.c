@@ -448,6 +448,10 @@ pid_t process_pid(const struct process *self) {
   return self->tree.leader;
 }
 
+void process_child_ended(struct process *self, pid_t pid) {
+  kill_sequence_child_ended(&self->kill, pid);
+}
+
 bool process_reaped(struct process *self, pid_t pid, int status) {
   if (pid != self->tree.leader || was_reaped(self)) {
     kill_sequence_orphan_reaped(&self->kill);

@@ -20,7 +20,7 @@
  *   process_give(process, …)         instead of process_go, where the spec has `takes_input`
  *     readable(stream)  -> process_read, once or more often
  *     process_pause / process_resume   when the bytes cannot be taken
- *     process_reaped    from whoever waits for children, before process_go too
+ *     process_child_ended, process_reaped    from whoever waits for children, before process_go too
  *     ended(outcome)    once: nothing more comes; process_free
  *
  *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
@@ -146,6 +146,9 @@ void process_stop(struct process *self, int64_t grace_ms);
 
 /* The pid of its child, which may be reaped already; 0 before one is made. */
 pid_t process_pid(const struct process *self);
+
+/* To be called for every child that is dead, before it is reaped. */
+void process_child_ended(struct process *self, pid_t pid);
 
 /* To be called for every child that was reaped. Returns true when it was this process's. */
 bool process_reaped(struct process *self, pid_t pid, int status);

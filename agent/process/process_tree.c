@@ -4,6 +4,10 @@
  * never hit. And the callers repeat the scan until it finds nobody (kill_sequence.c); a command
  * that forks faster than it is scanned is caught by its process group, which the kernel signals as
  * one.
+ *
+ * The rules of process_tree.h are three passes over the snapshot: what the descent of each process
+ * proves, then what that proves for all of its session, then the tags, which are read only where
+ * the two are silent.
  */
 #include "agent/process/process_tree.h"
 
@@ -11,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,25 +23,33 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/process/process_table.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
 enum membership { UNKNOWN, MEMBER, STRANGER };
 
-struct member {
-  pid_t pid;
-  pid_t parent;
-  pid_t group;
-  uint64_t started;
-  bool zombie;
-  enum membership membership;
+/* What is found out about one process. */
+struct verdict {
+  bool below_agent; /* it descends from the agent */
+  bool tag_read;
+  enum membership by_descent;
+  enum membership by_tag;
 };
 
-struct snapshot {
-  struct member *members; /* by pid, ascending */
-  size_t count;
-  size_t capacity;
+struct session {
+  pid_t id;
+  enum membership membership; /* of one of its processes, and so of all */
+};
+
+struct scan {
+  const struct process_tree *tree;
+  pid_t agent;
+  struct process_table table;
+  struct verdict *verdicts; /* by the index of the table's entry */
+  struct session *sessions; /* by id, ascending; those that are known */
+  size_t session_count;
 };
 
 uint64_t process_tree_now(void) {
@@ -48,108 +59,8 @@ uint64_t process_tree_now(void) {
   return (uint64_t)now.tv_sec * hertz + (uint64_t)now.tv_nsec * hertz / 1000000000;
 }
 
-/* Reads /proc/<pid>/<name> up to size - 1 bytes; returns the length, or -1. */
-static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t size) {
-  char path[64];
-  (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return -1;
-  ssize_t length = read(fd, out, size - 1);
-  close(fd);
-  if (length >= 0)
-    out[length] = '\0';
-  return length;
-}
-
-/* Fields 3 (state), 4 (ppid), 5 (pgrp) and 22 (starttime) of proc(5) stat. The name in field 2 may
-   hold anything, parentheses too, so the last one is searched. */
-static bool read_stat(pid_t pid, struct member *member) {
-  char text[1024];
-  if (read_proc(pid, "stat", text, sizeof text) <= 0)
-    return false;
-  const char *rest = strrchr(text, ')');
-  char state;
-  int parent;
-  int group;
-  unsigned long long started;
-  if (rest == NULL || sscanf(rest + 1,
-                             " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-                             "%*d %*d %llu",
-                             &state, &parent, &group, &started) != 4)
-    return false;
-  *member = (struct member){.pid = pid,
-                            .parent = parent,
-                            .group = group,
-                            .started = started,
-                            .zombie = state == 'Z' || state == 'X'};
-  return true;
-}
-
 bool process_tree_is_known(void) {
-  char text[16];
-  ssize_t length = readlink("/proc/self", text, sizeof text - 1);
-  text[length > 0 ? length : 0] = '\0';
-  return strtol(text, NULL, 10) == getpid();
-}
-
-/* Reads the tag in a process's environment: 1 with its value, 0 when it has none or may not be
- * read. */
-static int read_tag(pid_t pid, char *value, size_t size) {
-  char path[64];
-  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return 0;
-  char *entry = NULL;
-  size_t capacity = 0;
-  int found = 0;
-  while (found == 0 && getdelim(&entry, &capacity, '\0', file) > 0)
-    if (strncmp(entry, PROCESS_TREE_TAG "=", sizeof PROCESS_TREE_TAG) == 0) {
-      (void)snprintf(value, size, "%s", entry + sizeof PROCESS_TREE_TAG);
-      found = 1;
-    }
-  free(entry);
-  (void)fclose(file);
-  return found;
-}
-
-static int compare_pid(const void *left, const void *right) {
-  pid_t a = ((const struct member *)left)->pid;
-  pid_t b = ((const struct member *)right)->pid;
-  return (a > b) - (a < b);
-}
-
-static struct member *snapshot_find(const struct snapshot *self, pid_t pid) {
-  struct member key = {.pid = pid};
-  return self->count == 0 ? NULL
-                          : bsearch(&key, self->members, self->count, sizeof key, compare_pid);
-}
-
-/* Calls back for each process in /proc; false when that is not known. */
-static bool for_each_process(void (*visit)(void *context, pid_t pid), void *context) {
-  DIR *proc = process_tree_is_known() ? opendir("/proc") : NULL;
-  if (proc == NULL)
-    return false;
-  for (const struct dirent *entry; (entry = readdir(proc)) != NULL;) {
-    char *end;
-    long pid = strtol(entry->d_name, &end, 10);
-    if (*end != '\0' || pid <= 0)
-      continue;
-    visit(context, (pid_t)pid);
-  }
-  closedir(proc);
-  return true;
-}
-
-static void snapshot_add(void *context, pid_t pid) {
-  struct snapshot *self = context;
-  if (self->count == self->capacity) {
-    self->capacity = self->capacity == 0 ? 256 : self->capacity * 2;
-    self->members = memory_resize(self->members, self->capacity * sizeof *self->members);
-  }
-  if (read_stat(pid, &self->members[self->count]))
-    self->count++;
+  return process_table_is_known();
 }
 
 /* Tags are "<agent>-<step>". Another agent, run inside a step, replaces the tag by its own, from
@@ -159,90 +70,195 @@ static bool is_of_same_agent(const char *tag, const char *other) {
   return dash == NULL || strncmp(tag, other, (size_t)(dash - tag) + 1) == 0;
 }
 
-/* The membership that follows from a process itself, without its ancestors. */
-static enum membership own_membership(const struct process_tree *tree,
-                                      const struct member *member) {
-  if (tree->tag == NULL)
-    return UNKNOWN;
-  if (member->pid == tree->leader)
-    return MEMBER;
+static enum membership read_tag(const struct process_tree *tree, pid_t pid) {
   char value[128];
-  if (!read_tag(member->pid, value, sizeof value))
+  if (!process_table_read_variable(pid, PROCESS_TREE_TAG, value, sizeof value))
     return UNKNOWN;
   if (strcmp(value, tree->tag) == 0)
     return MEMBER;
   return is_of_same_agent(tree->tag, value) ? STRANGER : UNKNOWN;
 }
 
-/* Follows the parents up to the first known answer, or to the agent's own child. The number of
-   steps is bounded: a torn snapshot may hold a circle. */
-static enum membership inherited_membership(const struct process_tree *tree,
-                                            const struct snapshot *snapshot,
-                                            const struct member *member, pid_t agent) {
-  for (size_t steps = 0; member != NULL && steps < snapshot->count; steps++) {
-    if (member->pid == agent)
-      return STRANGER;
-    if (member->membership != UNKNOWN)
-      return member->membership;
-    if (member->parent == agent)
-      return tree->tag == NULL || member->started >= tree->since_ticks ? MEMBER : STRANGER;
-    member = snapshot_find(snapshot, member->parent);
-  }
-  return STRANGER;
+/* The leader of a session gives it its number, and a process only leaves its session for a new one
+   of its own. The number is not used again while there is anybody in the session. */
+static bool is_in_leaders_session(const struct process_tree *tree,
+                                  const struct process_entry *entry) {
+  return tree->leader != 0 && (entry->pid == tree->leader || entry->session == tree->leader);
 }
 
-static void send_signal(const struct member *member, int signal) {
-  int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
+/* The next one above; NULL above the agent's own child. */
+static const struct process_entry *parent_of(const struct scan *self,
+                                             const struct process_entry *entry) {
+  return entry->parent == self->agent ? NULL : process_table_find(&self->table, entry->parent);
+}
+
+/* Follows the parents up to the agent. The number of steps is bounded: see process_table.h. */
+static void judge_descent(const struct scan *self, const struct process_entry *entry,
+                          struct verdict *verdict) {
+  const struct process_entry *at = entry;
+  bool in_step = false;
+  bool is_older = entry->started < self->tree->since_ticks;
+  bool has_older = false; /* among those between the agent and it, too */
+  for (size_t steps = 0; at != NULL && at->pid != self->agent && steps < self->table.count;
+       steps++) {
+    in_step |= is_in_leaders_session(self->tree, at);
+    has_older |= at->started < self->tree->since_ticks;
+    verdict->below_agent = at->parent == self->agent;
+    at = parent_of(self, at);
+  }
+  if (in_step)
+    verdict->by_descent = MEMBER;
+  else if (is_older || (has_older && verdict->below_agent))
+    verdict->by_descent = STRANGER;
+}
+
+static int compare_session(const void *left, const void *right) {
+  pid_t a = ((const struct session *)left)->id;
+  pid_t b = ((const struct session *)right)->id;
+  return (a > b) - (a < b);
+}
+
+static void judge_sessions(struct scan *self) {
+  self->sessions = memory_allocate((self->table.count + 1) * sizeof *self->sessions);
+  for (size_t i = 0; i < self->table.count; i++)
+    if (self->verdicts[i].by_descent != UNKNOWN)
+      self->sessions[self->session_count++] =
+          (struct session){self->table.entries[i].session, self->verdicts[i].by_descent};
+  qsort(self->sessions, self->session_count, sizeof *self->sessions, compare_session);
+}
+
+static enum membership by_session(struct scan *self, const struct process_entry *entry) {
+  struct session key = {.id = entry->session};
+  const struct session *found =
+      bsearch(&key, self->sessions, self->session_count, sizeof key, compare_session);
+  return found == NULL ? UNKNOWN : found->membership;
+}
+
+static enum membership by_tag(struct scan *self, const struct process_entry *entry) {
+  struct verdict *verdict = &self->verdicts[entry - self->table.entries];
+  if (!verdict->tag_read)
+    verdict->by_tag = read_tag(self->tree, entry->pid);
+  verdict->tag_read = true;
+  return verdict->by_tag;
+}
+
+typedef enum membership judge(struct scan *self, const struct process_entry *entry);
+
+/* The answer of the nearest one that has one, from the process itself upwards. */
+static enum membership nearest(struct scan *self, const struct process_entry *entry, judge *ask) {
+  enum membership answer = UNKNOWN;
+  for (size_t steps = 0; answer == UNKNOWN && entry != NULL && steps < self->table.count; steps++) {
+    answer = entry->pid == self->agent ? STRANGER : ask(self, entry);
+    entry = parent_of(self, entry);
+  }
+  return answer;
+}
+
+static bool is_member(struct scan *self, const struct process_entry *entry) {
+  const struct verdict *verdict = &self->verdicts[entry - self->table.entries];
+  if (entry->pid == self->agent)
+    return false;
+  if (self->tree->tag == NULL)
+    return verdict->below_agent;
+  enum membership answer = verdict->by_descent;
+  if (answer == UNKNOWN)
+    answer = nearest(self, entry, by_session);
+  if (answer == UNKNOWN)
+    answer = nearest(self, entry, by_tag);
+  return answer == MEMBER || (answer == UNKNOWN && verdict->below_agent);
+}
+
+static bool scan_begin(struct scan *self, const struct process_tree *tree) {
+  *self = (struct scan){.tree = tree, .agent = getpid()};
+  if (!process_table_take(&self->table))
+    return false;
+  self->verdicts = memory_allocate((self->table.count + 1) * sizeof *self->verdicts);
+  for (size_t i = 0; i < self->table.count; i++) {
+    self->verdicts[i] = (struct verdict){0};
+    judge_descent(self, &self->table.entries[i], &self->verdicts[i]);
+  }
+  judge_sessions(self);
+  return true;
+}
+
+static void scan_end(struct scan *self) {
+  process_table_release(&self->table);
+  free(self->verdicts);
+  free(self->sessions);
+}
+
+static void send_signal(const struct process_entry *entry, int signal) {
+  int fd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
   if (fd < 0) {
     if (errno != ESRCH)
-      (void)kill(member->pid, signal); /* kernel before 5.3 */
+      (void)kill(entry->pid, signal); /* kernel before 5.3 */
     return;
   }
-  struct member now;
-  if (read_stat(member->pid, &now) && now.started == member->started &&
+  struct process_entry now;
+  if (process_table_read_entry(entry->pid, &now) && now.started == entry->started &&
       syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0 && errno == ENOSYS)
-    (void)kill(member->pid, signal);
+    (void)kill(entry->pid, signal);
   close(fd);
 }
 
-static size_t signal_members(const struct process_tree *tree, const struct snapshot *snapshot,
-                             int signal) {
-  pid_t agent = getpid();
+static size_t signal_members(struct scan *self, int signal) {
+  const pid_t leader = self->tree->leader;
   size_t living = 0;
   bool group = false;
-  for (size_t i = 0; i < snapshot->count; i++) {
-    struct member *member = &snapshot->members[i];
-    if (member->zombie || inherited_membership(tree, snapshot, member, agent) != MEMBER)
+  for (size_t i = 0; i < self->table.count; i++) {
+    const struct process_entry *entry = &self->table.entries[i];
+    if (entry->zombie || !is_member(self, entry))
       continue;
     living++;
     if (signal == 0)
       continue;
-    if (tree->leader != 0 && member->group == tree->leader)
+    if (leader != 0 && entry->group == leader)
       group = true;
     else
-      send_signal(member, signal);
+      send_signal(entry, signal);
   }
   if (group)
-    (void)kill(-tree->leader, signal);
+    (void)kill(-leader, signal);
   return living;
 }
 
 size_t process_tree_signal(const struct process_tree *self, int signal) {
   CHECK((self->tag == NULL) == (self->leader == 0));
-  struct snapshot snapshot = {0};
+  struct scan scan;
   size_t living = 0;
-  if (for_each_process(snapshot_add, &snapshot)) {
-    qsort(snapshot.members, snapshot.count, sizeof *snapshot.members, compare_pid);
-    for (size_t i = 0; i < snapshot.count; i++)
-      snapshot.members[i].membership = own_membership(self, &snapshot.members[i]);
-    living = signal_members(self, &snapshot, signal);
-  } else if (self->leader != 0) {
+  if (scan_begin(&scan, self))
+    living = signal_members(&scan, signal);
+  else if (self->leader != 0)
     living = kill(-self->leader, signal) == 0;
-  } else if (getpid() == 1) {
+  else if (getpid() == 1)
     living = kill(-1, signal) == 0; /* all but this one */
-  }
-  free(snapshot.members);
+  scan_end(&scan);
   return living;
+}
+
+struct session_search {
+  pid_t session;
+  uint64_t since_ticks;
+  bool found;
+};
+
+static void visit_session(void *context, pid_t pid) {
+  struct session_search *search = context;
+  struct process_entry entry;
+  if (!search->found && getsid(pid) == search->session)
+    search->found = process_table_read_entry(pid, &entry) && entry.started < search->since_ticks;
+}
+
+/* Who made the session is the oldest that can be in it. When that one is gone the others tell. */
+bool process_tree_may_hold(const struct process_tree *self, pid_t session) {
+  struct process_entry maker;
+  if (self->tag == NULL || session == self->leader || !process_table_is_known())
+    return true;
+  if (process_table_read_entry(session, &maker) && maker.session == session)
+    return maker.started >= self->since_ticks;
+  struct session_search search = {.session = session, .since_ticks = self->since_ticks};
+  (void)process_table_each(visit_session, &search);
+  return !search.found;
 }
 
 /* The last of this process's own children in the kernel's list, which is the newest. */
@@ -257,6 +273,12 @@ static pid_t newest_child(int children_fd, char *text, size_t size) {
   return (pid_t)strtol(last != NULL ? last + 1 : text, NULL, 10);
 }
 
+static bool may_be_chased(const struct process_tree *self, const struct process_entry *child) {
+  return is_in_leaders_session(self, child) ||
+         (child->started >= self->since_ticks && read_tag(self, child->pid) != STRANGER &&
+          process_tree_may_hold(self, child->session));
+}
+
 void process_tree_chase(const struct process_tree *self, int milliseconds) {
   enum { LIST_SIZE = 256 * 1024 };
   if (!process_tree_is_known())
@@ -266,11 +288,11 @@ void process_tree_chase(const struct process_tree *self, int milliseconds) {
     return;
   char *list = memory_allocate(LIST_SIZE);
   for (int64_t end = clock_monotonic_ms() + milliseconds; clock_monotonic_ms() < end;) {
-    struct member child;
+    struct process_entry child;
     pid_t pid = newest_child(fd, list, LIST_SIZE);
-    if (pid <= 0 || !read_stat(pid, &child) || child.zombie || child.started < self->since_ticks)
+    if (pid <= 0 || !process_table_read_entry(pid, &child) || child.zombie)
       continue;
-    if (self->tag == NULL || own_membership(self, &child) != STRANGER)
+    if (self->tag == NULL || may_be_chased(self, &child))
       (void)kill(pid, SIGKILL); /* not reaped yet, so that no other process has the pid */
   }
   free(list);
@@ -308,7 +330,7 @@ static void visit_holder(void *context, pid_t pid) {
     return;
   if (search->found++ == 0) {
     char comm[32] = "?";
-    if (read_proc(pid, "comm", comm, sizeof comm) > 0)
+    if (process_table_read_file(pid, "comm", comm, sizeof comm) > 0)
       comm[strcspn(comm, "\n")] = '\0';
     (void)snprintf(search->name, search->size, "pid %d (%s)", (int)pid, comm);
   }
@@ -321,6 +343,6 @@ size_t process_tree_pipe_holder(int fd, char *name, size_t size) {
   if (fstat(fd, &pipe) != 0)
     return 0;
   (void)snprintf(search.link, sizeof search.link, "pipe:[%llu]", (unsigned long long)pipe.st_ino);
-  (void)for_each_process(visit_holder, &search);
+  (void)process_table_each(visit_holder, &search);
   return search.found;
 }

@@ -9,15 +9,19 @@
 /*
  * Which processes belong to a step, and how to signal all of them. A process group is not enough:
  * a child may leave it (setsid) or lose its parent (daemons). The agent is a child subreaper, so
- * that every orphan stays its descendant, and each step's environment carries a tag. A process
- * belongs to a step when
- *   - its environment holds the step's tag, or
- *   - it has no tag of this agent, and its nearest ancestor with a known answer belongs; where
- *     there is none up to the agent's own child, that child was started after the step was.
+ * that every orphan stays its descendant, and each step's environment carries a tag. What a process
+ * says of itself comes last; a process belongs to a step when, the first rule that applies,
+ *   - it or one of its ancestors is in the session that the step's command leads: yes. When it or
+ *     an ancestor below the agent is older than the step: no;
+ *   - one of its session, or of an ancestor's, is known by the first rule: as that one, since a
+ *     session never has processes of two steps;
+ *   - it or the nearest ancestor has a tag of this agent: when it is the step's;
+ *   - it descends from the agent: yes.
  *
- * The last rule is for a process that cleared its environment and lost its parent. It is wrong
- * about one that an earlier step left in the background and that does the same while a later step
- * runs; and a step that puts an earlier step's tag on an orphan hides it.
+ * What remains wrong is about processes that have lost their parent, in a session that was made
+ * while the step ran and has no process with a living way to the command: one with a cleared
+ * environment whose parent an earlier step left in the background is taken for the later step's;
+ * and one with an earlier step's tag is hidden from its own.
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
@@ -41,6 +45,10 @@ uint64_t process_tree_now(void);
  * number; without /proc 1 or 0.
  */
 size_t process_tree_signal(const struct process_tree *self, int signal);
+
+/* Whether a process of this session may belong: false when the session is certainly older than the
+   step. */
+bool process_tree_may_hold(const struct process_tree *self, pid_t session);
 
 /*
  * Kills the agent's newest child, as long as it belongs, over and over for this time. For a process

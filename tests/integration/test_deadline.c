@@ -93,6 +93,14 @@ JOB_TEST(an_earlier_steps_process_is_left_alone) {
   assert_true(proc_wait_gone(earlier, 1000));
 }
 
+/* Their orphans come and go; that they end does not mean that the step has somebody left. */
+JOB_TEST(an_earlier_steps_orphans_delay_no_end) {
+  const char *restless = "(while :; do (true &); sleep 0.005; done) >/dev/null 2>&1 &";
+  job_run(job, job_script(job, restless));
+  expect_gone_in_time(job, "$SLEEP & sleep 60", SOON_MS);
+  job_shut_down(job);
+}
+
 JOB_TEST(a_step_in_time_is_not_touched) {
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");

@@ -1,5 +1,6 @@
 /* What a kill sequence makes of its scans: the process tree is the test's own. */
 #include <signal.h>
+#include <unistd.h>
 
 #include "agent/process/kill_sequence.h"
 #include "tests/support/loop.h"
@@ -15,6 +16,7 @@ struct scene {
   struct kill_sequence kill;
   const char *living;  /* a digit for each scan to come; behind the last: 0 */
   const char *orphans; /* the same: how many were reaped since the scan before */
+  bool strange;        /* the orphans are another tree's */
   int terms;
   int scans; /* SIGKILL and 0 */
   int kills;
@@ -39,9 +41,16 @@ size_t process_tree_signal(const struct process_tree *tree, int signal) {
   }
   scene->scans++;
   scene->kills += signal == SIGKILL;
-  for (int orphans = next(&scene->orphans); orphans > 0; orphans--)
+  for (int orphans = next(&scene->orphans); orphans > 0; orphans--) {
+    kill_sequence_child_ended(&scene->kill, getpid());
     kill_sequence_orphan_reaped(&scene->kill);
+  }
   return (size_t)next(&scene->living);
+}
+
+bool process_tree_may_hold(const struct process_tree *tree, pid_t session) {
+  assert_int_equal(session, getsid(0));
+  return !scene_of(tree)->strange;
 }
 
 void process_tree_chase(const struct process_tree *tree, int milliseconds) {
@@ -109,6 +118,14 @@ SCENE_TEST(two_scans_in_a_row_find_nobody) {
     assert_int_equal(scene->kills, rows[i].kills);
     assert_int_equal(scene->chases, rows[i].chases);
   }
+}
+
+SCENE_TEST(the_end_of_strangers_proves_nothing) {
+  scene->orphans = "0102";
+  scene->strange = true;
+  takes(scene, 0, 2);
+  scene->strange = false;
+  takes(scene, 0, 4);
 }
 
 SCENE_TEST(a_second_run_counts_from_the_beginning) {

@@ -12,6 +12,9 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
+/* In a script of the step: the tag of the step before it. */
+#define EARLIER_TAG PROCESS_TREE_TAG "=${" PROCESS_TREE_TAG "%-*}-1"
+
 /* The agent, with one step running in it. */
 struct scene {
   struct loop loop;
@@ -111,6 +114,12 @@ SCENE_TEST(there_is_no_way_out) {
       {"with all of it together", "(setsid env -i sleep 1005 &)", 1, "sleep 1005"},
       {"with the tag of an agent that runs inside",
        "(setsid env " PROCESS_TREE_TAG "=9-55-2 sleep 1006 &)", 1, "sleep 1006"},
+      {"with the tag of an earlier step", "setsid env " EARLIER_TAG " sleep 1013 & wait", 2,
+       "sleep 1013"},
+      {"and without their parent", "(env " EARLIER_TAG " sleep 1014 &)", 1, "sleep 1014"},
+      {"in a session that is known by another of its processes",
+       "setsid sh -c '(env " EARLIER_TAG " sleep 1015 &); exec sleep 1016' & wait", 3,
+       "sleep 1016"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     print_message("%s\n", rows[i].promise);
@@ -129,6 +138,20 @@ SCENE_TEST(what_an_earlier_step_left_does_not_belong) {
   kills_all(scene, 2, "sleep 1009");
   assert_int_equal(proc_find("sleep 1007"), tagged);
   assert_int_equal(proc_find("sleep 1008"), cleared);
+}
+
+/* It has nothing of the daemon's but the session, in which the daemon is the older one. */
+SCENE_TEST(nor_does_what_that_makes_during_the_step) {
+  pid_t trigger = leave_behind(
+      scene, "(exec 2>&-; sleep 1017; (env -i sleep 1018 &); exec sleep 1019) &", "sleep 1017");
+  start_step(scene, "sleep 1020 & wait");
+  assert_int_equal(kill(trigger, SIGKILL), 0);
+  pid_t orphan = proc_wait_for("sleep 1018", WAIT_BOUND_MS);
+  assert_true(proc_wait_for("sleep 1019", WAIT_BOUND_MS) > 0);
+  assert_false(process_tree_may_hold(&scene->tree, getsid(orphan)));
+  assert_true(process_tree_may_hold(&scene->tree, scene->tree.leader));
+  kills_all(scene, 2, "sleep 1020");
+  assert_int_equal(proc_find("sleep 1018"), orphan);
 }
 
 SCENE_TEST(without_a_tag_every_descendant_belongs) {

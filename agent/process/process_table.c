@@ -1,0 +1,125 @@
+#include "agent/process/process_table.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+bool process_table_is_known(void) {
+  char text[16];
+  ssize_t length = readlink("/proc/self", text, sizeof text - 1);
+  text[length > 0 ? length : 0] = '\0';
+  return strtol(text, NULL, 10) == getpid();
+}
+
+ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t size) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  ssize_t length = read(fd, out, size - 1);
+  close(fd);
+  if (length >= 0)
+    out[length] = '\0';
+  return length;
+}
+
+/* Fields 3 (state), 4 (ppid), 5 (pgrp), 6 (session) and 22 (starttime) of proc(5) stat. The name in
+   field 2 may hold anything, parentheses too, so the last one is searched. */
+bool process_table_read_entry(pid_t pid, struct process_entry *entry) {
+  char text[1024];
+  if (process_table_read_file(pid, "stat", text, sizeof text) <= 0)
+    return false;
+  const char *rest = strrchr(text, ')');
+  char state;
+  int parent;
+  int group;
+  int session;
+  unsigned long long started;
+  if (rest == NULL || sscanf(rest + 1,
+                             " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+                             "%*d %llu",
+                             &state, &parent, &group, &session, &started) != 5)
+    return false;
+  *entry = (struct process_entry){.pid = pid,
+                                  .parent = parent,
+                                  .group = group,
+                                  .session = session,
+                                  .started = started,
+                                  .zombie = state == 'Z' || state == 'X'};
+  return true;
+}
+
+bool process_table_each(void (*visit)(void *context, pid_t pid), void *context) {
+  DIR *proc = process_table_is_known() ? opendir("/proc") : NULL;
+  if (proc == NULL)
+    return false;
+  for (const struct dirent *entry; (entry = readdir(proc)) != NULL;) {
+    char *end;
+    long pid = strtol(entry->d_name, &end, 10);
+    if (*end == '\0' && pid > 0)
+      visit(context, (pid_t)pid);
+  }
+  closedir(proc);
+  return true;
+}
+
+bool process_table_read_variable(pid_t pid, const char *name, char *value, size_t size) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return false;
+  char *entry = NULL;
+  size_t capacity = 0;
+  size_t length = strlen(name);
+  bool found = false;
+  while (!found && getdelim(&entry, &capacity, '\0', file) > 0)
+    if (strncmp(entry, name, length) == 0 && entry[length] == '=') {
+      (void)snprintf(value, size, "%s", entry + length + 1);
+      found = true;
+    }
+  free(entry);
+  (void)fclose(file);
+  return found;
+}
+
+static int compare_pid(const void *left, const void *right) {
+  pid_t a = ((const struct process_entry *)left)->pid;
+  pid_t b = ((const struct process_entry *)right)->pid;
+  return (a > b) - (a < b);
+}
+
+static void add(void *context, pid_t pid) {
+  struct process_table *self = context;
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity == 0 ? 256 : self->capacity * 2;
+    self->entries = memory_resize(self->entries, self->capacity * sizeof *self->entries);
+  }
+  if (process_table_read_entry(pid, &self->entries[self->count]))
+    self->count++;
+}
+
+bool process_table_take(struct process_table *self) {
+  *self = (struct process_table){0};
+  if (!process_table_each(add, self))
+    return false;
+  if (self->count > 0)
+    qsort(self->entries, self->count, sizeof *self->entries, compare_pid);
+  return true;
+}
+
+void process_table_release(struct process_table *self) {
+  free(self->entries);
+}
+
+const struct process_entry *process_table_find(const struct process_table *self, pid_t pid) {
+  struct process_entry key = {.pid = pid};
+  return self->count == 0 ? NULL
+                          : bsearch(&key, self->entries, self->count, sizeof key, compare_pid);
+}
