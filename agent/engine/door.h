@@ -23,6 +23,8 @@
  *                          <-------      engine_room(): there is room again
  *     result(…), flush()   ------->        once for each run; the run is over
  *                          <-------      engine_cancel(step id), at any time
+ *                          <-------      engine_end_interrupted(step id): of an earlier agent
+ *     interrupted_ended()  ------->        nothing of it runs any more
  *                          <-------      engine_leave(exit code): no more steps
  *     close(how)           ------->        no run is left: deliver what is held
  *                          <-------      engine_door_closed()
@@ -77,6 +79,10 @@ struct door_type {
 
   /* The number of runs that execute has changed. May be NULL. */
   void (*activity)(struct door *self, unsigned running);
+
+  /* The answer to engine_end_interrupted, when it has returned false. NULL where that is never
+     called. */
+  void (*interrupted_ended)(struct door *self);
 
   /* The idle limit is reached. Answers, now or later, with engine_wait_on or engine_leave; an
      engine_submit in between withdraws the question. */

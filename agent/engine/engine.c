@@ -26,7 +26,11 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct standby standby;
+  char job[PROCESS_TREE_JOB_SIZE];
   char tag[64];
+  struct process_tree interrupted; /* see engine_end_interrupted */
+  char *interrupted_id;            /* of that step; NULL: never called */
+  struct kill_sequence ending_interrupted;
   struct signals signals;
   struct event *idle_limit; /* pending while nothing executes */
   bool asked_idle;          /* the door was asked at the limit, and has not answered */
@@ -205,6 +209,30 @@ void engine_reaped(struct engine *self, pid_t pid, int status) {
   shutdown_orphan_reaped(&self->shutdown);
 }
 
+/* --- what an earlier agent left -------------------------------------------------------------- */
+
+static void on_interrupted_ended(void *owner, size_t survivors) {
+  struct engine *self = owner;
+  if (survivors > 0)
+    log_line(log_of(self), LOG_WARN, self->interrupted_id, "%zu processes survive SIGKILL",
+             survivors);
+  self->door->type->interrupted_ended(self->door);
+}
+
+bool engine_end_interrupted(struct door *door, const char *step_id) {
+  struct engine *self = door->engine;
+  free(self->interrupted_id);
+  self->interrupted_id = memory_copy(step_id, strlen(step_id));
+  self->interrupted = (struct process_tree){.job = self->job, .step_id = self->interrupted_id};
+  size_t living = process_tree_signal(&self->interrupted, 0);
+  if (living == 0)
+    return true;
+  log_line(log_of(self), LOG_WARN, step_id, "ending %zu processes that an earlier agent left",
+           living);
+  kill_sequence_start(&self->ending_interrupted, PROCESS_GRACE_MS);
+  return false;
+}
+
 /* --- the end -------------------------------------------------------------------------------- */
 
 bool engine_is_leaving(const struct door *door) {
@@ -284,7 +312,9 @@ struct engine *engine_new(const struct engine_options *options) {
       .ordered = on_signal, .child_ended = on_child_ended, .reaped = on_reaped};
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
-  (void)snprintf(self->tag, sizeof self->tag, "%d-%lld", (int)getpid(), (long long)clock_unix_ms());
+  process_tree_job(options->job_id != NULL ? options->job_id : "", self->job);
+  (void)snprintf(self->tag, sizeof self->tag, "%s-%d-%lld", self->job, (int)getpid(),
+                 (long long)clock_unix_ms());
   self->run_context =
       (struct run_context){.process = {.base = options->base,
                                        .orphaned_pipes = orphaned_pipes_new(options->base),
@@ -298,7 +328,10 @@ struct engine *engine_new(const struct engine_options *options) {
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
-  shutdown_init(&self->shutdown, options->base, options->log);
+  kill_sequence_init(&self->ending_interrupted, options->base, &self->interrupted,
+                     on_interrupted_ended, self);
+  shutdown_init(&self->shutdown, options->base, options->log,
+                options->job_id != NULL ? self->job : NULL);
   return self;
 }
 
@@ -311,6 +344,8 @@ void engine_free(struct engine *self) {
   if (self->options.signal_fd >= 0)
     signals_release(&self->signals);
   event_free(self->idle_limit);
+  kill_sequence_release(&self->ending_interrupted);
+  free(self->interrupted_id);
   shutdown_release(&self->shutdown);
   free(self);
 }

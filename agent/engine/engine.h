@@ -30,7 +30,7 @@ struct engine_options {
   int signal_fd;            /* see signals.h; -1: signals are somebody else's */
   int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
   size_t line_bytes;        /* of the longest line that comes whole, see lines.h */
-  const char *job_id;       /* SANDBOX_JOB_ID of commands; NULL: they have none */
+  const char *job_id;       /* SANDBOX_JOB_ID of commands, and part of their tags; NULL: no job */
   char *const *environment; /* what commands inherit */
   const char *program;      /* to execute this program anew, see standby.h; NULL: never */
 };
@@ -65,6 +65,10 @@ void engine_room(struct door *door);
 
 /* Ends the run of this step as at its deadline; its result has `reason`. False: there is none. */
 bool engine_cancel(struct door *door, const char *step_id, const char *reason);
+
+/* Ends what an agent that was killed has left of this step, as at a deadline. True: there is
+   nothing; else interrupted_ended() follows. One at a time. */
+bool engine_end_interrupted(struct door *door, const char *step_id);
 
 /* A request arrived that needs no run: idle time begins anew. */
 void engine_touch(struct door *door);

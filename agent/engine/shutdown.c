@@ -37,8 +37,9 @@ static void on_time_over(evutil_socket_t fd, short what, void *context) {
   end_at_once(context);
 }
 
-void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log) {
-  *self = (struct shutdown){.base = base, .log = log};
+void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log,
+                   const char *job) {
+  *self = (struct shutdown){.base = base, .log = log, .everything = {.job = job}};
   kill_sequence_init(&self->kill, base, &self->everything, on_tree_gone, self);
   self->outage_limit = loop_timer_new(base, on_time_over, self);
   self->deadline = loop_timer_new(base, on_time_over, self);

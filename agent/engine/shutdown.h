@@ -39,7 +39,7 @@ struct shutdown {
   const struct log *log;
   struct door *door;
   enum shutdown_state state;
-  struct process_tree everything; /* all descendants of this process */
+  struct process_tree everything; /* all descendants; what earlier agents of the job left */
   struct kill_sequence kill;
   struct event *outage_limit; /* how long a patient close waits for a server that is away */
   struct event *deadline;     /* after a signal */
@@ -47,8 +47,9 @@ struct shutdown {
   int signal; /* the first one that ordered the shutdown; 0 for none */
 };
 
-/* The shutdown must stay where it is. */
-void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log);
+/* The shutdown must stay where it is. `job`: see struct process_tree. */
+void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log,
+                   const char *job);
 void shutdown_release(struct shutdown *self);
 
 /* Once. `outage_limit_ms` bounds the whole shutdown; 0: nothing does. With `runs` the owner ends

@@ -26,7 +26,10 @@
 #include "agent/process/process_table.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
+
+#define STEP_ID_SIZE (1024 + 1) /* wire/step.h */
 
 enum membership { UNKNOWN, MEMBER, STRANGER };
 
@@ -34,7 +37,7 @@ enum membership { UNKNOWN, MEMBER, STRANGER };
 struct verdict {
   bool below_agent; /* it descends from the agent */
   bool tag_read;
-  enum membership by_descent;
+  enum membership known; /* of it by itself, as far as it is certain */
   enum membership by_tag;
 };
 
@@ -63,7 +66,12 @@ bool process_tree_is_known(void) {
   return process_table_is_known();
 }
 
-/* Tags are "<agent>-<step>". Another agent, run inside a step, replaces the tag by its own, from
+void process_tree_job(const char *job_id, char job[PROCESS_TREE_JOB_SIZE]) {
+  uint64_t hash = hash_bytes(job_id, strlen(job_id));
+  (void)snprintf(job, PROCESS_TREE_JOB_SIZE, "%08x", (unsigned)(hash ^ hash >> 32));
+}
+
+/* Another agent, run inside a step, replaces the tag by its own, from
    which nothing follows here. */
 static bool is_of_same_agent(const char *tag, const char *other) {
   const char *dash = strrchr(tag, '-');
@@ -107,9 +115,46 @@ static void judge_descent(const struct scan *self, const struct process_entry *e
     at = parent_of(self, at);
   }
   if (in_step)
-    verdict->by_descent = MEMBER;
+    verdict->known = MEMBER;
   else if (is_older || (has_older && verdict->below_agent))
-    verdict->by_descent = STRANGER;
+    verdict->known = STRANGER;
+}
+
+/* Whether no ancestor of it is this process, and all are known. A parent is never younger than its
+   child, also where it is not the one that made it: else its number was used again. */
+static bool has_lost(const struct scan *self, const struct process_entry *entry, pid_t ancestor) {
+  for (size_t steps = 0; steps < self->table.count; steps++) {
+    if (entry->pid == ancestor)
+      return false;
+    if (entry->parent == 0)
+      return true;
+    const struct process_entry *parent = process_table_find(&self->table, entry->parent);
+    if (parent == NULL || parent->started > entry->started)
+      return false;
+    entry = parent;
+  }
+  return false;
+}
+
+static bool has_step_id(pid_t pid, const char *step_id) {
+  char value[STEP_ID_SIZE];
+  return step_id == NULL ||
+         (process_table_read_variable(pid, PROCESS_TREE_STEP_VARIABLE, value, sizeof value) &&
+          strcmp(value, step_id) == 0);
+}
+
+/* By its own tag: left by a dead agent of the job, or of somebody else. */
+static enum membership judge_left(const struct scan *self, const struct process_entry *entry) {
+  const struct process_tree *tree = self->tree;
+  size_t length = strlen(tree->job);
+  char tag[128];
+  if (!process_table_read_variable(entry->pid, PROCESS_TREE_TAG, tag, sizeof tag))
+    return UNKNOWN;
+  if (strncmp(tag, tree->job, length) != 0 || tag[length] != '-')
+    return STRANGER;
+  long agent = strtol(tag + length + 1, NULL, 10);
+  bool left = agent > 0 && has_lost(self, entry, (pid_t)agent);
+  return left && has_step_id(entry->pid, tree->step_id) ? MEMBER : STRANGER;
 }
 
 static int compare_session(const void *left, const void *right) {
@@ -121,9 +166,9 @@ static int compare_session(const void *left, const void *right) {
 static void judge_sessions(struct scan *self) {
   self->sessions = memory_allocate((self->table.count + 1) * sizeof *self->sessions);
   for (size_t i = 0; i < self->table.count; i++)
-    if (self->verdicts[i].by_descent != UNKNOWN)
+    if (self->verdicts[i].known != UNKNOWN && self->table.entries[i].session != 0)
       self->sessions[self->session_count++] =
-          (struct session){self->table.entries[i].session, self->verdicts[i].by_descent};
+          (struct session){self->table.entries[i].session, self->verdicts[i].known};
   qsort(self->sessions, self->session_count, sizeof *self->sessions, compare_session);
 }
 
@@ -154,18 +199,43 @@ static enum membership nearest(struct scan *self, const struct process_entry *en
   return answer;
 }
 
-static bool is_member(struct scan *self, const struct process_entry *entry) {
-  const struct verdict *verdict = &self->verdicts[entry - self->table.entries];
-  if (entry->pid == self->agent)
-    return false;
-  if (self->tree->tag == NULL)
-    return verdict->below_agent;
-  enum membership answer = verdict->by_descent;
+static enum membership known(struct scan *self, const struct process_entry *entry) {
+  return self->verdicts[entry - self->table.entries].known;
+}
+
+static bool is_of_step(struct scan *self, const struct process_entry *entry, bool below_agent) {
+  enum membership answer = known(self, entry);
   if (answer == UNKNOWN)
     answer = nearest(self, entry, by_session);
   if (answer == UNKNOWN)
     answer = nearest(self, entry, by_tag);
-  return answer == MEMBER || (answer == UNKNOWN && verdict->below_agent);
+  return answer == MEMBER || (answer == UNKNOWN && below_agent);
+}
+
+static bool is_left(struct scan *self, const struct process_entry *entry) {
+  enum membership answer = nearest(self, entry, known);
+  if (answer == UNKNOWN)
+    answer = nearest(self, entry, by_session);
+  return answer == MEMBER;
+}
+
+static bool is_member(struct scan *self, const struct process_entry *entry) {
+  const struct process_tree *tree = self->tree;
+  bool below_agent = self->verdicts[entry - self->table.entries].below_agent;
+  if (entry->pid == self->agent)
+    return false;
+  if (tree->tag != NULL)
+    return is_of_step(self, entry, below_agent);
+  return below_agent ? tree->step_id == NULL : tree->job != NULL && is_left(self, entry);
+}
+
+/* What this agent descends from is never killed by it, whoever started that. */
+static void judge_own_ancestors(const struct scan *self) {
+  const struct process_entry *at = process_table_find(&self->table, self->agent);
+  for (size_t steps = 0; at != NULL && steps < self->table.count; steps++) {
+    self->verdicts[at - self->table.entries].known = STRANGER;
+    at = process_table_find(&self->table, at->parent);
+  }
 }
 
 static bool scan_begin(struct scan *self, const struct process_tree *tree) {
@@ -176,7 +246,10 @@ static bool scan_begin(struct scan *self, const struct process_tree *tree) {
   for (size_t i = 0; i < self->table.count; i++) {
     self->verdicts[i] = (struct verdict){0};
     judge_descent(self, &self->table.entries[i], &self->verdicts[i]);
+    if (tree->job != NULL && !self->verdicts[i].below_agent)
+      self->verdicts[i].known = judge_left(self, &self->table.entries[i]);
   }
+  judge_own_ancestors(self);
   judge_sessions(self);
   return true;
 }
@@ -230,7 +303,7 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
     living = signal_members(&scan, signal);
   else if (self->leader != 0)
     living = kill(-self->leader, signal) == 0;
-  else if (getpid() == 1)
+  else if (getpid() == 1 && self->step_id == NULL)
     living = kill(-1, signal) == 0; /* all but this one */
   scan_end(&scan);
   return living;

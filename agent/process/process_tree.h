@@ -25,12 +25,29 @@
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
+/*
+ * A tag is "<job>-<pid>-<start>-<step>": eight hexadecimal digits for the job, the agent's pid, its
+ * start in milliseconds since 1970, the number of the step in this agent.
+ *
+ * What an agent leaves that is killed goes to init or another reaper, where the next agent of the
+ * job finds it: by a tag of the job, its own, its nearest ancestor's, or one in its session; and
+ * because the agent of the tag is not among its ancestors. A living agent is, of all that its steps
+ * have started.
+ */
+#define PROCESS_TREE_JOB_SIZE (8 + 1)
+#define PROCESS_TREE_STEP_VARIABLE "SANDBOX_STEP_ID"
+
 struct process_tree {
-  const char *tag; /* value of PROCESS_TREE_TAG, "<agent>-<step>"; NULL: every descendant of the
-                      agent belongs */
+  const char *tag; /* value of PROCESS_TREE_TAG; NULL: every descendant of the agent belongs */
   pid_t leader;    /* the command itself, also leader of its process group; 0 when tag is NULL */
   uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
+  /* Without a tag: what dead agents of this job left belongs, too. NULL: it does not. */
+  const char *job;
+  const char *step_id; /* nothing else, and of this step only; NULL: of all */
 };
+
+/* The job as its tags have it. */
+void process_tree_job(const char *job_id, char job[PROCESS_TREE_JOB_SIZE]);
 
 /* Whether /proc can be read, and is this pid namespace's: in any other one the numbers mean other
    processes. Without it only the leader's process group is known, and, to the first process of a

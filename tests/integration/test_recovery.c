@@ -6,6 +6,7 @@
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
+#include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -45,6 +46,58 @@ JOB_TEST(the_running_step_is_answered_and_the_others_run) {
   assert_int_equal(marks_count(job), 3);
   agent_process_wait_log(job->agent, INTERRUPTED);
   job_expect_nothing_left(job);
+}
+
+/* The agent alone dies, as by the kernel's out-of-memory killer. */
+static void kill_only_agent(struct job *job) {
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
+  assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
+}
+
+JOB_TEST(the_interrupted_step_has_ended_before_it_is_answered) {
+  const char *earlier = job_sleep(job, 600), *tagged = job_sleep(job, 600),
+             *cleared = job_sleep(job, 600);
+  job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", earlier)));
+  const char *script = job_format(job,
+                                  "setsid sh -c 'trap \"\" TERM; %s & env -i %s & wait' & "
+                                  "echo up; wait",
+                                  tagged, cleared);
+  const cJSON *step = events_push(job, job_script(job, script), "up");
+  assert_true(proc_wait_for(tagged, WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for(cleared, WAIT_BOUND_MS) > 0);
+  kill_only_agent(job);
+  job_start_agent(job, NULL);
+  const cJSON *after = job_push_echo(job, "after");
+  job_expect_answer(job, step, -1, INTERRUPTED, NULL);
+  assert_int_equal(proc_find(tagged), 0);
+  assert_int_equal(proc_find(cleared), 0);
+  job_expect_answer(job, after, 0, NULL, "after\n");
+  /* What a step that was over has left goes on, until the shutdown. */
+  assert_int_not_equal(proc_find(earlier), 0);
+  job_expect_nothing_left(job);
+  assert_true(proc_wait_gone(earlier, 1000));
+}
+
+/* Also when it is of the same job id, at another server, and even of the same step. */
+JOB_TEST(what_a_living_agent_runs_is_left_alone) {
+  struct job *other = job_new(redis_server_start(NULL));
+  strcpy(other->id, job->id);
+  job_start_agent(other, NULL);
+  const char *sleep = job_sleep(job, 600), *others = job_sleep(job, 601);
+  const cJSON *step = events_push_endless(job, sleep);
+  cJSON *twin = job_script(other, job_format(other, "(setsid %s &); %s", others, others));
+  cJSON_ReplaceItemInObject(twin, "stepId", cJSON_CreateString(job_text(step, "stepId")));
+  job_push(other, twin);
+  pid_t left = proc_wait_for(others, WAIT_BOUND_MS);
+  kill_only_agent(job);
+  job_start_agent(job, NULL);
+  job_expect_answer(job, step, -1, INTERRUPTED, NULL);
+  job_expect_nothing_left(job);
+  assert_true(left > 0);
+  assert_int_not_equal(proc_find(others), 0);
+  job_push_cancel(other, twin);
+  job_expect_answer(other, twin, -1, "cancelled: by a cancel step", NULL);
+  job_free(other);
 }
 
 JOB_TEST(one_agent_of_many_answers) {

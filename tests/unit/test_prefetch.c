@@ -36,6 +36,8 @@ struct scene {
   bool runs;      /* its start is acknowledged */
   bool automatic; /* each step ends at once */
   int stopped;    /* running steps that were cancelled */
+  int asked;      /* for interrupted steps */
+  bool lingers;   /* the interrupted step */
   int forgotten;
 
   int pushed;
@@ -96,6 +98,13 @@ static bool on_cancel(void *owner, const char *step_id) {
   return true;
 }
 
+static bool on_interrupted(void *owner, const char *step_id) {
+  struct scene *self = owner;
+  assert_string_equal(step_id, self->step_id);
+  self->asked++;
+  return !self->lingers;
+}
+
 static void on_changed(void *owner) {
   next(owner);
 }
@@ -130,8 +139,11 @@ static void start(struct scene *self) {
                                                          .lost_data = on_forgotten,
                                                          .unreachable = ignore,
                                                          .failed = on_error};
-  static const struct prefetch_handler handler = {
-      .arrived = ignore, .cancel = on_cancel, .changed = on_changed, .failed = on_error};
+  static const struct prefetch_handler handler = {.arrived = ignore,
+                                                  .cancel = on_cancel,
+                                                  .interrupted = on_interrupted,
+                                                  .changed = on_changed,
+                                                  .failed = on_error};
   struct outbox_options outbox_options = {
       .url = &self->url, .keys = &self->keys, .name = "out", .hold_bytes = HOLD_BYTES};
   self->outbox = outbox_new(self->loop.base, &self->log, &outbox_options, &outbox_handler, self);
@@ -277,6 +289,30 @@ SCENE_TEST(a_cancel_overtakes_a_thousand_steps) {
   loop_await(&scene->loop, &scene->stopped, 1);
   assert_int_equal(scene->stopped, 1);
   wait_for(scene, is_all_taken);
+}
+
+/* With steps that wait, and with nothing in the list. */
+SCENE_TEST(an_interrupted_step_is_answered_when_it_has_ended) {
+  for (int round = 0; round < 2; round++) {
+    push(scene, 3);
+    wait_until_it_runs(scene);
+    int running = atoi(scene->step_id + strlen("step-"));
+    take_all(scene);
+    stop(scene);
+    if (round > 0)
+      redis_store_do(scene->store, 2, "DEL " KEY "inflight");
+    scene->lingers = true;
+    start(scene);
+    loop_await_once(&scene->loop, &scene->asked);
+    assert_int_equal(results_of(scene, running, ""), 0);
+    prefetch_interrupted_ended(scene->prefetch);
+    if (round == 0)
+      wait_until_it_runs(scene);
+    run_all(scene);
+    assert_int_equal(results_of(scene, running, "interrupted"), 1);
+    assert_int_equal(scene->asked, 0);
+    scene->automatic = false;
+  }
 }
 
 /* Though their payload is not in memory; each once, and in whatever order. */

@@ -146,6 +146,11 @@ static bool on_cancel(void *owner, const char *step_id) {
   return true;
 }
 
+static bool on_interrupted(void *owner, const char *step_id) {
+  struct redis_door *self = owner;
+  return engine_end_interrupted(&self->door, step_id);
+}
+
 static void on_changed(void *owner) {
   next(owner);
 }
@@ -437,6 +442,10 @@ static void activity(struct door *door, unsigned running) {
   heartbeat_set_in_flight(self_of(door)->heartbeat, running > 0);
 }
 
+static void interrupted_ended(struct door *door) {
+  prefetch_interrupted_ended(self_of(door)->prefetch);
+}
+
 static void on_run_guard(void *owner, enum run_guard_answer answer, const char *why) {
   struct redis_door *self = owner;
   const char *run = self->options.run_id;
@@ -505,6 +514,7 @@ static const struct door_type redis_door_type = {.name = "redis",
                                                  .flush = flush,
                                                  .result = result,
                                                  .activity = activity,
+                                                 .interrupted_ended = interrupted_ended,
                                                  .idle = idle,
                                                  .close = close_door,
                                                  .dump = dump};
@@ -529,8 +539,11 @@ static void make_outbox(struct redis_door *self) {
 }
 
 static void make_prefetch(struct redis_door *self) {
-  static const struct prefetch_handler handler = {
-      .arrived = on_arrived, .cancel = on_cancel, .changed = on_changed, .failed = on_error};
+  static const struct prefetch_handler handler = {.arrived = on_arrived,
+                                                  .cancel = on_cancel,
+                                                  .interrupted = on_interrupted,
+                                                  .changed = on_changed,
+                                                  .failed = on_error};
   struct prefetch_options options = {.base = self->base,
                                      .log = self->log,
                                      .url = self->options.url,

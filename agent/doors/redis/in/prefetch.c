@@ -29,6 +29,9 @@ struct pending_cancel {
   struct step_record target;
 };
 
+/* Whether the step that an earlier agent had started still runs. */
+enum interrupted { NOT_ASKED, ENDING, ENDED };
+
 struct prefetch {
   struct prefetch_options options;
   const struct prefetch_handler *handler;
@@ -38,6 +41,7 @@ struct prefetch {
   struct step_queue queue;
   struct recent_steps recent_steps;
   enum prefetch_state state;
+  enum interrupted interrupted;
   struct claimed_step *taken; /* given out and not released; NULL: none is */
   char *taken_id;             /* its stepId, once it is started; else NULL */
   bool announced;             /* Redis has that it was started, or gets it */
@@ -405,8 +409,18 @@ static bool on_loaded(struct prefetch *self, const struct claimed *claimed) {
   return step_queue_can_reload(&self->queue);
 }
 
+/* Known as soon as the first payload comes, or none. What was read is then read again. */
+static bool waits_for_interrupted(struct prefetch *self) {
+  if (self->reader.started != NULL && self->interrupted == NOT_ASKED)
+    self->interrupted =
+        self->handler->interrupted(self->owner, self->reader.started) ? ENDED : ENDING;
+  return self->interrupted == ENDING;
+}
+
 static bool on_payload(void *owner, const struct claimed *claimed) {
   struct prefetch *self = owner;
+  if (waits_for_interrupted(self))
+    return false;
   switch (self->state) {
   case PREFETCH_BOOTING:
   case PREFETCH_SCANNING:
@@ -473,6 +487,10 @@ static void end_search(struct prefetch *self, bool complete, size_t record) {
 
 static void on_read_end(void *owner, bool complete) {
   struct prefetch *self = owner;
+  if (waits_for_interrupted(self) && self->state != PREFETCH_STOPPED) {
+    self->state = PREFETCH_BOOTING;
+    return;
+  }
   switch (self->state) {
   case PREFETCH_BOOTING:
   case PREFETCH_SCANNING:
@@ -572,6 +590,12 @@ void prefetch_begin(struct prefetch *self) {
   self->state = PREFETCH_BOOTING;
   self->scan_began_ms = clock_monotonic_ms();
   inflight_reader_boot(&self->reader);
+}
+
+void prefetch_interrupted_ended(struct prefetch *self) {
+  self->interrupted = ENDED;
+  if (self->state == PREFETCH_BOOTING && !self->reader.is_running)
+    read_from(self, PREFETCH_BOOTING, 1, 1);
 }
 
 void prefetch_prepare(struct prefetch *self) {

@@ -35,7 +35,7 @@
 struct prefetch;
 
 /*
- * NEW ── prefetch_begin ──► BOOTING ── all of `inflight` is read ──► CERTAIN
+ * NEW ── prefetch_begin ──► BOOTING ── all of `inflight` is read, the interrupted step has ended ──► CERTAIN
  *
  * READY      takes ahead; the oldest step may be given out, unless others may take steps
  *   ──► SCANNING    a step may lie in `inflight` that is not known: reads all of it
@@ -92,6 +92,9 @@ struct prefetch_handler {
      it has this id, and returns true; else false, and it is looked for among those that wait. The
      cancel itself is removed either way. */
   bool (*cancel)(void *owner, const char *step_id);
+  /* At boot: an earlier agent had started this step, which is answered next. False: it still runs,
+     and nothing is answered or given out until prefetch_interrupted_ended. */
+  bool (*interrupted)(void *owner, const char *step_id);
   /* Something changed for prefetch_oldest and prefetch_take. */
   void (*changed)(void *owner);
   /* Nothing more can be claimed. */
@@ -107,6 +110,9 @@ struct prefetch *prefetch_new(const struct prefetch_options *options,
 void prefetch_free(struct prefetch *self);
 
 void prefetch_begin(struct prefetch *self);
+
+/* See interrupted(). Nothing happens after prefetch_stop. */
+void prefetch_interrupted_ended(struct prefetch *self);
 
 /* Connects ahead of time, see consumer_prepare. */
 void prefetch_prepare(struct prefetch *self);
