@@ -296,6 +296,16 @@ static void on_signal(void *owner, int signal) {
   engine_signal(owner, signal);
 }
 
+static void on_refused(void *owner, int signal) {
+  log_line(log_of(owner), LOG_WARN, NULL, "a step sent %s: ignored", signal_name(signal));
+}
+
+static bool has_steps(void *owner) {
+  const struct engine *self = owner;
+  return self->run_count > 0 ||
+         process_tree_signal(&self->shutdown.everything, 0) > (self->standby.child != NULL);
+}
+
 static void on_child_ended(void *owner, pid_t pid) {
   struct engine *self = owner;
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
@@ -308,8 +318,11 @@ static void on_reaped(void *owner, pid_t pid, int status) {
 }
 
 struct engine *engine_new(const struct engine_options *options) {
-  static const struct signals_handler handler = {
-      .ordered = on_signal, .child_ended = on_child_ended, .reaped = on_reaped};
+  static const struct signals_handler handler = {.ordered = on_signal,
+                                                 .refused = on_refused,
+                                                 .has_steps = has_steps,
+                                                 .child_ended = on_child_ended,
+                                                 .reaped = on_reaped};
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   process_tree_job(options->job_id != NULL ? options->job_id : "", self->job);

@@ -1,14 +1,22 @@
 #include "agent/engine/signals.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/process_table.h"
+#include "agent/process/process_tree.h"
+#include "base/clock.h"
 #include "base/loop.h"
 
 /* Signals in one read; for more the event comes again. */
 #define AT_ONCE 4
+
+/* A step may send any number; one line in the log a second is enough. */
+#define REFUSED_MS 1000
 
 static void reap(struct signals *self) {
   for (siginfo_t info;;) {
@@ -22,6 +30,44 @@ static void reap(struct signals *self) {
   }
 }
 
+/* Where as many signals of the user are pending as may be, the kernel forgets who sent one, which
+   then looks like one from outside. Half of that is enough: some may be gone again. */
+static bool may_be_forgotten(void) {
+  char status[4096];
+  unsigned long pending, limit;
+  if (process_table_read_file(getpid(), "status", status, sizeof status) <= 0)
+    return false;
+  const char *field = strstr(status, "\nSigQ:");
+  return field != NULL && sscanf(field, "\nSigQ: %lu/%lu", &pending, &limit) == 2 &&
+         pending >= limit / 2;
+}
+
+static bool is_order(struct signals *self, const struct signalfd_siginfo *info) {
+  if (info->ssi_code == SI_KERNEL)
+    return true;
+  if (info->ssi_code != SI_USER && info->ssi_code != SI_TKILL)
+    return false;
+  if (info->ssi_pid == 0 && !may_be_forgotten())
+    return true;
+  switch (info->ssi_pid == 0 ? PROCESS_GONE : process_tree_origin((pid_t)info->ssi_pid)) {
+  case PROCESS_OF_STEP:
+    return false;
+  case PROCESS_OTHER:
+    return true;
+  case PROCESS_GONE:
+    break;
+  }
+  return !self->handler->has_steps(self->owner);
+}
+
+static void refuse(struct signals *self, int signal) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (self->refused_ms != 0 && now_ms < self->refused_ms + REFUSED_MS)
+    return;
+  self->refused_ms = now_ms;
+  self->handler->refused(self->owner, signal);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct signals *self = context;
@@ -30,6 +76,8 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
   for (ssize_t i = 0; length > 0 && i < length / (ssize_t)sizeof *infos; i++)
     if (infos[i].ssi_signo == SIGCHLD)
       reap(self);
+    else if (!is_order(self, &infos[i]))
+      refuse(self, (int)infos[i].ssi_signo);
     else
       self->handler->ordered(self->owner, (int)infos[i].ssi_signo);
 }

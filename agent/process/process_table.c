@@ -30,7 +30,8 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
 }
 
 /* Fields 3 (state), 4 (ppid), 5 (pgrp), 6 (session) and 22 (starttime) of proc(5) stat. The name in
-   field 2 may hold anything, parentheses too, so the last one is searched. */
+   field 2 may hold anything, parentheses too, so the last one is searched. One that is reaped while
+   it is read has no parent and no group any more (0 and -1). */
 bool process_table_read_entry(pid_t pid, struct process_entry *entry) {
   char text[1024];
   if (process_table_read_file(pid, "stat", text, sizeof text) <= 0)
@@ -41,10 +42,12 @@ bool process_table_read_entry(pid_t pid, struct process_entry *entry) {
   int group;
   int session;
   unsigned long long started;
-  if (rest == NULL || sscanf(rest + 1,
-                             " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-                             "%*d %llu",
-                             &state, &parent, &group, &session, &started) != 5)
+  if (rest == NULL ||
+      sscanf(rest + 1,
+             " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+             "%*d %llu",
+             &state, &parent, &group, &session, &started) != 5 ||
+      group < 0)
     return false;
   *entry = (struct process_entry){.pid = pid,
                                   .parent = parent,

@@ -29,6 +29,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#define ANCESTORS_MAX 65536
 #define STEP_ID_SIZE (1024 + 1) /* wire/step.h */
 
 enum membership { UNKNOWN, MEMBER, STRANGER };
@@ -332,6 +333,36 @@ bool process_tree_may_hold(const struct process_tree *self, pid_t session) {
   struct session_search search = {.session = session, .since_ticks = self->since_ticks};
   (void)process_table_each(visit_session, &search);
   return !search.found;
+}
+
+/* An ancestor may end meanwhile. One that exists and cannot be seen is another user's. */
+static enum process_origin find_origin(pid_t pid) {
+  const pid_t agent = getpid();
+  struct process_entry entry;
+  for (int steps = 0; steps < ANCESTORS_MAX; steps++, pid = entry.parent) {
+    if (pid == agent)
+      return PROCESS_OF_STEP;
+    if (pid == 0)
+      return PROCESS_OTHER;
+    if (!process_table_read_entry(pid, &entry))
+      return kill(pid, 0) != 0 && errno == EPERM ? PROCESS_OTHER : PROCESS_GONE;
+  }
+  return PROCESS_GONE;
+}
+
+enum process_origin process_tree_origin(pid_t pid) {
+  if (pid == getpid())
+    return PROCESS_OTHER;
+  if (!process_table_is_known()) {
+    pid_t session = getsid(pid);
+    if (session < 0)
+      return PROCESS_GONE;
+    return pid == 1 || pid == getppid() || session == getsid(0) ? PROCESS_OTHER : PROCESS_OF_STEP;
+  }
+  enum process_origin origin = find_origin(pid);
+  for (int again = 0; origin == PROCESS_GONE && again < 2; again++)
+    origin = find_origin(pid);
+  return origin;
 }
 
 /* The last of this process's own children in the kernel's list, which is the newest. */

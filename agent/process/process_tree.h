@@ -68,6 +68,13 @@ size_t process_tree_signal(const struct process_tree *self, int signal);
 bool process_tree_may_hold(const struct process_tree *self, pid_t session);
 
 /*
+ * Where a process comes from, by its ancestors. Of one that has ended and was reaped nothing is
+ * known. Without /proc, the agent's parent, process 1 and those of its session are others.
+ */
+enum process_origin { PROCESS_OF_STEP, PROCESS_OTHER, PROCESS_GONE };
+enum process_origin process_tree_origin(pid_t pid);
+
+/*
  * Kills the agent's newest child, as long as it belongs, over and over for this time. For a process
  * that outruns the scan: it forks, exits, and goes on in its child, each time in a new session.
  */

@@ -1,6 +1,8 @@
 /* The agent in a pid namespace, as a container has one: as process 1, and below an init. */
 
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/container.h"
 #include "tests/support/events.h"
@@ -10,6 +12,28 @@
 #include "tests/test.h"
 
 enum { SOON_MS = 8000 };
+
+static char directory[] = "/tmp/test-container-XXXXXX";
+static char attack_path[64];
+
+static int build_attacks(void **state) {
+  char command[256];
+  const char *compiler = getenv("CC");
+  (void)state;
+  assert_non_null(mkdtemp(directory));
+  assert_int_equal(chmod(directory, 0755), 0);
+  snprintf(attack_path, sizeof attack_path, "%s/attack", directory);
+  snprintf(command, sizeof command, "%s -O1 -D_GNU_SOURCE -o %s tests/integration/attack_command.c",
+           compiler == NULL || *compiler == '\0' ? "cc" : compiler, attack_path);
+  return system(command);
+}
+
+static int remove_attacks(void **state) {
+  (void)state;
+  return unlink(attack_path) != 0 || rmdir(directory) != 0;
+}
+
+TEST_GROUP(build_attacks, remove_attacks)
 
 static const struct container as_first = {0};
 static const struct container below_init = {.init = true};
@@ -48,4 +72,39 @@ JOB_TEST_NO_AGENT(its_own_proc_is_read) {
     assert_true(proc_wait_gone(sleep, 1000));
     job_shut_down(job);
   }
+}
+
+static const struct container restricted[] = {{.restricted = true},
+                                              {.restricted = true, .init = true}};
+
+/* The agent's pid outside of its namespace. */
+static pid_t agent_outside(const struct job *job, const struct container *container) {
+  pid_t first = agent_process_pid(job->agent);
+  return container->init ? container_child(first) : first;
+}
+
+/* Whoever of the step sends it, the job goes on. What comes from outside, or from init, ends it. */
+JOB_TEST_NO_AGENT(an_order_is_not_a_steps_to_give) {
+  const char *const scripts[] = {
+      "for i in TERM INT QUIT HUP USR1; do kill -$i $PPID; done",
+      "for i in TERM INT QUIT HUP; do /bin/kill -$i $PPID; sleep 0.1; done",
+      "(setsid sh -c \"kill -TERM $PPID; sleep 0.1\" &); sleep 0.2",
+      job_format(job, "%s queue $PPID; sleep 0.1", attack_path),
+      job_format(job, "%s sigio $PPID; sleep 0.1", attack_path),
+      job_format(job, "%s unsigned $PPID; sleep 0.1", attack_path),
+  };
+  for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
+    start_in(job, &restricted[i]);
+    for (size_t n = 0; n < sizeof scripts / sizeof *scripts; n++) {
+      const char *script = job_format(job, "%s; echo on", scripts[n]);
+      job_expect_part(job, job_run(job, job_script(job, script)), "outputContent", "on\n");
+    }
+    agent_process_wait_log(job->agent, "a step sent SIG");
+    job_expect_to_go_on(job);
+    assert_int_equal(kill(agent_outside(job, &restricted[i]), SIGTERM), 0);
+    job_expect_exit(job, 128 + SIGTERM);
+  }
+  start_in(job, &restricted[1]);
+  job_expect_to_go_on(job);
+  job_stop_agent(job, SIGTERM);
 }

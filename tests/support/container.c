@@ -27,9 +27,17 @@ void container_end(int outer) {
   close(outer);
 }
 
+static pid_t child_of_init;
+
+static void pass_on(int signal) {
+  (void)kill(child_of_init, signal);
+}
+
 /* Ends as its child does, and all that is left in the namespace with it. */
 __attribute__((noreturn)) static void be_init(pid_t child) {
   int status;
+  child_of_init = child;
+  (void)signal(SIGTERM, pass_on);
   for (pid_t pid; (pid = waitpid(-1, &status, 0)) != child;)
     if (pid < 0 && errno != EINTR)
       _exit(1);

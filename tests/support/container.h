@@ -10,7 +10,7 @@
  * files are the container's, too. Needs root.
  */
 struct container {
-  bool init;       /* process 1 is a minimal init, which reaps and ends with the agent */
+  bool init;       /* process 1 is a minimal init: reaps, passes on SIGTERM, ends with the agent */
   bool outer_proc; /* /proc stays that of the test's pid namespace */
   bool restricted; /* user 1000, no capabilities, no_new_privs */
 };
