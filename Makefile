@@ -183,7 +183,7 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 
 # What runs once, if at all, is for size.
 ifeq ($(optimize),-O2)
-$(call object,$(wildcard inject/*.c) agent/options.c agent/startup.c): private optimize := -Os
+$(call object,$(wildcard inject/*.c) agent/options.c agent/startup.c agent/call_filter.c): private optimize := -Os
 endif
 
 $(out)/libagent.a: $(call object,$(filter-out agent/main.c,$(agent_sources))) $(out)/source-list

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/call_filter.h"
 #include "agent/doors/redis/net/url.h"
 #include "base/memory.h"
 #include "base/own_program.h"
@@ -123,6 +124,7 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   (void)setrlimit(RLIMIT_NOFILE, &raised);
   if ((self->signal_fd = take_signals()) < 0)
     return fail(self, error, "signalfd");
+  (void)call_filter_install();
   return 0;
 }
 

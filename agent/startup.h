@@ -10,7 +10,8 @@
  * Prepares this process before anything else, so that steps can rely on it: descriptors 0 to 2 are
  * open, inherited others close on exec, signals are blocked (and read from a descriptor) with
  * default dispositions, orphans of steps become children of this process where the kernel can do
- * that, and no other process of the same user may read its memory.
+ * that, no other process of the same user may read its memory, and in a restricted pod none that it
+ * starts may set its limits (call_filter.h).
  */
 struct startup {
   struct spawn_defaults spawn;

@@ -13,6 +13,15 @@
 
 enum { SOON_MS = 8000 };
 
+/* Of attack_command.c: what a step may do to itself. */
+#if defined(__x86_64__)
+#define FOREIGN "foreign-prlimit foreign-nice"
+#else
+#define FOREIGN "prlimit prlimit" /* nothing here enters by the 32-bit table */
+#endif
+#define ATTACKS                                                                                    \
+  "prlimit scheduler parameter attributes affinity nice nice-group io io-group " FOREIGN
+
 static char directory[] = "/tmp/test-container-XXXXXX";
 static char attack_path[64];
 
@@ -107,4 +116,19 @@ JOB_TEST_NO_AGENT(an_order_is_not_a_steps_to_give) {
   start_in(job, &restricted[1]);
   job_expect_to_go_on(job);
   job_stop_agent(job, SIGTERM);
+}
+
+/* Each attack on the agent, then on the step's own shell. */
+#define EACH(NAMES, PID) "for i in " NAMES "; do %s $i " PID "; done | uniq -c | tr -s ' '"
+
+JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
+  for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
+    start_in(job, &restricted[i]);
+    const char *script = job_format(job, EACH(ATTACKS " nice-user io-user", "$PPID"), attack_path);
+    job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, " 13 EPERM\n");
+    script = job_format(job, "(" EACH(ATTACKS, "$$") ")", attack_path);
+    job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, " 11 done\n");
+    job_expect_to_go_on(job);
+    job_shut_down(job);
+  }
 }
