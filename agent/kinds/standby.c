@@ -10,6 +10,7 @@
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
 #include "agent/kinds/kinds.h"
+#include "agent/process/oom_score.h"
 #include "agent/process/process_tree.h"
 #include "base/memory.h"
 
@@ -90,6 +91,7 @@ int standby_main(void) {
   char payload[PROCESS_INPUT_MAX];
   struct step step;
   struct error error;
+  oom_score_raise_own();
   (void)prctl(PR_SET_DUMPABLE, 0); /* no step is to change what it will read for another one */
   (void)prctl(PR_SET_NAME, "agent-standby");
   (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/process/kill_sequence.h"
+#include "agent/process/oom_score.h"
 #include "agent/process/process_tree.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -24,6 +25,11 @@
    behind a file system. One that waits needs nothing but a processor. */
 #define DETACH_MS 100
 #define PREPARED_DETACH_MS 2000
+
+/* When a command that was told to execute is looked at to raise its out-of-memory score: mostly it
+   has executed by then. One that has not is looked at again, after twice the time. */
+#define APART_MS 1
+#define APART_MAX_MS 1000
 
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
@@ -42,7 +48,9 @@ struct process {
   struct stream streams[2];
   struct event *deadline;
   struct event *drain;
-  struct event *end; /* calls handler->ended from the loop, never from within an owner's call */
+  struct event *apart; /* is it? Of a command: raises its score */
+  int64_t apart_ms;    /* until it is looked at again; 0: it is not looked at */
+  struct event *end;   /* calls handler->ended from the loop, never from within an owner's call */
   struct kill_sequence kill;
   struct process_tree tree;
   struct spawn *spawn;
@@ -72,6 +80,7 @@ static void maybe_end(struct process *self) {
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
   (void)event_del(self->drain);
+  (void)event_del(self->apart);
   loop_timer_start_now(self->end);
 }
 
@@ -171,6 +180,20 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
   }
 }
 
+static void on_apart(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct process *self = context;
+  if (self->reaped || self->tree.leader <= 0)
+    return;
+  if (spawn_is_detached(self->spawn, 0)) {
+    oom_score_raise(self->tree.leader);
+    return;
+  }
+  self->apart_ms = self->apart_ms < APART_MAX_MS / 2 ? 2 * self->apart_ms : APART_MAX_MS;
+  loop_timer_start(self->apart, self->apart_ms);
+}
+
 static void on_deadline(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
@@ -215,6 +238,8 @@ static struct process *process_new(const struct process_context *context,
   self->tree.tag = self->tag;
   self->deadline = loop_timer_new(context->base, on_deadline, self);
   self->drain = loop_timer_new(context->base, on_drain, self);
+  self->apart = loop_timer_new(context->base, on_apart, self);
+  self->apart_ms = spec->work == NULL && !spec->takes_input ? APART_MS : 0;
   self->end = loop_timer_new(context->base, on_end, self);
   kill_sequence_init(&self->kill, context->base, &self->tree, on_tree_gone, self);
   return self;
@@ -310,6 +335,8 @@ static void begin(struct process *self, int64_t started_ms) {
   self->state = RUNNING;
   self->started_ms = started_ms;
   loop_timer_start(self->deadline, (int64_t)self->timeout_seconds * 1000);
+  if (self->apart_ms > 0)
+    loop_timer_start(self->apart, self->apart_ms);
 }
 
 struct process *process_prepare(const struct process_context *context,
@@ -403,6 +430,7 @@ void process_free(struct process *self) {
   kill_sequence_release(&self->kill);
   event_free(self->deadline);
   event_free(self->drain);
+  event_free(self->apart);
   event_free(self->end);
   free(self->tag);
   free(self);

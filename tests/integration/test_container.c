@@ -132,3 +132,29 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
     job_shut_down(job);
   }
 }
+
+static bool has_top_score(void *pid) {
+  char *score = proc_read(*(const pid_t *)pid, "oom_score_adj", NULL);
+  bool top = score != NULL && strcmp(score, "1000\n") == 0;
+  free(score);
+  return top;
+}
+
+/* Of a command, of what it starts at once, and of the child that waits; the agent keeps its own. */
+JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
+  static const char wait[] = "sleep 60 & for i in $$ $!; do "
+                             "until [ $(cat /proc/$i/oom_score_adj) = 1000 ]; do :; done; done; "
+                             "kill $!; cat /proc/self/oom_score_adj /proc/$PPID/oom_score_adj";
+  char *own = proc_read(getpid(), "oom_score_adj", NULL);
+  for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
+    start_in(job, &restricted[i]);
+    const cJSON *result = job_run(job, job_script(job, wait));
+    job_expect_result(job, result, 0, NULL, job_format(job, "1000\n%s", own));
+    job_push_json(job, "{'stepId':'file','kind':'listFiles','path':'/'}");
+    job_result(job);
+    pid_t standby = proc_wait_for("/proc/self/exe --standby", WAIT_BOUND_MS);
+    assert_true(wait_until(has_top_score, &standby, WAIT_BOUND_MS));
+    job_shut_down(job);
+  }
+  free(own);
+}
