@@ -28,9 +28,7 @@ struct engine {
   struct standby standby;
   char job[PROCESS_TREE_JOB_SIZE];
   char tag[64];
-  struct process_tree interrupted; /* see engine_end_interrupted */
-  char *interrupted_id;            /* of that step; NULL: never called */
-  struct kill_sequence ending_interrupted;
+  struct interrupted *interrupted; /* see engine_end_interrupted; NULL: never called */
   struct signals signals;
   struct event *idle_limit; /* pending while nothing executes */
   bool asked_idle;          /* the door was asked at the limit, and has not answered */
@@ -211,25 +209,44 @@ void engine_reaped(struct engine *self, pid_t pid, int status) {
 
 /* --- what an earlier agent left -------------------------------------------------------------- */
 
+struct interrupted {
+  struct engine *engine;
+  char *step_id;
+  struct process_tree tree;
+  struct kill_sequence kill;
+};
+
+static void interrupted_free(struct interrupted *self) {
+  if (self == NULL)
+    return;
+  kill_sequence_release(&self->kill);
+  free(self->step_id);
+  free(self);
+}
+
 static void on_interrupted_ended(void *owner, size_t survivors) {
-  struct engine *self = owner;
+  const struct interrupted *self = owner;
+  struct door *door = self->engine->door;
   if (survivors > 0)
-    log_line(log_of(self), LOG_WARN, self->interrupted_id, "%zu processes survive SIGKILL",
+    log_line(log_of(self->engine), LOG_WARN, self->step_id, "%zu processes survive SIGKILL",
              survivors);
-  self->door->type->interrupted_ended(self->door);
+  door->type->interrupted_ended(door);
 }
 
 bool engine_end_interrupted(struct door *door, const char *step_id) {
-  struct engine *self = door->engine;
-  free(self->interrupted_id);
-  self->interrupted_id = memory_copy(step_id, strlen(step_id));
-  self->interrupted = (struct process_tree){.job = self->job, .step_id = self->interrupted_id};
-  size_t living = process_tree_signal(&self->interrupted, 0);
+  struct engine *engine = door->engine;
+  struct interrupted *self = memory_allocate(sizeof *self);
+  *self = (struct interrupted){.engine = engine, .step_id = memory_copy(step_id, strlen(step_id))};
+  self->tree = (struct process_tree){.job = engine->job, .step_id = self->step_id};
+  kill_sequence_init(&self->kill, engine->options.base, &self->tree, on_interrupted_ended, self);
+  interrupted_free(engine->interrupted);
+  engine->interrupted = self;
+  size_t living = process_tree_signal(&self->tree, 0);
   if (living == 0)
     return true;
-  log_line(log_of(self), LOG_WARN, step_id, "ending %zu processes that an earlier agent left",
+  log_line(log_of(engine), LOG_WARN, step_id, "ending %zu processes that an earlier agent left",
            living);
-  kill_sequence_start(&self->ending_interrupted, PROCESS_GRACE_MS);
+  kill_sequence_start(&self->kill, PROCESS_GRACE_MS);
   return false;
 }
 
@@ -341,8 +358,6 @@ struct engine *engine_new(const struct engine_options *options) {
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
-  kill_sequence_init(&self->ending_interrupted, options->base, &self->interrupted,
-                     on_interrupted_ended, self);
   shutdown_init(&self->shutdown, options->base, options->log,
                 options->job_id != NULL ? self->job : NULL);
   return self;
@@ -357,8 +372,7 @@ void engine_free(struct engine *self) {
   if (self->options.signal_fd >= 0)
     signals_release(&self->signals);
   event_free(self->idle_limit);
-  kill_sequence_release(&self->ending_interrupted);
-  free(self->interrupted_id);
+  interrupted_free(self->interrupted);
   shutdown_release(&self->shutdown);
   free(self);
 }

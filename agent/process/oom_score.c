@@ -9,8 +9,8 @@
 
 #define SCORE "1000"
 
-/* How many processes a command may have started in the millisecond before it is raised. */
-#define PROCESSES_MAX 64
+/* How many processes a command may have started before it is raised, a few milliseconds later. */
+#define PROCESSES_MAX 256
 
 static void write_score(const char *path) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);

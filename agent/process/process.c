@@ -28,7 +28,7 @@
 
 /* When a command that was told to execute is looked at to raise its out-of-memory score: mostly it
    has executed by then. One that has not is looked at again, after twice the time. */
-#define APART_MS 1
+#define APART_MS 5
 #define APART_MAX_MS 1000
 
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
@@ -47,9 +47,8 @@ struct process {
   struct orphaned_pipes *orphaned_pipes;
   struct stream streams[2];
   struct event *deadline;
-  struct event *drain;
-  struct event *apart; /* is it? Of a command: raises its score */
-  int64_t apart_ms;    /* until it is looked at again; 0: it is not looked at */
+  struct event *check; /* until it is reaped: is it apart? Then: who still holds its pipes? */
+  int64_t apart_ms;    /* of a command, until the first is looked at again; else 0 */
   struct event *end;   /* calls handler->ended from the loop, never from within an owner's call */
   struct kill_sequence kill;
   struct process_tree tree;
@@ -79,8 +78,7 @@ static void maybe_end(struct process *self) {
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
-  (void)event_del(self->drain);
-  (void)event_del(self->apart);
+  (void)event_del(self->check);
   loop_timer_start_now(self->end);
 }
 
@@ -123,10 +121,25 @@ static void limit_streams(struct process *self) {
     self->handler->remains(self->owner);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *context) {
+static void raise_oom_score(struct process *self) {
+  if (self->tree.leader <= 0)
+    return;
+  if (spawn_is_detached(self->spawn, 0)) {
+    oom_score_raise(self->tree.leader);
+    return;
+  }
+  self->apart_ms = self->apart_ms < APART_MAX_MS / 2 ? 2 * self->apart_ms : APART_MAX_MS;
+  loop_timer_start(self->check, self->apart_ms);
+}
+
+static void on_check(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  limit_streams(context);
+  struct process *self = context;
+  if (self->reaped)
+    limit_streams(self);
+  else
+    raise_oom_score(self);
 }
 
 static void on_tree_gone(void *owner, size_t survivors) {
@@ -180,20 +193,6 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
   }
 }
 
-static void on_apart(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct process *self = context;
-  if (self->reaped || self->tree.leader <= 0)
-    return;
-  if (spawn_is_detached(self->spawn, 0)) {
-    oom_score_raise(self->tree.leader);
-    return;
-  }
-  self->apart_ms = self->apart_ms < APART_MAX_MS / 2 ? 2 * self->apart_ms : APART_MAX_MS;
-  loop_timer_start(self->apart, self->apart_ms);
-}
-
 static void on_deadline(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
@@ -237,8 +236,7 @@ static struct process *process_new(const struct process_context *context,
   self->outcome.status = -1;
   self->tree.tag = self->tag;
   self->deadline = loop_timer_new(context->base, on_deadline, self);
-  self->drain = loop_timer_new(context->base, on_drain, self);
-  self->apart = loop_timer_new(context->base, on_apart, self);
+  self->check = loop_timer_new(context->base, on_check, self);
   self->apart_ms = spec->work == NULL && !spec->takes_input ? APART_MS : 0;
   self->end = loop_timer_new(context->base, on_end, self);
   kill_sequence_init(&self->kill, context->base, &self->tree, on_tree_gone, self);
@@ -336,7 +334,7 @@ static void begin(struct process *self, int64_t started_ms) {
   self->started_ms = started_ms;
   loop_timer_start(self->deadline, (int64_t)self->timeout_seconds * 1000);
   if (self->apart_ms > 0)
-    loop_timer_start(self->apart, self->apart_ms);
+    loop_timer_start(self->check, self->apart_ms);
 }
 
 struct process *process_prepare(const struct process_context *context,
@@ -383,7 +381,7 @@ static void leader_ended(struct process *self) {
   self->reaped = true;
   (void)event_del(self->deadline);
   if (self->state == RUNNING)
-    loop_timer_start(self->drain, PROCESS_DRAIN_MS);
+    loop_timer_start(self->check, PROCESS_DRAIN_MS);
   maybe_end(self);
 }
 
@@ -429,8 +427,7 @@ void process_free(struct process *self) {
   free_spawn(self);
   kill_sequence_release(&self->kill);
   event_free(self->deadline);
-  event_free(self->drain);
-  event_free(self->apart);
+  event_free(self->check);
   event_free(self->end);
   free(self->tag);
   free(self);

@@ -45,7 +45,8 @@ __attribute__((noreturn)) static void be_init(pid_t child) {
 }
 
 bool container_enter(const struct container *self) {
-  if (setsid() < 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+  if (setsid() < 0 || unshare(CLONE_NEWNS) != 0 ||
+      mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
     return false;
   if (!self->outer_proc && mount("proc", "/proc", "proc", 0, NULL) != 0)
     return false;
