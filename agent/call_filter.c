@@ -7,6 +7,7 @@
 #include "agent/call_filter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -21,7 +22,14 @@
 #define SECCOMP_RET_ERRNO 0x00050000U
 
 /* struct seccomp_data: nr, arch, instruction pointer, six arguments of 64 bits. */
-enum { DATA_NUMBER = 0, DATA_ARCH = 4, DATA_FIRST = 16, DATA_SECOND = 24 };
+enum {
+  DATA_NUMBER = 0,
+  DATA_ARCH = 4,
+  DATA_FIRST = 16,
+  DATA_SECOND = 24,
+  DATA_THIRD = 32,
+  DATA_FOURTH = 40
+};
 
 /* Classic BPF: load a word, and, subtract, jump, return. */
 enum { LOAD = 0x20, AND = 0x54, SUBTRACT = 0x14, JUMP = 0x05, JUMP_IF = 0x15, RETURN = 0x06 };
@@ -40,37 +48,58 @@ struct program { /* struct sock_fprog */
 struct numbering {
   uint32_t arch;   /* AUDIT_ARCH_… */
   uint32_t mask;   /* of the number; x32 is amd64 with a bit */
-  uint32_t pid[5]; /* whose first argument is a pid: prlimit64, sched_set… */
+  uint32_t pid[9]; /* whose first argument is a pid: prlimit64, sched_set…, rt_…sigqueueinfo */
   uint32_t ioprio_set, setpriority;
+  uint32_t tkill, tgkill, pidfd_send_signal;
 };
 
+#define NATIVE_PID                                                                                 \
+  SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,                    \
+      SYS_sched_setaffinity, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo
+#define NATIVE_OTHERS SYS_ioprio_set, SYS_setpriority, SYS_tkill, SYS_tgkill, SYS_pidfd_send_signal
+
 static const struct numbering numberings[] = {
-#if defined(__x86_64__)
-    {0xc000003e,
-     ~0x40000000U,
-     {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
-      SYS_sched_setaffinity},
-     SYS_ioprio_set,
-     SYS_setpriority},
-    {0x40000003, ~0U, {340, 156, 154, 351, 241}, 289, 97}, /* i386 */
-#elif defined(__aarch64__)
-    {0xc00000b7,
+#if defined(__x86_64__) /* 524, 536: rt_…sigqueueinfo of x32 alone */
+    {0xc000003e, ~0x40000000U, {NATIVE_PID, 524, 536}, NATIVE_OTHERS},
+    {0x40000003,
      ~0U,
-     {SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
-      SYS_sched_setaffinity},
-     SYS_ioprio_set,
-     SYS_setpriority},
-    {0x40000028, ~0U, {369, 156, 154, 380, 241}, 314, 97}, /* arm */
+     {340, 156, 154, 351, 241, 178, 335, 178, 335},
+     289,
+     97,
+     238,
+     270,
+     424}, /* i386 */
+#elif defined(__aarch64__)
+    {0xc00000b7, ~0U, {NATIVE_PID, SYS_rt_sigqueueinfo, SYS_rt_sigqueueinfo}, NATIVE_OTHERS},
+    {0x40000028,
+     ~0U,
+     {369, 156, 154, 380, 241, 178, 363, 178, 363},
+     314,
+     97,
+     238,
+     268,
+     424}, /* arm */
 #endif
 };
 
-enum { NUMBERINGS = sizeof numberings / sizeof *numberings, PART = 28 };
+enum { NUMBERINGS = sizeof numberings / sizeof *numberings, PART = 45 };
 
 /* The arguments `which` of ioprio_set are those of setpriority, from 1 on. */
 static void write_part(struct instruction part[PART], const struct numbering *of, uint32_t pid,
                        uint32_t group) {
   /* Where the jumps lead. */
-  enum { BY_PID = 11, BY_IO = 14, BY_PRIORITY = 17, ONE = 22, GROUP = 24, ALLOW = 26, DENY = 27 };
+  enum {
+    BY_PID = 18,
+    BY_IO = 20,
+    BY_PRIORITY = 23,
+    ONE = 27,
+    GROUP = 29,
+    TGKILL = 31,
+    TKILL = 33,
+    PIDFD = 37,
+    ALLOW = 43,
+    DENY = 44
+  };
 #define IF(VALUE, AT, TRUE, FALSE)                                                                 \
   { JUMP_IF, (TRUE) - (AT)-1, (FALSE) - (AT)-1, (VALUE) }
   const struct instruction all[PART] = {
@@ -82,24 +111,41 @@ static void write_part(struct instruction part[PART], const struct numbering *of
       IF(of->pid[2], 5, BY_PID, 6),
       IF(of->pid[3], 6, BY_PID, 7),
       IF(of->pid[4], 7, BY_PID, 8),
-      IF(of->ioprio_set, 8, BY_IO, 9),
-      IF(of->setpriority, 9, BY_PRIORITY, 10),
+      IF(of->pid[5], 8, BY_PID, 9),
+      IF(of->pid[6], 9, BY_PID, 10),
+      IF(of->pid[7], 10, BY_PID, 11),
+      IF(of->pid[8], 11, BY_PID, 12),
+      IF(of->ioprio_set, 12, BY_IO, 13),
+      IF(of->setpriority, 13, BY_PRIORITY, 14),
+      IF(of->tkill, 14, TKILL, 15),
+      IF(of->tgkill, 15, TGKILL, 16),
+      IF(of->pidfd_send_signal, 16, PIDFD, 17),
       {RETURN, 0, 0, SECCOMP_RET_ALLOW},
       [BY_PID] = {LOAD, 0, 0, DATA_FIRST},
-      IF(pid, 12, DENY, 13),
-      {RETURN, 0, 0, SECCOMP_RET_ALLOW},
+      IF(pid, 19, DENY, ALLOW),
       [BY_IO] = {LOAD, 0, 0, DATA_FIRST},
       {SUBTRACT, 0, 0, 1},
       {JUMP, 0, 0, 1},
       [BY_PRIORITY] = {LOAD, 0, 0, DATA_FIRST},
-      IF(PRIO_USER, 18, DENY, 19),
-      IF(PRIO_PGRP, 19, GROUP, 20),
-      IF(PRIO_PROCESS, 20, ONE, 21),
-      {RETURN, 0, 0, SECCOMP_RET_ALLOW},
+      IF(PRIO_USER, 24, DENY, 25),
+      IF(PRIO_PGRP, 25, GROUP, 26),
+      IF(PRIO_PROCESS, 26, ONE, ALLOW),
       [ONE] = {LOAD, 0, 0, DATA_SECOND},
-      IF(pid, 23, DENY, ALLOW),
+      IF(pid, 28, DENY, ALLOW),
       [GROUP] = {LOAD, 0, 0, DATA_SECOND},
-      IF(group, 25, DENY, ALLOW),
+      IF(group, 30, DENY, ALLOW),
+      [TGKILL] = {LOAD, 0, 0, DATA_THIRD},
+      {JUMP, 0, 0, 1},
+      [TKILL] = {LOAD, 0, 0, DATA_SECOND},
+      IF(SIGABRT, 34, ALLOW, 35), /* abort(3) */
+      {LOAD, 0, 0, DATA_FIRST},
+      IF(pid, 36, DENY, ALLOW),
+      [PIDFD] = {LOAD, 0, 0, DATA_THIRD}, /* a siginfo of its own */
+      IF(0, 38, 39, DENY),
+      {LOAD, 0, 0, DATA_THIRD + 4},
+      IF(0, 40, 41, DENY),
+      {LOAD, 0, 0, DATA_FOURTH}, /* to a thread */
+      IF(0, 42, ALLOW, DENY),
       [ALLOW] = {RETURN, 0, 0, SECCOMP_RET_ALLOW},
       [DENY] = {RETURN, 0, 0, SECCOMP_RET_ERRNO | EPERM},
   };

@@ -11,6 +11,11 @@
  * ioprio_set that name this process, its group or all of the user. They cost a step nothing: the
  * filter is inherited.
  *
+ * Refuses also what signals.h could not tell from an order of the runtime: where the pending signals
+ * of a user are at their limit the kernel forgets who sent one by tkill, tgkill or
+ * rt_sigqueueinfo, to this process, or by pidfd_send_signal with a siginfo or to a thread, to any.
+ * kill(2) is never forgotten.
+ *
  * Only where no_new_privs is set already, as in a restricted pod; to set it would change what
  * programs like sudo do. False: there is none. What it cannot tell: a process in a pid namespace of
  * a step's own that has this one's number there is refused the same calls on itself.

@@ -31,7 +31,8 @@ static void reap(struct signals *self) {
 }
 
 /* Where as many signals of the user are pending as may be, the kernel forgets who sent one, which
-   then looks like one from outside. Half of that is enough: some may be gone again. */
+   then looks like one from outside. Half of that is enough: some may be gone again. All may be, when
+   the sender has ended: call_filter.h has what is certain. */
 static bool may_be_forgotten(void) {
   char status[4096];
   unsigned long pending, limit;

@@ -59,6 +59,13 @@ static long unsigned_signal(pid_t pid) {
   (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
   while (sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0)
     continue;
+  siginfo_t info = {.si_code = SI_QUEUE};
+  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  (void)syscall(SYS_rt_sigqueueinfo, pid, SIGTERM, &info);
+  (void)syscall(SYS_rt_tgsigqueueinfo, pid, pid, SIGTERM, &info);
+  (void)syscall(SYS_pidfd_send_signal, fd, SIGTERM, &info, 0);
+  (void)syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 1);
+  (void)syscall(SYS_tkill, pid, SIGTERM);
   return syscall(SYS_tgkill, pid, pid, SIGTERM);
 }
 

@@ -44,9 +44,6 @@ static int remove_attacks(void **state) {
 
 TEST_GROUP(build_attacks, remove_attacks)
 
-static const struct container as_first = {0};
-static const struct container below_init = {.init = true};
-
 static void start_in(struct job *job, const struct container *container) {
   job->setup.container = container;
   job_start_agent(job, NULL);
@@ -70,9 +67,9 @@ JOB_TEST_NO_AGENT(a_proc_of_another_namespace_is_not_believed) {
 
 /* That they are what they are meant to be. */
 JOB_TEST_NO_AGENT(its_own_proc_is_read) {
-  static const struct container *const rows[] = {&as_first, &below_init};
+  static const struct container rows[] = {{0}, {.init = true}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    start_in(job, rows[i]);
+    start_in(job, &rows[i]);
     const char *sleep = job_sleep(job, 60);
     cJSON *step = job_script(job, job_format(job, "echo $PPID; setsid %s & sleep 60", sleep));
     cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
