@@ -84,22 +84,23 @@ static const struct numbering numberings[] = {
 
 enum { NUMBERINGS = sizeof numberings / sizeof *numberings, PART = 45 };
 
+/* Where the jumps of a part lead. */
+enum {
+  BY_PID = 18,
+  BY_IO = 20,
+  BY_PRIORITY = 23,
+  ONE = 27,
+  GROUP = 29,
+  TGKILL = 31,
+  TKILL = 33,
+  PIDFD = 37,
+  ALLOW = 43,
+  DENY = 44
+};
+
 /* The arguments `which` of ioprio_set are those of setpriority, from 1 on. */
 static void write_part(struct instruction part[PART], const struct numbering *of, uint32_t pid,
                        uint32_t group) {
-  /* Where the jumps lead. */
-  enum {
-    BY_PID = 18,
-    BY_IO = 20,
-    BY_PRIORITY = 23,
-    ONE = 27,
-    GROUP = 29,
-    TGKILL = 31,
-    TKILL = 33,
-    PIDFD = 37,
-    ALLOW = 43,
-    DENY = 44
-  };
 #define IF(VALUE, AT, TRUE, FALSE)                                                                 \
   { JUMP_IF, (TRUE) - (AT)-1, (FALSE) - (AT)-1, (VALUE) }
   const struct instruction all[PART] = {

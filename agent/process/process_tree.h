@@ -18,10 +18,10 @@
  *   - it or the nearest ancestor has a tag of this agent: when it is the step's;
  *   - it descends from the agent: yes.
  *
- * What remains wrong is about processes that have lost their parent, in a session that was made
- * while the step ran and has no process with a living way to the command: one with a cleared
- * environment whose parent an earlier step left in the background is taken for the later step's;
- * and one with an earlier step's tag is hidden from its own.
+ * What remains wrong is about processes that have lost their parent, in a session of which nobody
+ * older than the step is left, nor anybody with living ancestors up to the command. One with a
+ * cleared environment whose parent an earlier step left in the background is taken for the later
+ * step's; one with an earlier step's tag is hidden from its own.
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
