@@ -13,7 +13,7 @@ struct options {
   enum options_action action;
   char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
-  char *job_id; /* NULL: none; only with OPTIONS_ONCE */
+  char *job_id;  /* NULL: none; only with OPTIONS_ONCE */
   char *run_id;  /* NULL: none, and no guard at the idle limit */
   char *run_set; /* of OPTIONS_RUN: a key */
   bool verbose;

@@ -58,6 +58,7 @@ JOB_TEST(sigint_while_idle) {
 /* 32 to 34 are those that the C libraries keep for threads. */
 JOB_TEST(other_signals_change_nothing) {
   static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};
+  assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     assert_int_equal(syscall(SYS_kill, agent_process_pid(job->agent), others[i]), 0);
   job_expect_to_go_on(job);

@@ -133,8 +133,7 @@ GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
-      door_owner_logged(owner, "whether run run-7 is in " RUNS " is not known: ERR no"),
-      3);
+      door_owner_logged(owner, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
   assert_false(engine_is_leaving(owner->door));
   redis_store_refuse(owner->store, NULL, NULL);
   expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
