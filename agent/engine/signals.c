@@ -15,8 +15,8 @@
 /* Signals in one read; for more the event comes again. */
 #define AT_ONCE 4
 
-/* A step may send any number; one line in the log a second is enough. */
-#define REFUSED_MS 1000
+/* A step may send any number: what they lead to in the log comes once in this time. */
+#define LOGGED_MS 1000
 
 static void reap(struct signals *self) {
   for (siginfo_t info;;) {
@@ -61,12 +61,27 @@ static bool is_order(struct signals *self, const struct signalfd_siginfo *info) 
   return !self->handler->has_steps(self->owner);
 }
 
-static void refuse(struct signals *self, int signal) {
+/* Whether it is too soon after the time before; else this is the time. */
+static bool is_too_soon(int64_t *last_ms) {
   int64_t now_ms = clock_monotonic_ms();
-  if (self->refused_ms != 0 && now_ms < self->refused_ms + REFUSED_MS)
-    return;
-  self->refused_ms = now_ms;
-  self->handler->refused(self->owner, signal);
+  if (*last_ms != 0 && now_ms < *last_ms + LOGGED_MS)
+    return true;
+  *last_ms = now_ms;
+  return false;
+}
+
+/* The question for the state ends nothing, so everybody may ask; who does so from a shell in the
+   container is gone when it is read. */
+static void take(struct signals *self, const struct signalfd_siginfo *info) {
+  int signal = (int)info->ssi_signo;
+  if (signal == SIGUSR1) {
+    if (!is_too_soon(&self->asked_ms))
+      self->handler->ordered(self->owner, signal);
+  } else if (is_order(self, info)) {
+    self->handler->ordered(self->owner, signal);
+  } else if (!is_too_soon(&self->refused_ms)) {
+    self->handler->refused(self->owner, signal);
+  }
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {
@@ -77,10 +92,8 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
   for (ssize_t i = 0; length > 0 && i < length / (ssize_t)sizeof *infos; i++)
     if (infos[i].ssi_signo == SIGCHLD)
       reap(self);
-    else if (!is_order(self, &infos[i]))
-      refuse(self, (int)infos[i].ssi_signo);
     else
-      self->handler->ordered(self->owner, (int)infos[i].ssi_signo);
+      take(self, &infos[i]);
 }
 
 void signals_init(struct signals *self, struct event_base *base, int fd,

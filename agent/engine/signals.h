@@ -14,8 +14,8 @@
  * What a step sends is no order: SIGTERM to process 1 would end the job. An order comes from the
  * kernel (a terminal), from outside the pid namespace, where the sender has no pid, or from a
  * process that does not descend from this one. What a sender can invent (sigqueue, F_SETSIG) does
- * not count. A sender that is gone or forgotten when its signal is read may have been a step's, as
- * long as there is one.
+ * not count; SIGUSR1, which only asks, does, whoever sends it. A sender that is gone or forgotten
+ * when its signal is read may have been a step's, as long as there is one.
  */
 struct signals_handler {
   void (*ordered)(void *owner, int signal);    /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
@@ -29,7 +29,8 @@ struct signals {
   const struct signals_handler *handler;
   void *owner;
   struct event *readable;
-  int64_t refused_ms; /* when `refused` was called last; monotonic */
+  int64_t refused_ms; /* when `refused` was called last; monotonic, 0: never */
+  int64_t asked_ms;   /* and `ordered` with SIGUSR1 */
 };
 
 /* The descriptor remains the caller's. Handler and signals must stay in place until

@@ -1,6 +1,8 @@
 /* SIGUSR1: the state of the agent goes to the log, and the agent goes on. */
 
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/events.h"
 #include "tests/support/job.h"
@@ -58,6 +60,21 @@ JOB_TEST(a_run_is_there_with_its_pid) {
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
   job_expect_to_go_on(job);
+}
+
+/* As from a shell in the container, while a step runs: the sender has ended when it is read. */
+JOB_TEST(who_asks_may_be_gone) {
+  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
+  pid_t agent = agent_process_pid(job->agent);
+  assert_int_equal(kill(agent, SIGSTOP), 0);
+  pid_t sender = fork();
+  if (sender == 0)
+    _exit(kill(agent, SIGUSR1));
+  assert_int_equal(waitpid(sender, NULL, 0), sender);
+  assert_int_equal(kill(agent, SIGCONT), 0);
+  agent_process_wait_log(job->agent, "state: door redis");
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
 }
 
 /* When it matters: what is held, and for whom it waits. */
