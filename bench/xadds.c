@@ -75,11 +75,12 @@ enum { HEAD_SIZE = 200, TRIMS_EACH = 1000, KEEP_BYTES = 8388608 };
 static size_t write_head(char *out, const char *key, size_t entries) {
   char number[24];
   int digits = snprintf(number, sizeof number, "%zu", entries);
-  int length =
-      sprintf(out, "*%d\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n", entries > 0 ? 8 : 5, strlen(key), key);
+  char *at = out;
+  at += sprintf(at, "*%d\r\n$4\r\nXADD\r\n$%zu\r\n%s\r\n", entries > 0 ? 8 : 5, strlen(key), key);
   if (entries > 0)
-    length += sprintf(out + length, "$6\r\nMAXLEN\r\n$1\r\n~\r\n$%d\r\n%s\r\n", digits, number);
-  return (size_t)(length + sprintf(out + length, "$1\r\n*\r\n$4\r\ndata\r\n"));
+    at += sprintf(at, "$6\r\nMAXLEN\r\n$1\r\n~\r\n$%d\r\n%s\r\n", digits, number);
+  at += sprintf(at, "$1\r\n*\r\n$4\r\ndata\r\n");
+  return (size_t)(at - out);
 }
 
 void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
