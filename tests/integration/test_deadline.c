@@ -10,7 +10,7 @@
 #include "tests/test.h"
 
 /* A tree that ends at SIGTERM is answered soon; one that does not, after the grace of 10 s. */
-enum { SOON_MS = 8000, GRACE_MS = 12500 };
+enum { SOON_MS = 8000, GRACE_MS = 20000 };
 
 static cJSON *with_timeout(cJSON *step, int seconds) {
   cJSON_AddNumberToObject(step, "timeoutSeconds", seconds);

@@ -31,14 +31,18 @@ static int lines_that_begin(const char *lines, const char *name) {
   return count;
 }
 
-/* One tag: of this process, of this engine, and of its run with this number. */
+/* One tag: of the job, of this process, of this engine, and of its run with this number. */
 static void has_tag_number(const char *lines, int number) {
-  char beginning[64], end[16];
-  int length = snprintf(beginning, sizeof beginning, PROCESS_TREE_TAG "=%d-", (int)getpid());
+  char middle[32], end[16];
+  int length = snprintf(middle, sizeof middle, "-%d-", (int)getpid());
   snprintf(end, sizeof end, "-%d", number);
   assert_int_equal(lines_that_begin(lines, PROCESS_TREE_TAG), 1);
-  const char *tag = strstr(lines, beginning);
+  const char *tag = strstr(lines, PROCESS_TREE_TAG "=");
   assert_non_null(tag);
+  tag += strlen(PROCESS_TREE_TAG "=");
+  assert_int_equal(strspn(tag, "0123456789abcdef"), 8);
+  tag += 8;
+  assert_int_equal(strncmp(tag, middle, (size_t)length), 0);
   tag += (size_t)length + strspn(tag + length, "0123456789");
   assert_int_equal(strncmp(tag, end, strlen(end)), 0);
   assert_int_equal(tag[strlen(end)], '\n');

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -96,10 +97,13 @@ static void explain(struct resolver *self, int error, int error_number) {
   }
 }
 
+/* "localhost" is the loopback (RFC 6761), also where there is no /etc/hosts: of no host getaddrinfo
+   tells the addresses of the loopback. */
 static int ask(struct resolver *self, int family) {
   struct addrinfo hints = {
       .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-  return getaddrinfo(self->host, self->service, &hints, &self->addresses);
+  const char *host = strcasecmp(self->host, "localhost") == 0 ? NULL : self->host;
+  return getaddrinfo(host, self->service, &hints, &self->addresses);
 }
 
 /* musl compares names of /etc/hosts with case. */
