@@ -47,19 +47,26 @@ static const char *const fields[] = {
     "'kind':'directoryTree','path':'.'",
 };
 
+/* One that takes longer than 100 ms, on a busy machine, is made known before. */
+static void expect_one_transaction(struct job *job, redisContext *monitor, const char *field) {
+  enum { ATTEMPTS = 10 };
+  struct transactions seen = {.text = ""};
+  for (int i = 0; i < ATTEMPTS && strcasecmp(seen.text, "xadd xadd lpush \n") != 0; i++) {
+    job_push(job, kind_rows_step(job, field));
+    follow(monitor, &seen);
+    assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 0);
+  }
+  if (strcasecmp(seen.text, "xadd xadd lpush \n") != 0)
+    job_fail(job, "%s: `%s`", field, seen.text);
+}
+
 JOB_TEST(the_answer_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   redisContext *monitor = redis_server_connect(job->server);
   freeReplyObject(redisCommand(monitor, "MONITOR"));
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    job_push(job, kind_rows_step(job, fields[i]));
-    struct transactions seen;
-    follow(monitor, &seen);
-    if (strcasecmp(seen.text, "xadd xadd lpush \n") != 0)
-      job_fail(job, "%s: `%s`", fields[i], seen.text);
-    assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, 0);
-  }
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    expect_one_transaction(job, monitor, fields[i]);
   redisFree(monitor);
 }
 

@@ -132,6 +132,10 @@ static void push_together(struct job *job, const cJSON *step, const char *comman
 /* The connections are gone before the step was sent. */
 #define LOSE "CLIENT KILL TYPE normal SKIPME yes"
 
+static bool agent_is_forgotten(void *context) {
+  return strstr(job_ask_text(context, "CLIENT LIST"), "name=sandbox:") == NULL;
+}
+
 JOB_TEST(what_was_taken_and_not_started_runs) {
   const cJSON *step = counted_step(job, "true");
   job_run(job, job_step(job, "true", NULL));
@@ -140,6 +144,8 @@ JOB_TEST(what_was_taken_and_not_started_runs) {
   assert_int_equal(job_length(job, "in"), 0);
   job_kill_agent(job);
   assert_int_equal(marks_count(job), 0);
+  /* Else what it has sent before would still be executed. */
+  assert_true(wait_until(agent_is_forgotten, job, WAIT_BOUND_MS));
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, 0, NULL, "one\ntwo\n")), 4);
