@@ -252,10 +252,11 @@ install: $(agent) $(licenses)
 # A release: the program for each architecture, what is linked into it, the licenses, the sums of all.
 dist := build/dist
 dist_name := sandbox-agent-$(version)
+DIST_ARCHES ?= amd64 arm64
 .PHONY: dist dist-program dist-check
 dist: $(licenses)
 	@rm -rf $(dist)
-	+@for arch in amd64 arm64; do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
+	+@for arch in $(DIST_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
 	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
 	@cp $(licenses) $(dist)/licenses
 	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
