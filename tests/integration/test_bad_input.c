@@ -1,5 +1,8 @@
 /* What is refused, how it is said, and that nothing else comes of it. */
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
@@ -206,6 +209,45 @@ JOB_TEST(a_payload_of_small_values_is_survived) {
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
   expect_usual_memory(job);
   job_expect_to_go_on(job);
+}
+
+/* --- where memory is short: musl's, for sanitizers need more --- */
+
+#define SHORT_TEST(NAME)                                                                           \
+  TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
+
+static void have_8_mebibytes(const void *context) {
+  (void)context;
+  const struct rlimit limit = {8 * MIB, 8 * MIB};
+  if (setrlimit(RLIMIT_DATA, &limit) != 0)
+    _exit(99);
+}
+
+static void start_with_8_mebibytes(struct job *job) {
+  job->setup.prepare = have_8_mebibytes;
+  job_start_agent(job, NULL);
+}
+
+SHORT_TEST(a_payload_without_memory_for_it_is_refused) {
+  enum { VALUES = 150000 };
+  static char values[2 * VALUES];
+  for (size_t i = 0; i < VALUES; i++)
+    memcpy(values + 2 * i, "1,", 2);
+  values[2 * VALUES - 1] = '\0';
+  start_with_8_mebibytes(job);
+  job_push_json(job, job_format(job, "{'stepId':'s','command':'true','x':[%s]}", values));
+  const cJSON *result = job_result(job);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  assert_string_equal(job_text(result, "stepId"), "s");
+  job_expect_part(job, result, "errorMessage", "there is not enough memory for its");
+  job_expect_to_go_on(job);
+}
+
+SHORT_TEST(where_nothing_else_is_left_it_says_so_and_exits) {
+  start_with_8_mebibytes(job);
+  push_of_size(job, (size_t)30 * MIB, "large");
+  job_expect_exit(job, 3);
+  agent_process_wait_log(job->agent, "out of memory: no ");
 }
 
 TEST_OVERLAP(2)

@@ -10,7 +10,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 3000 };
+enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
 
 /* Milliseconds that the key has to live; -2: it is not there. */
 static long long time_left(struct job *job) {

@@ -89,8 +89,10 @@ JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
     job_fail(job, "a key is not refreshed");
   for (size_t i = 0; i < NAMES; i++)
     assert_in_range(time_left(job, names[i]), 1, 2000);
+  int64_t killed = wait_now_ms();
   job_kill_agent(job);
   assert_true(wait_until(there_are_none, job, WAIT_BOUND_MS));
+  assert_true(wait_now_ms() - killed < 4000);
 }
 
 /* Nobody deletes `committed`: it stays for a while, for an agent that was cut off. */

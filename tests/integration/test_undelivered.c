@@ -218,7 +218,7 @@ static void fill(struct job *job, int fd) {
 
 /* The time that they may take is for all of them together. */
 JOB_TEST_NO_AGENT(many_results_to_nobody_take_no_longer) {
-  enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 6000 };
+  enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 2000 };
   int ends[2];
   start_with_log(job, ends, "4194304");
   (void)events_push(job, marks_step(job, "echo up; gate"), "up");

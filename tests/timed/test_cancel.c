@@ -32,9 +32,9 @@ static double signalled_after_ms(struct job *job) {
 }
 
 /* From the push of the order to the answer. */
-static double answered_after_ms(struct job *job, size_t waiting) {
+static double answered_after_ms(struct job *job, size_t waiting, size_t padding_length) {
   const cJSON *running = events_push_endless(job, job_sleep(job, 600));
-  struct crowd crowd = crowd_push(job, waiting, 0);
+  struct crowd crowd = crowd_push(job, waiting, padding_length);
   double pushed_ms = now_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
@@ -55,11 +55,29 @@ JOB_TEST(from_the_push_to_sigterm) {
 JOB_TEST(from_the_push_to_the_answer_behind_steps_that_wait) {
   static const size_t waiting[] = {100, 1000};
   for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
-    double took_ms = answered_after_ms(job, waiting[i]);
+    double took_ms = answered_after_ms(job, waiting[i], 0);
     for (int k = 1; k < ATTEMPTS && took_ms > PROMISE_MS; k++)
-      took_ms = answered_after_ms(job, waiting[i]);
+      took_ms = answered_after_ms(job, waiting[i], 0);
     print_message("behind %zu steps: %.0f ms\n", waiting[i], took_ms);
     assert_true(took_ms <= PROMISE_MS);
   }
   job_expect_nothing_left(job);
+}
+
+JOB_TEST(from_the_push_to_the_answer_behind_48_mebibytes) {
+  enum { BOUND_MS = 8000 };
+  double took_ms = answered_after_ms(job, 48, (size_t)1 << 20);
+  print_message("behind 48 MiB: %.0f ms\n", took_ms);
+  assert_true(took_ms <= BOUND_MS);
+}
+
+JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {
+  enum { GRACE_MS = 10000, BOUND_MS = 15000 };
+  const cJSON *step =
+      job_script(job, job_format(job, "trap '' TERM; echo up; exec %s", job_sleep(job, 600)));
+  events_push(job, step, "up");
+  double pushed_ms = now_ms();
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
+  assert_in_range((long)(now_ms() - pushed_ms), GRACE_MS - 100, BOUND_MS);
 }

@@ -50,12 +50,11 @@ struct prefetch {
   size_t overtaken_bytes; /* see PREFETCH_OVERTAKEN_BYTES */
   size_t read_from;       /* of the read that is going on: its first position */
   size_t found;           /* by it: steps that it was for */
-  size_t
-      empty_answers; /* `in` was empty for the time of a question, so often since the last loss */
-  bool scan_due;     /* there may be steps in `inflight` that are not known here */
-  size_t scan_below; /* a scan waits until there are fewer records */
-  int64_t late_until_ms; /* monotonic: until then others may take steps; 0: nobody does */
-  int64_t scan_began_ms; /* monotonic */
+  size_t empty_answers;   /* questions that found `in` empty, since the last loss */
+  bool scan_due;          /* there may be steps in `inflight` that are not known here */
+  size_t scan_below;      /* a scan waits until there are fewer records */
+  int64_t late_until_ms;  /* monotonic: until then others may take steps; 0: nobody does */
+  int64_t scan_began_ms;  /* monotonic */
 };
 
 static void advance(struct prefetch *self);
@@ -245,8 +244,7 @@ static void on_step(void *owner, const struct claimed *claimed) {
 /* Whether nothing is left that Redis could hand out once more: `inflight` was read, and `in` was
    empty for the time of a whole question since the loss (the first to end may be older). What a
    Redis that goes back again can do is seen, because something was delivered since. */
-static bool is_settled(struct prefetch *self) {
-  self->empty_answers++;
+static bool is_settled(const struct prefetch *self) {
   return self->empty_answers >= 2 && self->state == PREFETCH_READY && !self->scan_due &&
          !self->reader.is_running && outbox_is_empty(self->options.outbox) &&
          !outbox_has_lost_data(self->options.outbox);
@@ -255,6 +253,7 @@ static bool is_settled(struct prefetch *self) {
 /* A BLMOVE of a lost connection may have been answered nevertheless, to nobody. */
 static void on_nothing(void *owner) {
   struct prefetch *self = owner;
+  self->empty_answers++;
   if (is_settled(self))
     recent_steps_settle(&self->recent_steps);
   self->scan_due |= self->taken == NULL && step_queue_is_empty(&self->queue);

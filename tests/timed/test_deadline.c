@@ -1,0 +1,52 @@
+/* How soon a step is answered that is over its time, or that leaves a process behind. */
+
+#include "tests/support/job.h"
+#include "tests/support/proc.h"
+#include "tests/test.h"
+
+/* $SLEEP in the scripts is a process of its own. From the push to the answer. */
+struct row {
+  const char *script;
+  int timeout_seconds;
+  int bound_ms;
+  int exit_code;
+};
+
+static void expect_answer_in_time(struct job *job, const struct row *row) {
+  const char *sleep = job_sleep(job, 60);
+  cJSON *step = job_script(job, row->script);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", row->timeout_seconds);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "SLEEP", sleep);
+  const cJSON *result = job_run_within(job, step, row->bound_ms);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, row->exit_code);
+  if (row->exit_code == -1 && !proc_wait_gone(sleep, 1000))
+    job_fail(job, "`%s` has survived `%s`", sleep, row->script);
+}
+
+JOB_TEST(what_obeys_sigterm_is_answered_within_3_s) {
+  static const struct row rows[] = {
+      {"exec $SLEEP", 1, 4000, -1},
+      {"setsid $SLEEP & sleep 60", 1, 4000, -1},
+      {"env -i setsid $SLEEP & sleep 60", 1, 4000, -1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_answer_in_time(job, &rows[i]);
+}
+
+/* 1 s, and the grace of 10 s. */
+JOB_TEST(what_ignores_it_is_killed_after_10_s) {
+  expect_answer_in_time(job, &(struct row){"trap '' TERM; setsid $SLEEP & $SLEEP", 1, 12500, -1});
+}
+
+JOB_TEST(what_grows_meanwhile_is_killed_too) {
+  expect_answer_in_time(
+      job, &(struct row){
+               "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; $SLEEP' & sleep 0.05; done",
+               1, 13500, -1});
+}
+
+JOB_TEST(who_holds_the_pipes_delays_the_answer_by_2_s_at_most) {
+  expect_answer_in_time(job, &(struct row){"$SLEEP & echo hi", 60, 2500, 0});
+}
+
+TEST_OVERLAP(4)
