@@ -1,5 +1,6 @@
 /* What a kill sequence makes of its scans: the process tree is the test's own. */
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/process/kill_sequence.h"
@@ -16,6 +17,7 @@ struct scene {
   struct kill_sequence kill;
   const char *living;  /* a digit for each scan to come; behind the last: 0 */
   const char *orphans; /* the same: how many were reaped since the scan before */
+  pid_t orphan;        /* stands for each of them; it has a session of its own */
   bool strange;        /* the orphans are another tree's */
   int terms;
   int scans; /* SIGKILL and 0 */
@@ -42,14 +44,14 @@ size_t process_tree_signal(const struct process_tree *tree, int signal) {
   scene->scans++;
   scene->kills += signal == SIGKILL;
   for (int orphans = next(&scene->orphans); orphans > 0; orphans--) {
-    kill_sequence_child_ended(&scene->kill, getpid());
+    kill_sequence_child_ended(&scene->kill, scene->orphan);
     kill_sequence_orphan_reaped(&scene->kill);
   }
   return (size_t)next(&scene->living);
 }
 
 bool process_tree_may_hold(const struct process_tree *tree, pid_t session) {
-  assert_int_equal(session, getsid(0));
+  assert_int_equal(session, scene_of(tree)->orphan);
   return !scene_of(tree)->strange;
 }
 
@@ -64,8 +66,23 @@ static void on_gone(void *owner, size_t survivors) {
   scene->survivors = survivors;
 }
 
+/* The test's own session may be outside of its pid namespace, and then is 0. */
+static pid_t start_session(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    (void)setsid();
+    for (;;)
+      (void)pause();
+  }
+  assert_true(pid > 0);
+  while (getsid(pid) != pid)
+    (void)usleep(1000);
+  return pid;
+}
+
 static int set_up(void **state) {
   struct scene *scene = calloc(1, sizeof *scene);
+  scene->orphan = start_session();
   loop_init(&scene->loop);
   kill_sequence_init(&scene->kill, scene->loop.base, &scene->tree, on_gone, scene);
   *state = scene;
@@ -74,6 +91,8 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   struct scene *scene = *state;
+  (void)kill(scene->orphan, SIGKILL);
+  (void)waitpid(scene->orphan, NULL, 0);
   kill_sequence_release(&scene->kill);
   loop_release(&scene->loop);
   free(scene);
