@@ -1,6 +1,8 @@
 /* The agent in a pid namespace, as a container has one: as process 1, and below an init. */
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,4 +156,33 @@ JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
     job_shut_down(job);
   }
   free(own);
+}
+
+/* A control group, version 2, that allows the container 64 MiB. */
+static void limit_memory(const void *limit) {
+  FILE *file = NULL;
+  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+      mount("none", "/sys/fs/cgroup", "tmpfs", 0, NULL) != 0 ||
+      (file = fopen("/sys/fs/cgroup/memory.max", "we")) == NULL || fputs(limit, file) < 0 ||
+      fclose(file) != 0)
+    _exit(99);
+}
+
+JOB_TEST_NO_AGENT(payloads_have_an_eighth_of_the_memory) {
+  enum { LIMIT = 64 * 1024 * 1024, SHARE = LIMIT / 8 };
+  job->setup.prepare = limit_memory;
+  job->setup.prepare_context = "67108864\n";
+  job_push_larger(job, "large", SHARE);
+  job_start_agent(job, NULL);
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "stepId"), "large");
+  job_expect_result(job, result, -1,
+                    "payload: expected at most 8388608 bytes, an eighth of this container's memory",
+                    NULL);
+  cJSON *step = job_step(job, "true", NULL);
+  char *filler = calloc(1, SHARE - 4096);
+  memset(filler, 'x', SHARE - 4096 - 1);
+  cJSON_AddStringToObject(step, "ignored", filler);
+  free(filler);
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 
@@ -218,7 +219,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_is_refused_in_its_place) {
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   put_inflight(job, before);
-  job_push_too_large(job, "large");
+  job_push_larger(job, "large", STEP_PAYLOAD_MAX);
   take(job);
   put_inflight(job, after);
   job_start_agent(job, NULL);
@@ -358,7 +359,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
   const cJSON *first = named_step(job, "first");
   const cJSON *last = named_step(job, "last");
   job_push(job, first);
-  job_push_too_large(job, "large");
+  job_push_larger(job, "large", STEP_PAYLOAD_MAX);
   job_push(job, last);
   job_expect_answer(job, first, 0, NULL, "first\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");

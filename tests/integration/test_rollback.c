@@ -7,6 +7,7 @@
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
@@ -237,7 +238,7 @@ JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   const cJSON *first = marks_step(job, "ran; echo up; gate");
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
   events_push(job, first, "up");
-  job_push_too_large(job, "large");
+  job_push_larger(job, "large", STEP_PAYLOAD_MAX);
   job_push(job, second);
   const cJSON *last = job_push_echo(job, "last");
   job_wait_length(job, "inflight", 4);

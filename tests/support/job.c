@@ -187,8 +187,8 @@ void job_push_json(struct job *self, const char *quoted) {
   job_push_text(self, payload, strlen(payload));
 }
 
-void job_push_too_large(struct job *self, const char *id) {
-  size_t size = (size_t)64 * 1024 * 1024 + 1;
+void job_push_larger(struct job *self, const char *id, size_t limit) {
+  size_t size = limit + 1;
   char *payload = malloc(size);
   assert_non_null(payload);
   memset(payload, ' ', size);

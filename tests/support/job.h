@@ -74,8 +74,8 @@ cJSON *job_script(struct job *self, const char *script);
 void job_push(struct job *self, const cJSON *step);
 void job_push_text(struct job *self, const char *payload, size_t length);
 void job_push_json(struct job *self, const char *quoted); /* with quotes as in quoted.h */
-/* One byte more than a payload may have; its id comes first. */
-void job_push_too_large(struct job *self, const char *id);
+/* Of one byte more than `limit`; its id comes first. */
+void job_push_larger(struct job *self, const char *id, size_t limit);
 void job_push_shutdown(struct job *self);
 
 /* Pushes a step that prints this line, and returns it. */

@@ -182,12 +182,12 @@ QUEUE_TEST(more_are_wanted_when_half_of_the_memory_is_free) {
 
 /* The last one in memory may be of any size. */
 QUEUE_TEST(payloads_in_memory_are_bounded) {
-  char *payload = malloc(STEP_QUEUE_BYTES);
+  char *payload = malloc(STEP_PAYLOAD_MAX);
   assert_non_null(payload);
-  memset(payload, ' ', STEP_QUEUE_BYTES);
-  struct claimed claimed = {.payload = payload, .length = STEP_QUEUE_BYTES - 1};
+  memset(payload, ' ', STEP_PAYLOAD_MAX);
+  struct claimed claimed = {.payload = payload, .length = STEP_PAYLOAD_MAX - 1};
   step_queue_push(queue, claimed_step_new(&claimed));
-  claimed.length = STEP_QUEUE_BYTES;
+  claimed.length = STEP_PAYLOAD_MAX;
   step_queue_push(queue, claimed_step_new(&claimed));
   assert_int_equal(queue->count, 2);
   step_queue_push(queue, step("run", "small"));

@@ -17,7 +17,6 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "wire/heartbeat_json.h"
-#include "wire/step.h"
 
 #define BEAT_COMMANDS 2
 
@@ -285,8 +284,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
       .name = name,
       .probe = {.text = self->probe, .length = strlen(self->probe), .count = 1},
       .discard_values = true,
-      .poll_replies = true,
-      .largest_string = STEP_PAYLOAD_MAX};
+      .poll_replies = true};
   self->client = client_new(base, log, &options, &client_handler, self);
   self->tick = loop_timer_new(base, on_tick, self);
   return self;

@@ -9,7 +9,6 @@
 #include "agent/doors/redis/net/error_reply.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "wire/step.h"
 
 struct run_guard {
   void (*done)(void *owner, enum run_guard_answer answer, const char *why);
@@ -80,8 +79,7 @@ run_guard_ask(struct event_base *base, const struct log *log, const struct redis
   self->query = command_new((const char *[]){"SISMEMBER", set, run_id}, 3);
   self->finish = loop_timer_new(base, on_finish, self);
   loop_timer_start(self->finish, RUN_GUARD_MS);
-  struct client_options options = {
-      .url = url, .role = "run guard", .name = name, .largest_string = STEP_PAYLOAD_MAX};
+  struct client_options options = {.url = url, .role = "run guard", .name = name};
   self->log = *log;
   if (self->log.least > LOG_DEBUG)
     self->log.least = LOG_ERROR;

@@ -17,6 +17,7 @@
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kinds.h"
+#include "agent/payload_limit.h"
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -262,8 +263,8 @@ static void submit(struct stdio_door *self) {
   struct request request = {0};
   const char *bytes = self->input.length > 0 ? self->input.bytes : "";
   self->state = RUNNING;
-  if (self->input.length > STEP_PAYLOAD_MAX) {
-    (void)error_set(&error, "payload: expected at most %zu bytes", STEP_PAYLOAD_MAX);
+  if (self->input.length > payload_limit()) {
+    payload_limit_error(&error);
     refuse(self, STEP_NIL_ID, error.text);
   } else if (step_parse(&request.step, kinds, bytes, self->input.length, &error) != 0) {
     refuse(self, request.step.step_id, error.text);
@@ -291,7 +292,7 @@ static void read_input(struct stdio_door *self) {
   if (length < 0 && (errno == EINTR || errno == EAGAIN))
     return;
   self->input.length += length > 0 ? (size_t)length : 0;
-  if (length <= 0 || find_end(self) || self->input.length > STEP_PAYLOAD_MAX) {
+  if (length <= 0 || find_end(self) || self->input.length > payload_limit()) {
     stop_reading(self);
     submit(self);
   }

@@ -227,7 +227,8 @@ struct client *client_new(struct event_base *base, const struct log *log,
   backoff_init(&self->backoff);
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
-  connection_init(&self->connection, base, options->largest_string, &connection_handler, self);
+  size_t largest = options->largest_string > 0 ? options->largest_string : REPLY_PARSER_BEGINNING;
+  connection_init(&self->connection, base, largest, &connection_handler, self);
   self->pause = loop_timer_new(base, on_pause, self);
   return self;
 }

@@ -72,7 +72,7 @@ struct client_options {
   bool discard_values;          /* once ready: see reply_parser_discard_values */
   bool poll_replies;            /* once ready: see connection_poll_replies */
   size_t largest_string;        /* in bytes; of a longer one only the beginning is kept, see
-                                   client_reply_is_truncated */
+                                   client_reply_is_truncated. 0: REPLY_PARSER_BEGINNING */
 };
 
 struct client;

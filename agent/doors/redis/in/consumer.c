@@ -7,8 +7,8 @@
 #include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/net/error_reply.h"
+#include "agent/payload_limit.h"
 #include "base/memory.h"
-#include "wire/step.h"
 
 /* The longest that an answer may take: Redis answers after CONSUMER_BLOCK_SECONDS at the latest,
    and 3 s are left for the network. */
@@ -115,7 +115,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
   self->move = command_new(words, 6);
   self->old_move = command_new(old_words, 4);
   struct client_options options = {
-      .url = url, .role = "consumer", .name = name, .largest_string = STEP_PAYLOAD_MAX};
+      .url = url, .role = "consumer", .name = name, .largest_string = payload_limit()};
   self->client = client_new(base, log, &options, &client_handler, self);
   return self;
 }

@@ -28,7 +28,7 @@
 struct consumer;
 
 struct consumer_handler {
-  /* `claimed` is valid during the call. It is truncated when it is longer than STEP_PAYLOAD_MAX. */
+  /* `claimed` is valid during the call. It is truncated when it is longer than payload_limit(). */
   void (*step)(void *owner, const struct claimed *claimed);
   void (*nothing)(void *owner);
   void (*needs_resync)(void *owner);

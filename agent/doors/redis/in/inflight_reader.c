@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "agent/doors/redis/net/command.h"
+#include "agent/payload_limit.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/step.h"
 #include "wire/step_event.h"
 
 static void on_answer(void *owner, const redisReply *reply, bool whole);
@@ -47,7 +47,7 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
   bool there = reply->type == REDIS_REPLY_STRING;
   if (there && self->is_wanted) {
     struct claimed claimed = {.payload = reply->str, .length = reply->len, .truncated = !whole};
-    self->bytes += whole ? reply->len : STEP_PAYLOAD_MAX;
+    self->bytes += whole ? reply->len : payload_limit();
     self->is_wanted = self->payload(self->owner, &claimed);
   }
   self->position++;

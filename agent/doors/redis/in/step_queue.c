@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/kinds/kinds.h"
+#include "agent/payload_limit.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -21,7 +22,7 @@ struct claimed_step *claimed_step_new(const struct claimed *claimed) {
       step_parse(&self->step, kinds, claimed->payload, claimed->length, &self->error) != 0;
   if (claimed->truncated) {
     self->refused = true;
-    (void)error_set(&self->error, "payload: expected at most %zu bytes", STEP_PAYLOAD_MAX);
+    payload_limit_error(&self->error);
   }
   return self;
 }
@@ -52,7 +53,7 @@ bool step_queue_is_empty(const struct step_queue *self) {
 }
 
 static bool is_full(const struct step_queue *self) {
-  return self->count == STEP_QUEUE_MAX || self->bytes >= STEP_QUEUE_BYTES;
+  return self->count == STEP_QUEUE_MAX || self->bytes >= payload_limit();
 }
 
 static size_t memory_of(const struct claimed_step *step) {
@@ -192,7 +193,7 @@ bool step_queue_can_reload(const struct step_queue *self) {
 
 bool step_queue_wants_more(const struct step_queue *self) {
   return step_queue_can_reload(self) && self->count <= STEP_QUEUE_MAX / 2 &&
-         self->bytes <= STEP_QUEUE_BYTES / 2;
+         self->bytes <= payload_limit() / 2;
 }
 
 bool step_queue_reload(struct step_queue *self, const struct claimed *claimed) {

@@ -30,10 +30,9 @@
  * Does no I/O.
  */
 
-/* Steps in memory, and the bytes that they hold, payload and step, from which on a step becomes a
-   record. The last one in memory may be of any size. */
+/* Steps in memory, from which on a step becomes a record; so it does when they hold as many bytes,
+   payload and step, as payload_limit(). The last one in memory may be of any size. */
 #define STEP_QUEUE_MAX 64
-#define STEP_QUEUE_BYTES ((size_t)64 * 1024 * 1024)
 
 /* Records from which on no more steps are to be taken: 1.5 MiB of them. (A scan may exceed it by
    STEP_QUEUE_MAX.) */

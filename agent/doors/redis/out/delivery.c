@@ -43,10 +43,10 @@
 #include "agent/doors/redis/out/ownership.h"
 #include "agent/doors/redis/out/pipeline.h"
 #include "agent/doors/redis/out/preflight.h"
+#include "agent/payload_limit.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "wire/step.h"
 
 /* How long Redis may take for a reply, and after which silence the connection is probed. A Redis
    that is dead is noticed by the heartbeat within 4 s, and by the consumer; these two serve for a
@@ -339,7 +339,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                           .name = options->name,
                                           .probe = preflight_probe(&self->preflight),
                                           .discard_values = true,
-                                          .largest_string = STEP_PAYLOAD_MAX};
+                                          .largest_string = payload_limit()};
   self->client = client_new(base, log, &client_options, &client_handler, self);
   self->idle = loop_timer_new(base, on_idle, self);
   return self;

@@ -70,7 +70,7 @@ void delivery_flush(struct delivery *self);
  * agent's, together with the ownership transaction. `commands` is one encoded command or several
  * that change nothing; it is taken over and freed. Those without a reply are sent again after a
  * lost connection. `answer` is called once for each, in order, unless the delivery fails; `whole`
- * is false when the reply is only the beginning of a string that is longer than STEP_PAYLOAD_MAX.
+ * is false when the reply is only the beginning of a string that is longer than payload_limit().
  * One query at a time: the next one not before the last answer(), and from inside it at the
  * earliest.
  */

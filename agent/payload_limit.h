@@ -1,0 +1,29 @@
+#ifndef AGENT_PAYLOAD_LIMIT_H
+#define AGENT_PAYLOAD_LIMIT_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/*
+ * The longest payload of a step that is taken, in bytes: STEP_PAYLOAD_MAX, or where a control group
+ * (version 1 or 2) limits this container's memory, PAYLOAD_LIMIT_SHARE of that limit when it is
+ * less. A payload needs up to four times its size (PROTOCOL.md), and the steps need memory too. As
+ * many bytes of steps are held in memory while they wait.
+ */
+#define PAYLOAD_LIMIT_SHARE 8
+
+/* Not less than this, whatever the limit of the memory. */
+#define PAYLOAD_LIMIT_MIN ((size_t)64 * 1024)
+
+/* Read once, with the first call. */
+size_t payload_limit(void);
+
+/* Sets the error of a payload that is longer. */
+void payload_limit_error(struct error *error);
+
+/* Reads it below `root`, which has proc/self/cgroup and sys/fs/cgroup; "" is this system's. A limit
+   that cannot be read is none. */
+size_t payload_limit_read(const char *root);
+
+#endif
