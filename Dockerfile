@@ -3,7 +3,7 @@
 #   make image   builds it with this machine's apt mirror and proxy, and checks it
 #
 # The first stage always runs on the architecture of the builder and compiles for the target. BuildKit knows
-# both; other builders need BUILDER and TARGETARCH.
+# both; another builder compiles for its own, which BUILDER names where it is not amd64, or for TARGETARCH.
 ARG BUILDER=linux/amd64
 FROM --platform=${BUILDPLATFORM:-$BUILDER} debian:trixie-slim AS build
 ARG APT_URI=
@@ -16,9 +16,10 @@ RUN printf '%s\n' "$APT_CONF" >/etc/apt/apt.conf.d/99-building-machine && \
 WORKDIR /source
 COPY deps deps
 ARG TARGETARCH
-RUN deps/install build $(test "$TARGETARCH" = "$(dpkg --print-architecture)" || echo "build-$TARGETARCH")
+RUN own=$(dpkg --print-architecture) && \
+  deps/install build $(test "${TARGETARCH:-$own}" = "$own" || echo "build-$TARGETARCH")
 COPY . .
-RUN make ARCH="$TARGETARCH" && make ARCH="$TARGETARCH" install DESTDIR=/image bindir=/ docdir=/
+RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install DESTDIR=/image bindir=/ docdir=/
 
 FROM scratch
 ARG VERSION=

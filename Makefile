@@ -251,7 +251,8 @@ install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
-# A release: the program for each architecture, what is linked into it, the licenses, the sums of all.
+# A release: the program for each architecture, the carrier image of all of them, what is linked in, the
+# licenses, the sums of all.
 dist := build/dist
 dist_name := sandbox-agent-$(version)
 DIST_ARCHES ?= amd64 arm64
@@ -261,6 +262,8 @@ dist: $(licenses)
 	+@for arch in $(DIST_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
 	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
 	@cp $(licenses) $(dist)/licenses
+	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" LICENSES=$(licenses) deploy/oci-image \
+	  $(foreach arch,$(DIST_ARCHES),$(arch)=$(dist)/$(dist_name)-linux-$(arch)) >$(dist)/$(dist_name)-image.tar
 	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
 dist-program: $(agent)
 	@install -D --mode=755 $(agent) $(dist)/$(dist_name)-linux-$(ARCH)
@@ -406,9 +409,9 @@ smoke-clients: $(agent) | $(server)
 
 # deploy/pod.yaml by podman.
 .PHONY: smoke-pod
-smoke-pod: $(agent)
+smoke-pod: $(agent) $(licenses)
 	@deps/install pod
-	@AGENT='$(abspath $(agent))' smoke/pod
+	@AGENT='$(abspath $(agent))' LICENSES='$(abspath $(licenses))' smoke/pod
 
 # The program for arm64, emulated.
 .PHONY: smoke-arm64
@@ -531,8 +534,8 @@ help:
 	@echo 'make debug            build/debug/agent: -O0, with symbols; start it with --dumpable'
 	@echo 'make compile_commands.json   for clangd and other editors'
 	@echo 'make install          the program and the licenses, below DESTDIR and prefix=$(prefix)'
-	@echo 'make dist             the programs for amd64 and arm64, their SBOM and sums, in $(dist); dist-check builds'
-	@echo '                      them once more, elsewhere, and compares'
+	@echo 'make dist             the programs for amd64 and arm64, the carrier image of both (OCI archive), their'
+	@echo '                      SBOM and sums, in $(dist); dist-check builds them once more, elsewhere, and compares'
 	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
 	@echo '                      (PYTHON=directory: with a relocatable CPython, which steps find on their PATH)'
 	@echo 'make fuzz             each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) from its corpus'
