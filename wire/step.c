@@ -108,14 +108,6 @@ static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   return NULL;
 }
 
-static int read_field(const struct step_field *field, const cJSON *root, void *place,
-                      struct error *error) {
-  cJSON *value = cJSON_GetObjectItemCaseSensitive(root, field->name);
-  if (cJSON_IsNull(value))
-    value = NULL;
-  return field->type->read(field, value, (char *)place + field->offset, error);
-}
-
 static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                      struct error *error) {
   const char *names[STEP_KINDS_MAX + 1] = {0};
@@ -125,7 +117,7 @@ static int read_kind(struct step *self, const struct step_kind *const *kinds, co
   }
   const struct step_field field = {.name = "kind", .type = &step_field_choice, .choices = names};
   unsigned chosen = 0;
-  if (read_field(&field, root, &chosen, error) != 0)
+  if (step_field_read(&field, root, "", &chosen, error) != 0)
     return -1;
   self->kind = kinds[chosen];
   return 0;
@@ -139,18 +131,15 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
                                     .offset = offsetof(struct step, target),
                                     .required = true,
                                     .minimum = 1};
-  if (read_field(&target, root, self, error) != 0 ||
-      read_field(&directory_field, root, self, error) != 0 ||
-      read_field(&timeout_field, root, self, error) != 0)
+  if (step_field_read(&target, root, "", self, error) != 0 ||
+      step_field_read(&directory_field, root, "", self, error) != 0 ||
+      step_field_read(&timeout_field, root, "", self, error) != 0)
     return -1;
-  if (kind->field_count == 0)
+  if (kind->table.count == 0)
     return 0;
-  self->fields = memory_allocate(kind->size);
-  memset(self->fields, 0, kind->size);
-  for (size_t i = 0; i < kind->field_count; i++)
-    if (read_field(&kind->fields[i], root, self->fields, error) != 0)
-      return -1;
-  return 0;
+  self->fields = memory_allocate(kind->table.size);
+  memset(self->fields, 0, kind->table.size);
+  return step_table_read(&kind->table, root, "", self->fields, error);
 }
 
 /* The stepId replaces the one that the guard found in a text that could have been broken. */
@@ -159,11 +148,11 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   if (step_field_names_unique(root, "", error) != 0)
     return -1;
   struct step read = {0};
-  if (read_field(&id_field, root, &read, error) != 0)
+  if (step_field_read(&id_field, root, "", &read, error) != 0)
     return -1;
   free(self->step_id);
   self->step_id = read.step_id;
-  if (read_field(&version_field, root, self, error) != 0 ||
+  if (step_field_read(&version_field, root, "", self, error) != 0 ||
       read_kind(self, kinds, root, error) != 0)
     return -1;
   return step_is_work(self) ? read_work(self, root, error) : 0;
@@ -206,11 +195,8 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
 }
 
 void step_release(struct step *self) {
-  for (size_t i = 0; self->fields != NULL && i < self->kind->field_count; i++) {
-    const struct step_field *field = &self->kind->fields[i];
-    if (field->type->release != NULL)
-      field->type->release((char *)self->fields + field->offset);
-  }
+  if (self->fields != NULL)
+    step_table_release(&self->kind->table, self->fields);
   free(self->fields);
   free(self->step_id);
   free(self->target);

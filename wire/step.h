@@ -22,12 +22,10 @@
 
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
-  const char *name;   /* the value of `kind`, in upper or lower case */
-  const char *target; /* the field that says what it is about, a text, required, not empty: the
+  const char *name;        /* the value of `kind`, in upper or lower case */
+  const char *target;      /* the field that says what it is about, a text, required, not empty: the
                           command of a run, a path; NULL: it has none, and nothing is run for it */
-  const struct step_field *fields; /* the others that only this kind has */
-  size_t field_count;
-  size_t size; /* of the struct that they are read into */
+  struct step_table table; /* the fields that only this kind has, beside the target */
 };
 
 /* The kinds that are orders to the agent itself. */
@@ -43,7 +41,7 @@ struct step {
   char *target;
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
-  void *fields; /* the kind's own, in its struct */
+  void *fields; /* the kind's own, in the struct of its table */
 
   size_t memory; /* bytes that it holds, at the most: its strings, and a pointer and the overhead of
                     an allocation for each value */

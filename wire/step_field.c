@@ -250,6 +250,81 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
 
 const struct step_field_type step_field_env = {.read = read_env, .release = release_texts};
 
+/* --- objects --- */
+
+int step_field_read(const struct step_field *self, const cJSON *object, const char *path,
+                    void *place, struct error *error) {
+  struct step_field field = *self;
+  char name[PATH_SIZE];
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(object, self->name);
+  if (cJSON_IsNull(value))
+    value = NULL;
+  if (path[0] != '\0') {
+    (void)snprintf(name, sizeof name, "%s.%s", path, self->name);
+    field.name = name;
+  }
+  return field.type->read(&field, value, (char *)place + field.offset, error);
+}
+
+int step_table_read(const struct step_table *self, const cJSON *object, const char *path,
+                    void *place, struct error *error) {
+  for (size_t i = 0; i < self->count; i++)
+    if (step_field_read(&self->fields[i], object, path, place, error) != 0)
+      return -1;
+  return 0;
+}
+
+void step_table_release(const struct step_table *self, void *place) {
+  for (size_t i = 0; i < self->count; i++)
+    if (self->fields[i].type->release != NULL)
+      self->fields[i].type->release((char *)place + self->fields[i].offset);
+}
+
+static int read_item(const struct step_list *list, const char *path, const cJSON *item,
+                     struct error *error) {
+  char *place = (char *)list->items + (list->count - 1) * list->element->size;
+  if (!cJSON_IsObject(item))
+    return step_field_reject(path, "an object", item, error);
+  if (step_field_names_unique(item, path, error) != 0)
+    return -1;
+  return step_table_read(list->element, item, path, place, error);
+}
+
+static int read_list(const struct step_field *self, cJSON *value, void *place,
+                     struct error *error) {
+  struct step_list *list = place;
+  size_t count = 0;
+  if (value == NULL && !self->required)
+    return 0;
+  if (value == NULL || !cJSON_IsArray(value))
+    return step_field_reject(self->name, "an array of objects", value, error);
+  for (const cJSON *item = value->child; item != NULL; item = item->next)
+    count++;
+  if (count == 0)
+    return error_set(error, "%s: expected an array of objects, got an empty one", self->name);
+  list->element = self->element;
+  list->items = memory_allocate(count * self->element->size);
+  memset(list->items, 0, count * self->element->size);
+  for (const cJSON *item = value->child; item != NULL; item = item->next) {
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "%s[%zu]", self->name, list->count++);
+    if (read_item(list, path, item, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static void release_list(void *place) {
+  struct step_list *list = place;
+  for (size_t i = 0; i < list->count; i++)
+    step_table_release(list->element, (char *)list->items + i * list->element->size);
+  free(list->items);
+}
+
+const struct step_field_type step_field_list = {.read = read_list, .release = release_list};
+
+/* --- numbers --- */
+
 static int read_number(const struct step_field *self, const char *expected, cJSON *value,
                        double minimum, double maximum, double *number, struct error *error) {
   if (!cJSON_IsNumber(value))

@@ -16,13 +16,33 @@ struct step_field {
   const char *name;
   const struct step_field_type *type;
   size_t offset; /* of the place in the struct that the table is for */
-  bool required; /* of a text or bytes: it must not be absent */
+  bool required; /* of a text, bytes or a list: it must not be absent */
   /* Of a text the length in bytes, of an integer the value. Maximum 0: a text without limit. */
   unsigned minimum;
   unsigned maximum;
   unsigned fallback;          /* the value of an integer, a count or a flag that is absent */
   const char *const *choices; /* of a choice: the names, ended by NULL; the value is the index */
+  const struct step_table *element; /* of a list */
 };
+
+/* What is read into one struct. */
+struct step_table {
+  const struct step_field *fields;
+  size_t count;
+  size_t size; /* of the struct */
+};
+
+#define STEP_TABLE(FIELDS, STRUCT)                                                                 \
+  { .fields = (FIELDS), .count = sizeof(FIELDS) / sizeof *(FIELDS), .size = sizeof(STRUCT) }
+
+/* Reads one field of an object, or all of them, into the struct at `place`, which is all zeros. An
+   error names a field "<path>.<name>"; the path of the outermost object is "". Either way the caller
+   ends with step_table_release, or the type's `release`. */
+int step_field_read(const struct step_field *self, const cJSON *object, const char *path,
+                    void *place, struct error *error);
+int step_table_read(const struct step_table *self, const cJSON *object, const char *path,
+                    void *place, struct error *error);
+void step_table_release(const struct step_table *self, void *place);
 
 /*
  * `read` gets the field's value, NULL when the field is absent or null, and the place to write to,
@@ -64,6 +84,15 @@ extern const struct step_field_type step_field_flag;
 
 /* place: unsigned, the index of one of `choices`, in upper or lower case; 0 when absent. */
 extern const struct step_field_type step_field_choice;
+
+/* place: struct step_list, of an array of objects, which has one at least. */
+extern const struct step_field_type step_field_list;
+
+struct step_list {
+  const struct step_table *element;
+  void *items; /* structs, one after the other; NULL when absent */
+  size_t count;
+};
 
 /* Returns -1 with the error "<path>: expected <expected>, got <type of the value>". */
 int step_field_reject(const char *path, const char *expected, const cJSON *value,

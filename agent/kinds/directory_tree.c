@@ -28,11 +28,10 @@ static const struct step_field fields[] = {
      .offset = offsetof(struct directory_tree, exclude_globs)},
 };
 
-const struct kind directory_tree_kind = {.wire = {.name = "directoryTree",
-                                                  .target = "path",
-                                                  .fields = fields,
-                                                  .field_count = sizeof fields / sizeof *fields,
-                                                  .size = sizeof(struct directory_tree)},
-                                         .work = work,
-                                         .has_content = true,
-                                         .read_only = true};
+const struct kind directory_tree_kind = {
+    .wire = {.name = "directoryTree",
+             .target = "path",
+             .table = STEP_TABLE(fields, struct directory_tree)},
+    .work = work,
+    .has_content = true,
+    .read_only = true};

@@ -62,11 +62,8 @@ static const struct step_field fields[] = {
      .choices = outputs},
 };
 
-const struct kind grep_kind = {.wire = {.name = "grep",
-                                        .target = "path",
-                                        .fields = fields,
-                                        .field_count = sizeof fields / sizeof *fields,
-                                        .size = sizeof(struct grep)},
-                               .work = work,
-                               .has_content = true,
-                               .read_only = true};
+const struct kind grep_kind = {
+    .wire = {.name = "grep", .target = "path", .table = STEP_TABLE(fields, struct grep)},
+    .work = work,
+    .has_content = true,
+    .read_only = true};

@@ -10,6 +10,7 @@
   ROW(run)                                                                                         \
   ROW(read_file)                                                                                   \
   ROW(write_file)                                                                                  \
+  ROW(edit_file)                                                                                   \
   ROW(list_files)                                                                                  \
   ROW(grep)                                                                                        \
   ROW(directory_tree)

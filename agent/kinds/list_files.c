@@ -37,11 +37,8 @@ static const struct step_field fields[] = {
      .fallback = true},
 };
 
-const struct kind list_files_kind = {.wire = {.name = "listFiles",
-                                              .target = "path",
-                                              .fields = fields,
-                                              .field_count = sizeof fields / sizeof *fields,
-                                              .size = sizeof(struct list_files)},
-                                     .work = work,
-                                     .has_content = true,
-                                     .read_only = true};
+const struct kind list_files_kind = {
+    .wire = {.name = "listFiles", .target = "path", .table = STEP_TABLE(fields, struct list_files)},
+    .work = work,
+    .has_content = true,
+    .read_only = true};

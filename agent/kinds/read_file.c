@@ -17,11 +17,8 @@ static const struct step_field fields[] = {
      .offset = offsetof(struct line_range, numbered)},
 };
 
-const struct kind read_file_kind = {.wire = {.name = "readFile",
-                                             .target = "path",
-                                             .fields = fields,
-                                             .field_count = sizeof fields / sizeof *fields,
-                                             .size = sizeof(struct line_range)},
-                                    .work = work,
-                                    .has_content = true,
-                                    .read_only = true};
+const struct kind read_file_kind = {
+    .wire = {.name = "readFile", .target = "path", .table = STEP_TABLE(fields, struct line_range)},
+    .work = work,
+    .has_content = true,
+    .read_only = true};

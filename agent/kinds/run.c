@@ -116,10 +116,7 @@ static const struct step_field fields[] = {
     {.name = "env", .type = &step_field_env, .offset = offsetof(struct run_fields, env)},
 };
 
-const struct kind run_kind = {.wire = {.name = "run",
-                                       .target = "command",
-                                       .fields = fields,
-                                       .field_count = sizeof fields / sizeof *fields,
-                                       .size = sizeof(struct run_fields)},
-                              .describe = describe,
-                              .prepare_spec = prepare_spec};
+const struct kind run_kind = {
+    .wire = {.name = "run", .target = "command", .table = STEP_TABLE(fields, struct run_fields)},
+    .describe = describe,
+    .prepare_spec = prepare_spec};

@@ -22,9 +22,6 @@ static const struct step_field fields[] = {
      .required = true},
 };
 
-const struct kind write_file_kind = {.wire = {.name = "writeFile",
-                                              .target = "path",
-                                              .fields = fields,
-                                              .field_count = sizeof fields / sizeof *fields,
-                                              .size = sizeof(struct write_file)},
-                                     .work = work};
+const struct kind write_file_kind = {
+    .wire = {.name = "writeFile", .target = "path", .table = STEP_TABLE(fields, struct write_file)},
+    .work = work};

@@ -39,6 +39,13 @@ static size_t choices_of(const struct step_field *field) {
   return count;
 }
 
+static void check_field(const struct step_field *field, const void *place);
+
+static void check_table(const struct step_table *table, const void *place) {
+  for (size_t i = 0; i < table->count; i++)
+    check_field(&table->fields[i], (const char *)place + table->fields[i].offset);
+}
+
 /* What the field's type promises of the value in its place. */
 static void check_field(const struct step_field *field, const void *place) {
   const struct step_field_type *type = field->type;
@@ -52,6 +59,11 @@ static void check_field(const struct step_field *field, const void *place) {
     demand(utf8_valid_prefix(bytes->text, bytes->length) == bytes->length);
   } else if (type == &step_field_texts || type == &step_field_env) {
     check_texts(*(char *const *const *)place, type == &step_field_env);
+  } else if (type == &step_field_list) {
+    const struct step_list *list = place;
+    demand(list->count > 0);
+    for (size_t i = 0; i < list->count; i++)
+      check_table(list->element, (const char *)list->items + i * list->element->size);
   } else if (type == &step_field_count) {
     demand(*(const unsigned *)place <= INT32_MAX);
   } else if (type == &step_field_choice) {
@@ -66,8 +78,7 @@ static void check_work(const struct step *step) {
   if (step->working_directory != NULL)
     check_text(step->working_directory, 1);
   demand(step->timeout_seconds >= 1 && step->timeout_seconds <= STEP_TIMEOUT_MAX_SECONDS);
-  for (size_t i = 0; i < step->kind->field_count; i++)
-    check_field(&step->kind->fields[i], (const char *)step->fields + step->kind->fields[i].offset);
+  check_table(&step->kind->table, step->fields);
 }
 
 static void check_error(const struct error *error) {

@@ -12,6 +12,7 @@
 
 #define READ "'kind':'readFile','path':"
 #define WRITE "'kind':'writeFile','path':"
+#define EDIT "'kind':'editFile','path':"
 #define TREE "'kind':'directoryTree','path':"
 #define LIST "'kind':'listFiles','path':"
 #define GREP "'kind':'grep','path':"
@@ -214,6 +215,43 @@ JOB_TEST(writing_keeps_a_nul) {
   struct stat nul;
   assert_int_equal(stat(kind_rows_path(job, "nul"), &nul), 0);
   assert_int_equal(nul.st_size, 3);
+}
+
+/* --- editFile --- */
+
+JOB_TEST(edits_are_applied_all_or_none) {
+  kind_rows_file(job, "f", "one\ntwo\nthree\n");
+  static const struct kind_row rows[] = {
+      {EDIT "'f','edits':[{'oldString':'two','newString':'2'},{'oldString':'one','newString':''}]",
+       0, "Edited f (2 changes)\n\n@ line 2:\n- two\n+ 2\n\n\n@ line 1:\n- one\n", NULL},
+      {EDIT "'f','edits':[{'oldString':'three','newString':'3'},{'oldString':'no','newString':''}]",
+       1, NULL, "edits[1]: old_string not found (an earlier edit may have changed it)"},
+      {EDIT "'f','edits':[{'oldString':'','newString':'x'}]", 1, NULL, "old_string is required"},
+      {EDIT "'none','edits':[{'oldString':'a','newString':'b'}]", 1, NULL,
+       "file not found: $D/none"},
+      {EDIT "'.','edits':[{'oldString':'a','newString':'b'}]", 1, NULL,
+       "is a directory, not a regular file: $D"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  assert_string_equal(kind_rows_content(job, "f"), "\n2\nthree\n");
+}
+
+JOB_TEST(editing_what_is_not_replaced_stays) {
+  kind_rows_file(job, "dos", "\xEF\xBB\xBFone\r\ntwo\r\nlone\n");
+  assert_int_equal(chmod(kind_rows_path(job, "dos"), 0751), 0);
+  kind_rows_file(job, "latin", "caf\xE9\n");
+  static const struct kind_row rows[] = {
+      {EDIT "'dos','edits':[{'oldString':'one\\ntwo','newString':'1\\n2'}]", 0,
+       "Edited dos (1 change)\n\n@ line 1:\n- one\n- two\n+ 1\n+ 2\n", NULL},
+      {EDIT "'latin','edits':[{'oldString':'caf','newString':'tea'}]", 1, NULL,
+       "binary or non-UTF-8 content not supported"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  assert_string_equal(kind_rows_content(job, "dos"), "\xEF\xBB\xBF" "1\r\n2\r\nlone\n");
+  assert_string_equal(kind_rows_content(job, "latin"), "caf\xE9\n");
+  struct stat dos;
+  assert_int_equal(stat(kind_rows_path(job, "dos"), &dos), 0);
+  assert_int_equal(dos.st_mode & 07777, 0751);
 }
 
 /* --- directoryTree --- */

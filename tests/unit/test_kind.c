@@ -158,11 +158,7 @@ static const struct kind test_kinds[] = {
     KIND(where),
     KIND(look),
     KIND(much),
-    {.wire = {.name = "shown",
-              .target = "path",
-              .fields = value_fields,
-              .field_count = sizeof value_fields / sizeof *value_fields,
-              .size = sizeof(struct values)},
+    {.wire = {.name = "shown", .target = "path", .table = STEP_TABLE(value_fields, struct values)},
      .work = show},
     {.wire = {.name = "blank", .target = "path"}, .work = nothing, .has_content = true},
 };

@@ -120,3 +120,73 @@ TEST(a_path_ends_where_a_value_may_begin) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     expect_path(rows[i].path, rows[i].name, rows[i].expected);
 }
+
+/* --- lists --- */
+
+struct pair {
+  char *name;
+  unsigned number;
+};
+
+static const struct step_field pair_fields[] = {
+    {.name = "name",
+     .type = &step_field_text,
+     .offset = offsetof(struct pair, name),
+     .required = true,
+     .minimum = 1},
+    {.name = "number",
+     .type = &step_field_integer,
+     .offset = offsetof(struct pair, number),
+     .maximum = 9,
+     .fallback = 7},
+};
+static const struct step_table pair_table = STEP_TABLE(pair_fields, struct pair);
+static const struct step_field pairs_field = {
+    .name = "pairs", .type = &step_field_list, .required = true, .element = &pair_table};
+
+static int read_pairs(const char *json, struct step_list *list, struct error *error) {
+  cJSON *object = cJSON_Parse(json);
+  assert_non_null(object);
+  *list = (struct step_list){0};
+  int result = step_field_read(&pairs_field, object, "", list, error);
+  cJSON_Delete(object);
+  return result;
+}
+
+TEST(lists) {
+  struct step_list list;
+  struct error error;
+  assert_int_equal(
+      read_pairs("{\"pairs\":[{\"name\":\"a\",\"number\":1,\"other\":[]},{\"name\":\"b\"}]}", &list,
+                 &error),
+      0);
+  assert_int_equal(list.count, 2);
+  const struct pair *pairs = list.items;
+  assert_string_equal(pairs[0].name, "a");
+  assert_int_equal(pairs[0].number, 1);
+  assert_string_equal(pairs[1].name, "b");
+  assert_int_equal(pairs[1].number, 7);
+  step_field_list.release(&list);
+
+  static const struct {
+    const char *json, *error;
+  } bad[] = {
+      {"{}", "pairs: expected an array of objects, got nothing"},
+      {"{\"pairs\":null}", "pairs: expected an array of objects, got nothing"},
+      {"{\"pairs\":{}}", "pairs: expected an array of objects, got an object"},
+      {"{\"pairs\":[]}", "pairs: expected an array of objects, got an empty one"},
+      {"{\"pairs\":[{\"name\":\"a\"},[]]}", "pairs[1]: expected an object, got an array"},
+      {"{\"pairs\":[null]}", "pairs[0]: expected an object, got null"},
+      {"{\"pairs\":[{\"name\":\"a\"},{\"number\":1}]}",
+       "pairs[1].name: expected a non-empty string, got nothing"},
+      {"{\"pairs\":[{\"name\":\"a\",\"number\":\"1\"}]}",
+       "pairs[0].number: expected a whole number from 0 to 9, got a string"},
+      {"{\"pairs\":[{\"name\":\"a\",\"name\":\"a\"}]}",
+       "pairs[0].name: expected once, got it twice"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_int_equal(read_pairs(bad[i].json, &list, &error), -1);
+    assert_string_equal(error.text, bad[i].error);
+    step_field_list.release(&list);
+  }
+}

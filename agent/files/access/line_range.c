@@ -74,10 +74,16 @@ static void add_numbered(struct buffer *text, const struct chosen_lines *chosen,
   text->length += added;
 }
 
+int line_range_check(const char *content, size_t length, struct error *error) {
+  return utf8_valid_prefix(content, length) == length
+             ? 0
+             : error_set(error, "binary or non-UTF-8 content not supported");
+}
+
 int line_range_cut(const struct line_range *self, const char *content, size_t length,
                    struct buffer *to, struct error *error) {
-  if (utf8_valid_prefix(content, length) != length)
-    return error_set(error, "binary or non-UTF-8 content not supported");
+  if (line_range_check(content, length, error) != 0)
+    return -1;
   if (length == 0)
     content = "";
   const char *end = content + length;

@@ -74,16 +74,27 @@ int regular_file_read(int fd, const char *path, struct buffer *content, struct e
   return 0;
 }
 
-int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
-                     struct error *error) {
+static int read_path(const char *path, struct buffer *content, struct error *error) {
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
+  int result = regular_file_read(fd, path, content, error);
+  close(fd);
+  return result;
+}
+
+int regular_file_text(const char *path, struct buffer *text, struct error *error) {
+  if (read_path(path, text, error) != 0)
+    return -1;
+  return line_range_check(text->bytes, text->length, error);
+}
+
+int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
+                     struct error *error) {
   struct buffer content = {0};
-  int result = regular_file_read(fd, path, &content, error);
+  int result = read_path(path, &content, error);
   if (result == 0)
     result = line_range_cut(range, content.bytes, content.length, to, error);
   buffer_release(&content);
-  close(fd);
   return result;
 }

@@ -25,6 +25,10 @@
 int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
                      struct error *error);
 
+/* Reads a text file, all of it, into an empty buffer. A relative path begins at the current
+   directory. */
+int regular_file_text(const char *path, struct buffer *text, struct error *error);
+
 /* Opens for reading; a relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are
    followed. Returns a descriptor that is the caller's, at its beginning, close-on-exec and
    non-blocking (files of /proc may have nothing to read yet), or -1. */

@@ -1,0 +1,222 @@
+#include "agent/files/access/text_edit.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How many of the lines an error names. */
+#define LINES_NAMED 10
+
+/* --- text without "\r\n": all that is compared --- */
+
+static void add_flat(struct buffer *to, const char *bytes, size_t length) {
+  const char *end = length > 0 ? bytes + length : bytes;
+  while (bytes < end) {
+    const char *cr = memchr(bytes, '\r', (size_t)(end - bytes));
+    const char *stop = cr != NULL ? cr : end;
+    buffer_add(to, bytes, (size_t)(stop - bytes));
+    if (cr != NULL && (cr + 1 == end || cr[1] != '\n'))
+      buffer_add(to, cr, 1);
+    bytes = cr != NULL ? cr + 1 : end;
+  }
+}
+
+static void add_with_crlf(struct buffer *to, const char *flat, size_t length) {
+  const char *end = length > 0 ? flat + length : flat;
+  while (flat < end) {
+    const char *newline = memchr(flat, '\n', (size_t)(end - flat));
+    buffer_add(to, flat, (size_t)((newline != NULL ? newline : end) - flat));
+    if (newline != NULL)
+      buffer_add(to, "\r\n", 2);
+    flat = newline != NULL ? newline + 1 : end;
+  }
+}
+
+/* One edit under way: all three flat. */
+struct editing {
+  const struct text_edit *edit;
+  struct buffer text, old, replacement;
+};
+
+static void editing_init(struct editing *self, const struct text_edit *edit,
+                         const struct buffer *text) {
+  *self = (struct editing){.edit = edit};
+  add_flat(&self->text, text->bytes, text->length);
+  add_flat(&self->old, edit->old_text, edit->old_length);
+  add_flat(&self->replacement, edit->new_text, edit->new_length);
+}
+
+static void editing_release(struct editing *self) {
+  buffer_release(&self->text);
+  buffer_release(&self->old);
+  buffer_release(&self->replacement);
+}
+
+/* Where the old text is next, from this offset on; SIZE_MAX: nowhere. */
+static size_t find(const struct editing *self, size_t from) {
+  const char *found = self->text.length == 0
+                          ? NULL
+                          : memmem(self->text.bytes + from, self->text.length - from,
+                                   self->old.bytes, self->old.length);
+  return found != NULL ? (size_t)(found - self->text.bytes) : SIZE_MAX;
+}
+
+static size_t next(const struct editing *self, size_t match) {
+  return find(self, match + self->old.length);
+}
+
+static size_t count_lines(const char *bytes, size_t length) {
+  size_t lines = 0;
+  for (const char *at = bytes, *end = bytes + length;
+       at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+    lines++;
+  return lines;
+}
+
+/* --- whether it can be applied --- */
+
+/* Of so many occurrences: "1, 4", and "…" where there are more. */
+static void name_lines(const struct editing *self, char *out, size_t size) {
+  size_t used = 0, line = 1, counted = 0, named = 0;
+  for (size_t at = find(self, 0); at != SIZE_MAX && used < size; at = next(self, at)) {
+    line += count_lines(self->text.bytes + counted, at - counted);
+    counted = at;
+    const char *separator = named > 0 ? ", " : "";
+    if (named++ == LINES_NAMED) {
+      (void)snprintf(out + used, size - used, ", …");
+      return;
+    }
+    used += (size_t)snprintf(out + used, size - used, "%s%zu", separator, line);
+  }
+}
+
+static bool is_same(const struct buffer *a, const struct buffer *b) {
+  return a->length == b->length && (a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
+}
+
+static int check(const struct editing *self, size_t occurrences, bool first, const char *name,
+                 struct error *error) {
+  if (occurrences == 0 && first)
+    return error_set(error, "%sold_string not found in the file", name);
+  if (occurrences == 0)
+    return error_set(error, "%sold_string not found (an earlier edit may have changed it)", name);
+  if (occurrences == 1 || self->edit->all)
+    return 0;
+  char lines[LINES_NAMED * 24];
+  name_lines(self, lines, sizeof lines);
+  return error_set(error,
+                   "%sold_string matches %zu times at lines %s — add surrounding context to make "
+                   "it unique, or set replace_all",
+                   name, occurrences, lines);
+}
+
+static size_t count_occurrences(const struct editing *self) {
+  size_t occurrences = 0;
+  for (size_t at = find(self, 0); at != SIZE_MAX; at = next(self, at))
+    occurrences++;
+  return occurrences;
+}
+
+/* --- what it changes --- */
+
+/* So many flat bytes on, in the text as it is; before the "\r" of a line ending, not behind it. */
+static size_t advance(const struct buffer *text, size_t at, size_t flat_bytes) {
+  for (; flat_bytes > 0; flat_bytes--, at++)
+    if (text->bytes[at] == '\r' && at + 1 < text->length && text->bytes[at + 1] == '\n')
+      at++;
+  return at;
+}
+
+/* 1 and 0: the first line ending is "\r\n", or is not; -1: there is none. */
+static int ends_with_crlf(const char *bytes, size_t length) {
+  const char *newline = length > 0 ? memchr(bytes, '\n', length) : NULL;
+  return newline == NULL ? -1 : newline > bytes && newline[-1] == '\r';
+}
+
+static void replace(const struct editing *self, struct buffer *text) {
+  struct buffer edited = {0};
+  size_t from = 0, flat_from = 0; /* behind the last occurrence, in both texts */
+  for (size_t match = find(self, 0); match != SIZE_MAX; match = next(self, match)) {
+    size_t begin = advance(text, from, match - flat_from);
+    size_t end = advance(text, begin, self->old.length);
+    buffer_add(&edited, text->bytes + from, begin - from);
+    int crlf = ends_with_crlf(text->bytes + begin, end - begin);
+    if (crlf == -1)
+      crlf = ends_with_crlf(text->bytes, text->length);
+    if (crlf == 1)
+      add_with_crlf(&edited, self->replacement.bytes, self->replacement.length);
+    else
+      buffer_add(&edited, self->replacement.bytes, self->replacement.length);
+    from = end;
+    flat_from = match + self->old.length;
+  }
+  buffer_add(&edited, text->bytes + from, text->length - from);
+  buffer_release(text);
+  *text = edited;
+}
+
+/* --- the report --- */
+
+static void report_lines(struct buffer *report, const char *sign, const struct buffer *flat) {
+  if (flat->length == 0)
+    return;
+  const char *at = flat->bytes, *end = at + flat->length;
+  for (size_t shown = 0; at < end && shown < TEXT_EDIT_LINES_MAX; shown++) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    const char *stop = newline != NULL ? newline : end;
+    buffer_add_string(report, sign);
+    buffer_add(report, at, (size_t)(stop - at));
+    buffer_add(report, "\n", 1);
+    at = newline != NULL ? newline + 1 : end;
+  }
+  if (at == end)
+    return;
+  size_t more = count_lines(at, (size_t)(end - at)) + (end[-1] != '\n');
+  buffer_add_string(report, sign);
+  buffer_add_string(report, "... (");
+  buffer_add_number(report, more);
+  buffer_add_string(report, more == 1 ? " more line)\n" : " more lines)\n");
+}
+
+static void report_edit(const struct editing *self, size_t occurrences, struct buffer *report) {
+  buffer_add_string(report, "\n\n@ line ");
+  buffer_add_number(report, count_lines(self->text.bytes, find(self, 0)) + 1);
+  if (self->edit->all) {
+    buffer_add_string(report, " (");
+    buffer_add_number(report, occurrences);
+    buffer_add_string(report, occurrences == 1 ? " occurrence)" : " occurrences)");
+  }
+  buffer_add_string(report, ":\n");
+  report_lines(report, "- ", &self->old);
+  report_lines(report, "+ ", &self->replacement);
+}
+
+static int apply(const struct text_edit *edit, bool first, const char *name, struct buffer *text,
+                 struct buffer *report, struct error *error) {
+  if (edit->old_length == 0)
+    return error_set(error, "%sold_string is required", name);
+  struct editing editing;
+  editing_init(&editing, edit, text);
+  size_t occurrences = count_occurrences(&editing);
+  int result = is_same(&editing.old, &editing.replacement)
+                   ? error_set(error, "%sold_string and new_string are identical", name)
+                   : check(&editing, occurrences, first, name, error);
+  if (result == 0) {
+    report_edit(&editing, occurrences, report);
+    replace(&editing, text);
+  }
+  editing_release(&editing);
+  return result;
+}
+
+int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
+                    struct buffer *report, struct error *error) {
+  for (size_t i = 0; i < count; i++) {
+    char name[40] = "";
+    if (count > 1)
+      (void)snprintf(name, sizeof name, "edits[%zu]: ", i);
+    if (apply(&edits[i], i == 0, name, text, report, error) != 0)
+      return -1;
+  }
+  return 0;
+}
