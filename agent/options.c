@@ -167,7 +167,7 @@ static const char help_end[] =
     "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered\n"
     "from; 64 wrong usage; 128+N stopped by signal N. With --once: the step's exit code; 124 "
     "timed\n"
-    "out; 125 refused or not started.\n";
+    "out; 125 refused or not started; 141 nobody reads the output.\n";
 
 /* The longest: SANDBOX_EVENTS_KEEP_BYTES, and two flags. */
 struct name {

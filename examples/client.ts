@@ -1,6 +1,6 @@
 // Runs one command in the sandbox of a job, and exits with its code.
 //
-//   node client.ts REDIS_URL JOB COMMAND [ARGUMENT]...          needs redis (npm); Node.js 22, or tsc before
+//   node client.ts REDIS_URL JOB COMMAND [ARGUMENT]...          needs redis (npm); Node.js 22.18, or tsc before
 import { randomUUID } from 'node:crypto';
 import { createClient } from 'redis';
 
