@@ -24,7 +24,7 @@
 .SECONDARY:
 SHELL := /bin/sh
 
-MAX_BYTES ?= 921600
+MAX_BYTES ?= 930000
 FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
