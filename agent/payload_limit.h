@@ -22,8 +22,8 @@ size_t payload_limit(void);
 /* Sets the error of a payload that is longer. */
 void payload_limit_error(struct error *error);
 
-/* Reads it below `root`, which has proc/self/cgroup and sys/fs/cgroup; "" is this system's. A limit
-   that cannot be read is none. */
+/* Reads it below `root`, "" for this system's: a container sees the files of its own group at
+   sys/fs/cgroup. A limit that cannot be read is none. */
 size_t payload_limit_read(const char *root);
 
 #endif

@@ -120,6 +120,27 @@ TEST(line_endings_stay_as_they_are) {
   CHECK_ROWS(rows);
 }
 
+/* It would be 20 TB. */
+TEST(what_would_be_too_large_is_not_made) {
+  enum { LENGTH = 1000000, LONG = 20000000 };
+  struct buffer text = {0}, report = {0};
+  struct error error;
+  char *replacement = malloc(LONG);
+  memset(replacement, 'b', LONG);
+  memset(buffer_space(&text, LENGTH), 'a', LENGTH);
+  text.length = LENGTH;
+  const struct text_edit edits[] = {{"a", 1, replacement, LONG, true},
+                                    {"a", 1, replacement, 11, true}};
+  for (size_t i = 0; i < 2; i++) {
+    assert_int_equal(text_edit_apply(&edits[i], 1, &text, &report, &error), -1);
+    assert_string_equal(error.text, "content exceeds 10 MB limit");
+    assert_int_equal(text.length, LENGTH);
+    assert_int_equal(report.length, 0);
+  }
+  free(replacement);
+  buffer_release(&text);
+}
+
 TEST(nul_is_text) {
   struct buffer text = {0}, report = {0};
   struct error error;

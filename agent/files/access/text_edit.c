@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/files/access/atomic_file.h"
+
 /* How many of the lines an error names. */
 #define LINES_NAMED 10
 
@@ -94,6 +96,12 @@ static bool is_same(const struct buffer *a, const struct buffer *b) {
   return a->length == b->length && (a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
 }
 
+/* A short piece may be there often, and its replacement be long. */
+static bool fits(const struct editing *self, size_t occurrences) {
+  size_t kept = self->text.length - occurrences * self->old.length;
+  return kept + occurrences * self->replacement.length <= ATOMIC_FILE_MAX;
+}
+
 static int check(const struct editing *self, size_t occurrences, bool first, const char *name,
                  struct error *error) {
   if (occurrences == 0 && first)
@@ -101,7 +109,7 @@ static int check(const struct editing *self, size_t occurrences, bool first, con
   if (occurrences == 0)
     return error_set(error, "%sold_string not found (an earlier edit may have changed it)", name);
   if (occurrences == 1 || self->edit->all)
-    return 0;
+    return fits(self, occurrences) ? 0 : error_set(error, "%scontent exceeds 10 MB limit", name);
   char lines[LINES_NAMED * 24];
   name_lines(self, lines, sizeof lines);
   return error_set(error,
