@@ -247,7 +247,8 @@ JOB_TEST(editing_what_is_not_replaced_stays) {
        "binary or non-UTF-8 content not supported"},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
-  assert_string_equal(kind_rows_content(job, "dos"), "\xEF\xBB\xBF" "1\r\n2\r\nlone\n");
+  assert_string_equal(kind_rows_content(job, "dos"), "\xEF\xBB\xBF"
+                                                     "1\r\n2\r\nlone\n");
   assert_string_equal(kind_rows_content(job, "latin"), "caf\xE9\n");
   struct stat dos;
   assert_int_equal(stat(kind_rows_path(job, "dos"), &dos), 0);

@@ -16,7 +16,8 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
   return result;
 }
 
-#define KIND_NAMES "run, readFile, writeFile, editFile, listFiles, grep, directoryTree, shutdown, cancel"
+#define KIND_NAMES                                                                                 \
+  "run, readFile, writeFile, editFile, listFiles, grep, directoryTree, shutdown, cancel"
 
 static const struct run_fields *run_of(const struct step *step) {
   return step->fields;
