@@ -22,10 +22,11 @@
 
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
-  const char *name;        /* the value of `kind`, in upper or lower case */
-  const char *target;      /* the field that says what it is about, a text, required, not empty: the
-                          command of a run, a path; NULL: it has none, and nothing is run for it */
-  struct step_table table; /* the fields that only this kind has, beside the target */
+  const char *name; /* the value of `kind`, in upper or lower case */
+  /* The field that says what it is about, a text, required, not empty: the command of a run, a path;
+     NULL: it has none, and nothing is run for it. */
+  const char *target;
+  struct step_table table; /* the other fields that only this kind has */
 };
 
 /* The kinds that are orders to the agent itself. */

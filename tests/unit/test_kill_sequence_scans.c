@@ -66,6 +66,10 @@ static void on_gone(void *owner, size_t survivors) {
   scene->survivors = survivors;
 }
 
+static bool leads_its_session(void *pid) {
+  return getsid(*(pid_t *)pid) == *(pid_t *)pid;
+}
+
 /* The test's own session may be outside of its pid namespace, and then is 0. */
 static pid_t start_session(void) {
   pid_t pid = fork();
@@ -75,8 +79,7 @@ static pid_t start_session(void) {
       (void)pause();
   }
   assert_true(pid > 0);
-  while (getsid(pid) != pid)
-    (void)usleep(1000);
+  assert_true(wait_until(leads_its_session, &pid, WAIT_BOUND_MS));
   return pid;
 }
 
