@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/once/door.h"
 #include "agent/doors/redis/door.h"
 #include "agent/doors/redis/net/reply_parser.h"
-#include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/standby.h"
@@ -71,12 +71,12 @@ static int serve(const struct options *options, const struct startup *startup,
                                                  (int64_t)options->connect_timeout_seconds * 1000,
                                              .hold_bytes = (size_t)options->hold_bytes};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = once ? stdio_door_new(base, log) : redis_door_new(base, log, &redis_options);
+  struct door *door = once ? once_door_new(base, log) : redis_door_new(base, log, &redis_options);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
   if (once)
-    stdio_door_free(door);
+    once_door_free(door);
   else
     redis_door_free(door);
   event_base_free(base);

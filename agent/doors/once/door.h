@@ -1,5 +1,5 @@
-#ifndef AGENT_DOORS_STDIO_DOOR_H
-#define AGENT_DOORS_STDIO_DOOR_H
+#ifndef AGENT_DOORS_ONCE_DOOR_H
+#define AGENT_DOORS_ONCE_DOOR_H
 
 #include <event2/event.h>
 
@@ -18,16 +18,16 @@
  *   141                        nobody reads standard output any more (128 + SIGPIPE)
  *   3                          standard output cannot be written, such as to a full disk
  *
- * While standard output takes no more, STDIO_DOOR_HOLD_BYTES are held, then the command waits.
+ * While standard output takes no more, ONCE_DOOR_HOLD_BYTES are held, then the command waits.
  */
-#define STDIO_DOOR_HOLD_BYTES ((size_t)256 * 1024)
+#define ONCE_DOOR_HOLD_BYTES ((size_t)256 * 1024)
 
-#define STDIO_DOOR_EXIT_TIMED_OUT 124 /* as timeout(1) */
-#define STDIO_DOOR_EXIT_REFUSED 125   /* as env(1) and docker run */
+#define ONCE_DOOR_EXIT_TIMED_OUT 124 /* as timeout(1) */
+#define ONCE_DOOR_EXIT_REFUSED 125   /* as env(1) and docker run */
 
 /* It reads with the engine's first want(). Uses descriptors 0 and 1 without changing their flags,
    which other processes share. */
-struct door *stdio_door_new(struct event_base *base, const struct log *log);
-void stdio_door_free(struct door *door);
+struct door *once_door_new(struct event_base *base, const struct log *log);
+void once_door_free(struct door *door);
 
 #endif

@@ -3,7 +3,7 @@
  * is read only when there is some, and output is written in pieces of PIPE_BUF bytes, which a pipe
  * that is writable takes at once (pipe(7)).
  */
-#include "agent/doors/stdio/door.h"
+#include "agent/doors/once/door.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ struct extent {
 /* The state of the step: read from standard input, run, answered. */
 enum state { READING, RUNNING, ANSWERED };
 
-struct stdio_door {
+struct once_door {
   struct door door; /* first */
   struct event_base *base;
   const struct log *log;
@@ -57,22 +57,22 @@ struct stdio_door {
   bool closing; /* close() waits until everything is written */
 };
 
-static struct stdio_door *self_of(struct door *door) {
-  return (struct stdio_door *)door;
+static struct once_door *self_of(struct door *door) {
+  return (struct once_door *)door;
 }
 
-static const struct stdio_door *const_self_of(const struct door *door) {
-  return (const struct stdio_door *)door;
+static const struct once_door *const_self_of(const struct door *door) {
+  return (const struct once_door *)door;
 }
 
 /* --- output ---------------------------------------------------------------------------------- */
 
-static size_t unwritten(const struct stdio_door *self) {
+static size_t unwritten(const struct once_door *self) {
   return self->output.length - self->written;
 }
 
 /* The step has no reader any more: it ends, like a command whose pipe is closed. */
-static void lose_output(struct stdio_door *self, int exit_code, const char *reason) {
+static void lose_output(struct once_door *self, int exit_code, const char *reason) {
   if (self->broken != 0)
     return;
   self->broken = exit_code;
@@ -84,7 +84,7 @@ static void lose_output(struct stdio_door *self, int exit_code, const char *reas
   engine_leave(&self->door, exit_code, reason);
 }
 
-static void lose_reader(struct stdio_door *self) {
+static void lose_reader(struct once_door *self) {
   lose_output(self, EXIT_READER_GONE, "a closed standard output");
 }
 
@@ -94,7 +94,7 @@ static bool is_writable(void) {
 }
 
 /* Writes what standard output takes now. */
-static void write_output(struct stdio_door *self) {
+static void write_output(struct once_door *self) {
   while (unwritten(self) > 0 && is_writable()) {
     size_t length = unwritten(self) < PIPE_BUF ? unwritten(self) : PIPE_BUF;
     ssize_t written = write(STDOUT_FILENO, self->output.bytes + self->written, length);
@@ -115,11 +115,11 @@ static void write_output(struct stdio_door *self) {
     return;
   }
   self->output.length = self->written = 0;
-  if (self->output.capacity > STDIO_DOOR_HOLD_BYTES)
+  if (self->output.capacity > ONCE_DOOR_HOLD_BYTES)
     buffer_release(&self->output);
 }
 
-static void close_when_written(struct stdio_door *self) {
+static void close_when_written(struct once_door *self) {
   if (self->closing && (self->broken != 0 || unwritten(self) == 0)) {
     self->closing = false;
     engine_door_closed(&self->door, self->broken);
@@ -129,9 +129,9 @@ static void close_when_written(struct stdio_door *self) {
 static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  struct stdio_door *self = context;
+  struct once_door *self = context;
   write_output(self);
-  if (unwritten(self) < STDIO_DOOR_HOLD_BYTES / 2)
+  if (unwritten(self) < ONCE_DOOR_HOLD_BYTES / 2)
     engine_room(&self->door);
   close_when_written(self);
 }
@@ -144,7 +144,7 @@ static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
 }
 
 /* Room for so many bytes at the end; what is written already makes way. */
-static char *output_space(struct stdio_door *self, size_t length) {
+static char *output_space(struct once_door *self, size_t length) {
   if (self->written > 0) {
     memmove(self->output.bytes, self->output.bytes + self->written, unwritten(self));
     self->output.length -= self->written;
@@ -154,14 +154,14 @@ static char *output_space(struct stdio_door *self, size_t length) {
 }
 
 static size_t room(const struct door *door) {
-  const struct stdio_door *self = const_self_of(door);
+  const struct once_door *self = const_self_of(door);
   size_t held = unwritten(self);
   if (held == 0 || self->broken != 0)
     return SIZE_MAX;
-  return held < STDIO_DOOR_HOLD_BYTES ? STDIO_DOOR_HOLD_BYTES - held : 0;
+  return held < ONCE_DOOR_HOLD_BYTES ? ONCE_DOOR_HOLD_BYTES - held : 0;
 }
 
-static void put_event(struct stdio_door *self, const struct step_event *event) {
+static void put_event(struct once_door *self, const struct step_event *event) {
   if (self->broken != 0)
     return;
   size_t length = step_event_length(event);
@@ -169,7 +169,7 @@ static void put_event(struct stdio_door *self, const struct step_event *event) {
   self->output.length += length + 1;
 }
 
-static void put_result(struct stdio_door *self, const struct step_result *result) {
+static void put_result(struct once_door *self, const struct step_result *result) {
   if (self->broken != 0)
     return;
   size_t length = step_result_length(result);
@@ -188,29 +188,29 @@ static void flush(struct door *door) {
 
 /* --- the answer ------------------------------------------------------------------------------ */
 
-static void leave(struct stdio_door *self, int exit_code) {
+static void leave(struct once_door *self, int exit_code) {
   self->state = ANSWERED;
   engine_leave(&self->door, exit_code, "the end of its step");
 }
 
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
                    const struct step_result *result) {
-  struct stdio_door *self = self_of(door);
+  struct once_door *self = self_of(door);
   (void)run;
   put_event(self, completed);
   put_result(self, result);
-  int code = result->exit_code >= 0 ? result->exit_code : STDIO_DOOR_EXIT_REFUSED;
-  leave(self, result->timed_out ? STDIO_DOOR_EXIT_TIMED_OUT : code);
+  int code = result->exit_code >= 0 ? result->exit_code : ONCE_DOOR_EXIT_REFUSED;
+  leave(self, result->timed_out ? ONCE_DOOR_EXIT_TIMED_OUT : code);
 }
 
-static void refuse(struct stdio_door *self, const char *step_id, const char *reason) {
+static void refuse(struct once_door *self, const char *step_id, const char *reason) {
   struct step_result result = {.step_id = step_id,
                                .exit_code = -1,
                                .error_message = reason,
                                .error_message_length = strlen(reason)};
   put_result(self, &result);
   write_output(self);
-  leave(self, STDIO_DOOR_EXIT_REFUSED);
+  leave(self, ONCE_DOOR_EXIT_REFUSED);
 }
 
 /* --- input ----------------------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static bool extent_take(struct extent *self, char byte) {
 }
 
 /* True when the value is complete; `input` then ends with it. */
-static bool find_end(struct stdio_door *self) {
+static bool find_end(struct once_door *self) {
   struct extent *extent = &self->extent;
   while (extent->scanned < self->input.length)
     if (extent_take(extent, self->input.bytes[extent->scanned++])) {
@@ -258,7 +258,7 @@ static bool find_end(struct stdio_door *self) {
   return false;
 }
 
-static void submit(struct stdio_door *self) {
+static void submit(struct once_door *self) {
   struct error error;
   struct request request = {0};
   const char *bytes = self->input.length > 0 ? self->input.bytes : "";
@@ -279,14 +279,14 @@ static void submit(struct stdio_door *self) {
   buffer_release(&self->input);
 }
 
-static void stop_reading(struct stdio_door *self) {
+static void stop_reading(struct once_door *self) {
   if (self->readable != NULL)
     (void)event_del(self->readable);
   (void)event_del(self->read_on);
 }
 
 /* One read, which does not wait: the descriptor is readable, or a regular file. */
-static void read_input(struct stdio_door *self) {
+static void read_input(struct once_door *self) {
   char *space = buffer_space(&self->input, READ_SIZE);
   ssize_t length = read(STDIN_FILENO, space, READ_SIZE);
   if (length < 0 && (errno == EINTR || errno == EAGAIN))
@@ -307,21 +307,21 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
 static void on_read_on(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  struct stdio_door *self = context;
+  struct once_door *self = context;
   read_input(self);
   if (self->state == READING)
     loop_timer_start_now(self->read_on);
 }
 
 /* epoll(7) refuses regular files. */
-static void start_reading(struct stdio_door *self) {
+static void start_reading(struct once_door *self) {
   self->readable = event_new(self->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
   if (self->readable == NULL || event_add(self->readable, NULL) != 0)
     loop_timer_start_now(self->read_on);
 }
 
 static void want(struct door *door, unsigned requests) {
-  struct stdio_door *self = self_of(door);
+  struct once_door *self = self_of(door);
   if (requests == 0)
     stop_reading(self);
   else if (self->state == READING)
@@ -336,7 +336,7 @@ static void begin(struct door *door, struct run *run) {
 }
 
 static void close_door(struct door *door, enum door_close how) {
-  struct stdio_door *self = self_of(door);
+  struct once_door *self = self_of(door);
   if (how == DOOR_CLOSE_NOW) {
     if (self->broken == 0 && unwritten(self) > 0) {
       log_line(self->log, LOG_ERROR, NULL, "%zu bytes of output were not read", unwritten(self));
@@ -352,12 +352,12 @@ static void close_door(struct door *door, enum door_close how) {
 
 static void dump(const struct door *door) {
   static const char *const states[] = {"reads a step", "runs its step", "has answered"};
-  const struct stdio_door *self = const_self_of(door);
-  log_line(self->log, LOG_WARN, NULL, "state: door stdio: %s, %zu bytes not written",
+  const struct once_door *self = const_self_of(door);
+  log_line(self->log, LOG_WARN, NULL, "state: door once: %s, %zu bytes not written",
            states[self->state], unwritten(self));
 }
 
-static const struct door_type stdio_door_type = {.name = "stdio",
+static const struct door_type once_door_type = {.name = "once",
                                                  .want = want,
                                                  .begin = begin,
                                                  .room = room,
@@ -372,9 +372,9 @@ static bool is_pipe(int fd) {
   return fstat(fd, &stat_buffer) == 0 && S_ISFIFO(stat_buffer.st_mode);
 }
 
-struct door *stdio_door_new(struct event_base *base, const struct log *log) {
-  struct stdio_door *self = memory_allocate(sizeof *self);
-  *self = (struct stdio_door){.door = {.type = &stdio_door_type}, .base = base, .log = log};
+struct door *once_door_new(struct event_base *base, const struct log *log) {
+  struct once_door *self = memory_allocate(sizeof *self);
+  *self = (struct once_door){.door = {.type = &once_door_type}, .base = base, .log = log};
   self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
   /* The writing end of a pipe is never readable, but it has an error when the reader is gone. */
@@ -383,8 +383,8 @@ struct door *stdio_door_new(struct event_base *base, const struct log *log) {
   return &self->door;
 }
 
-void stdio_door_free(struct door *door) {
-  struct stdio_door *self = self_of(door);
+void once_door_free(struct door *door) {
+  struct once_door *self = self_of(door);
   if (self->readable != NULL)
     event_free(self->readable);
   if (self->reader_gone != NULL)

@@ -1,6 +1,6 @@
-/* The stdio door with an engine, in a child that has the test's pipes as its descriptors 0 and 1.
+/* The once door with an engine, in a child that has the test's pipes as its descriptors 0 and 1.
  */
-#include "agent/doors/stdio/door.h"
+#include "agent/doors/once/door.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -96,11 +96,11 @@ static int serve(const struct once *self) {
                                    .environment = environment};
   getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);
   struct engine *engine = engine_new(&options);
-  struct door *door = stdio_door_new(base, &log);
+  struct door *door = once_door_new(base, &log);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  stdio_door_free(door);
+  once_door_free(door);
   event_base_free(base);
   return exit_code;
 }
@@ -341,7 +341,7 @@ ONCE_TEST(what_is_no_step_is_refused) {
     give(once, rows[i].input);
     if (rows[i].closed)
       close_fd(&once->in);
-    ends_with(once, STDIO_DOOR_EXIT_REFUSED);
+    ends_with(once, ONCE_DOOR_EXIT_REFUSED);
     assert_int_equal(lines(once), 1);
     assert_non_null(strstr(result(once), STEP_NIL_ID));
     forget(once);
@@ -355,7 +355,7 @@ ONCE_TEST(the_largest_step_has_64_mib) {
   size_t given = 0;
   for (ssize_t n; given <= STEP_PAYLOAD_MAX && (n = write(once->in, spaces, sizeof spaces)) > 0;)
     given += (size_t)n;
-  ends_with(once, STDIO_DOOR_EXIT_REFUSED);
+  ends_with(once, ONCE_DOOR_EXIT_REFUSED);
   assert_true(given > STEP_PAYLOAD_MAX - (2 << 20));
   assert_non_null(strstr(result(once), "payload: expected at most 67108864 bytes"));
 }
@@ -365,7 +365,7 @@ ONCE_TEST(a_file_is_read_to_its_end) {
     const char *content;
     int exit_code;
   } rows[] = {{"{'schemaVersion':1,'stepId':'s-1','command':'sh','args':['-c','exit 9']}", 9},
-              {"", STDIO_DOOR_EXIT_REFUSED}};
+              {"", ONCE_DOOR_EXIT_REFUSED}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int file = memfd_create("step", MFD_CLOEXEC);
     const char *content = quoted(rows[i].content);
@@ -471,6 +471,6 @@ ONCE_TEST(output_that_cannot_be_written_is_an_error) {
 
 ONCE_TEST(without_input_there_is_no_step) {
   start_reading(once, -1); /* /dev/null, which startup opens in place of a closed one */
-  ends_with(once, STDIO_DOOR_EXIT_REFUSED);
+  ends_with(once, ONCE_DOOR_EXIT_REFUSED);
   assert_non_null(strstr(result(once), STEP_NIL_ID));
 }
