@@ -9,10 +9,34 @@
 #include "wire/step_event.h"
 #include "wire/step_result.h"
 
+/* The most runs at once. */
+#define ENGINE_RUNS_MAX 16
+
+/* What a door asks for its runs; times in milliseconds. */
+struct door_terms {
+  unsigned runs;          /* at once, from 1 to ENGINE_RUNS_MAX */
+  int64_t grace_ms;       /* from SIGTERM to SIGKILL, at a deadline and when a run is stopped */
+  int64_t drain_ms;       /* how long a background process may hold the output of what is over */
+  int64_t leave_grace_ms; /* from SIGTERM to SIGKILL when the program ends, of the runs */
+  int64_t leave_background_ms; /* and then of what they and earlier ones left in the background */
+  /* 0: output becomes events, line by line. Else a command's output is no events: so many bytes of
+     the beginning of each stream are kept as they came, without NUL, for run_result. */
+  size_t output_bytes;
+};
+
+/* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace, the drain and the scans
+   of kill_sequence fit into the 30 s that a server waits after timeoutSeconds; the end of the
+   program fits into the 10 s that an orchestrator gives it. */
+#define DOOR_TERMS_OF_PROTOCOL                                                                     \
+  {                                                                                                \
+    .runs = 1, .grace_ms = 10000, .drain_ms = 1500, .leave_grace_ms = 5000,                        \
+    .leave_background_ms = 1000                                                                    \
+  }
+
 /*
  * A door: a way for steps into the engine, and for their events and results out of it. This is all
  * that an engine knows of one. A door embeds struct door as its first member, fills in `type` and
- * `engine`, and is given to engine_set_door.
+ * `terms`, and is given to engine_set_door.
  *
  *   engine                               door
  *     want(n)              ------->        n more requests may be submitted
@@ -36,6 +60,7 @@
 struct door {
   const struct door_type *type;
   struct engine *engine;
+  struct door_terms terms; /* read when a run begins, and when the engine ends */
 };
 
 struct run;
@@ -99,5 +124,11 @@ struct door_type {
 /* What a door may ask of a run. */
 const struct step *run_step(const struct run *run);
 void *run_ticket(const struct run *run);
+
+/* Where the door's terms have output_bytes: the bytes that the command has printed so far; and its
+   last line that is not empty, of either stream, cut at `size` bytes and at a UTF-8 boundary:
+   returns its length. */
+uint64_t run_output_total(const struct run *run);
+size_t run_last_line(const struct run *run, char *out, size_t size);
 
 #endif

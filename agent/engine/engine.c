@@ -25,6 +25,7 @@ struct engine {
   unsigned run_count;
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
+  struct process_leaders leaders;
   struct standby standby;
   char job[PROCESS_TREE_JOB_SIZE];
   char tag[64];
@@ -136,8 +137,8 @@ void engine_start(struct run *run) {
   run_start(run);
 }
 
-void engine_reject(struct run *run, const char *reason) {
-  run_stop(run, 0, reason);
+void engine_stop(struct run *run, const char *reason) {
+  run_stop(run, run_door(run)->terms.grace_ms, reason);
 }
 
 void engine_room(struct door *door) {
@@ -192,7 +193,7 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
       continue;
-    run_stop(run, PROCESS_GRACE_MS, reason);
+    engine_stop(run, reason);
     return true;
   }
   return false;
@@ -246,14 +247,14 @@ bool engine_end_interrupted(struct door *door, const char *step_id) {
     return true;
   log_line(log_of(engine), LOG_WARN, step_id, "ending %zu processes that an earlier agent left",
            living);
-  kill_sequence_start(&self->kill, PROCESS_GRACE_MS);
+  kill_sequence_start(&self->kill, door->terms.grace_ms);
   return false;
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-bool engine_is_leaving(const struct door *door) {
-  return is_leaving(door->engine);
+const char *engine_leaving(const struct door *door) {
+  return door->engine->shutdown.reason;
 }
 
 void engine_leave(struct door *door, int exit_code, const char *reason) {
@@ -263,7 +264,7 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   end_idle(self);
   log_line(log_of(self), LOG_INFO, NULL, "stopping: %s", reason);
   standby_release(&self->standby);
-  shutdown_begin(&self->shutdown, door, exit_code, self->options.idle_limit_ms,
+  shutdown_begin(&self->shutdown, door, exit_code, reason, self->options.idle_limit_ms,
                  self->run_count > 0);
   door->type->want(door, 0);
   char text[96];
@@ -272,7 +273,7 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL)
       continue;
-    run_stop(run, SHUTDOWN_GRACE_MS, text);
+    run_stop(run, door->terms.leave_grace_ms, text);
     if (run_state(run) != RUN_NEW && !run_is_busy(run))
       run_ignore_room(run);
   }
@@ -348,6 +349,7 @@ struct engine *engine_new(const struct engine_options *options) {
   self->run_context =
       (struct run_context){.process = {.base = options->base,
                                        .orphaned_pipes = orphaned_pipes_new(options->base),
+                                       .leaders = &self->leaders,
                                        .spawn = options->spawn},
                            .log = options->log,
                            .kind = {.job_id = options->job_id, .environment = options->environment},
@@ -374,17 +376,21 @@ void engine_free(struct engine *self) {
   event_free(self->idle_limit);
   interrupted_free(self->interrupted);
   shutdown_release(&self->shutdown);
+  process_leaders_release(&self->leaders);
   free(self);
 }
 
 void engine_set_door(struct engine *self, struct door *door) {
+  CHECK(door->terms.runs >= 1 && door->terms.runs <= ENGINE_RUNS_MAX);
   door->engine = self;
   self->door = door;
+  self->run_context.process.grace_ms = door->terms.grace_ms;
+  self->run_context.process.drain_ms = door->terms.drain_ms;
 }
 
 int engine_run(struct engine *self) {
   begin_idle(self);
-  self->door->type->want(self->door, ENGINE_RUNS_MAX);
+  self->door->type->want(self->door, self->door->terms.runs);
   if (self->shutdown.state != SHUTDOWN_OVER)
     (void)event_base_dispatch(self->options.base);
   return self->shutdown.exit_code;

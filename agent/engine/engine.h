@@ -46,9 +46,6 @@ int engine_run(struct engine *self);
 
 /* --- what a door calls ---------------------------------------------------------------------- */
 
-/* How many runs there may be at once. */
-#define ENGINE_RUNS_MAX 1
-
 /* Makes a run of the request, which is empty afterwards. Only as many as want() has said. */
 void engine_submit(struct door *door, struct request *request);
 
@@ -56,14 +53,14 @@ void engine_submit(struct door *door, struct request *request);
    cancelled meanwhile. */
 void engine_start(struct run *run);
 
-/* Ends this run without executing it, when engine_start was not called yet: its result has
-   `reason`. */
-void engine_reject(struct run *run, const char *reason);
+/* Ends this run as at its deadline; without executing it, when engine_start was not called yet. Its
+   result has `reason`. */
+void engine_stop(struct run *run, const char *reason);
 
 /* There is more room than before. */
 void engine_room(struct door *door);
 
-/* Ends the run of this step as at its deadline; its result has `reason`. False: there is none. */
+/* engine_stop for the run of this step. False: there is none. */
 bool engine_cancel(struct door *door, const char *step_id, const char *reason);
 
 /* Ends what an agent that was killed has left of this step, as at a deadline. True: there is
@@ -81,15 +78,17 @@ int64_t engine_idle_left_ms(const struct door *door);
 void engine_wait_on(struct door *door, int64_t milliseconds);
 
 /* Stops taking requests, ends what runs, and then the program with this exit code. `reason` is for
-   the log and for the results of what runs ("shutdown step"). Only the first call counts. */
+   the log and for the results of what runs ("shutdown step"), and must outlive the engine. Only the
+   first call counts. */
 void engine_leave(struct door *door, int exit_code, const char *reason);
-bool engine_is_leaving(const struct door *door);
+/* The reason, NULL while the program is not ending. */
+const char *engine_leaving(const struct door *door);
 
 /* The end of close(). `lost`: 0 when all that the engine gave to the door was delivered, else the
    program's exit code, unless a signal has said another. */
 void engine_door_closed(struct door *door, int lost);
 
-/* The only run, NULL for none; for a door that must know what is under way. */
+/* The run of a door that has one at a time, NULL for none. */
 struct run *engine_current_run(const struct door *door);
 
 /* --- what signals call ---------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
 #include "agent/engine/outcome.h"
+#include "agent/engine/raw_output.h"
+#include "agent/engine/run_result.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
 #include "base/json_string.h"
@@ -33,11 +35,13 @@ struct run {
   struct event *flush_timer;
   struct event *finishing; /* calls finish_or_wait from the loop */
   struct capture capture;
+  struct raw_output *raw; /* of a command whose output is no events; else NULL */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  bool was_stopped;   /* by run_stop */
   bool has_standby;   /* its process is the standby */
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
@@ -119,9 +123,13 @@ static bool take_lines(struct run *self, enum process_stream stream) {
   return false;
 }
 
+static bool is_command(const struct run *self) {
+  return kind_of(&self->step)->work == NULL;
+}
+
 /* The standard output of a file kind is the step's outputContent, not lines. */
 static bool is_content(const struct run *self, enum process_stream stream) {
-  return stream == PROCESS_STDOUT && kind_of(&self->step)->work != NULL;
+  return stream == PROCESS_STDOUT && !is_command(self);
 }
 
 static void read_content(struct run *self) {
@@ -130,6 +138,13 @@ static void read_content(struct run *self) {
   ssize_t length = process_read(self->process, PROCESS_STDOUT, space, size);
   if (length > 0)
     capture_content_filled(&self->capture, (size_t)length);
+}
+
+static void read_raw(struct run *self, enum process_stream stream) {
+  char *space = raw_output_space(self->raw);
+  ssize_t length = process_read(self->process, stream, space, RAW_OUTPUT_READ);
+  if (length > 0)
+    raw_output_filled(self->raw, stream == PROCESS_STDERR, (size_t)length);
 }
 
 static void repeat(struct run *self);
@@ -142,6 +157,10 @@ static void on_readable(void *owner, enum process_stream stream) {
   struct run *self = owner;
   if (is_content(self, stream)) {
     read_content(self);
+    return;
+  }
+  if (self->raw != NULL) {
+    read_raw(self, stream);
     return;
   }
   read_clock(self);
@@ -260,6 +279,8 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
   line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
   capture_init(&self->capture);
+  if (door->terms.output_bytes > 0 && is_command(self))
+    self->raw = raw_output_new(door->terms.output_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
@@ -301,10 +322,6 @@ static void repeat(struct run *self) {
   make_process(self, process_start);
 }
 
-static bool was_stopped(const struct run *self) {
-  return self->error.text[0] != '\0';
-}
-
 /* Only what may be executed twice, see is_to_be_repeated. */
 static bool take_standby(struct run *self) {
   if (kind_of(&self->step)->read_only && self->payload != NULL)
@@ -314,17 +331,13 @@ static bool take_standby(struct run *self) {
   return self->has_standby;
 }
 
-static bool is_command(const struct run *self) {
-  return kind_of(&self->step)->work == NULL;
-}
-
 void run_prepare(struct run *self) {
-  if (self->state == RUN_NEW && !was_stopped(self) && is_command(self))
+  if (self->state == RUN_NEW && !self->was_stopped && is_command(self))
     make_process(self, process_prepare);
 }
 
 void run_start(struct run *self) {
-  if (self->state != RUN_NEW || was_stopped(self))
+  if (self->state != RUN_NEW || self->was_stopped)
     return;
   self->state = RUN_RUNNING;
   if (self->process != NULL)
@@ -341,6 +354,7 @@ void run_free(struct run *self) {
   line_splitter_release(&self->splitters[PROCESS_STDOUT]);
   line_splitter_release(&self->splitters[PROCESS_STDERR]);
   capture_release(&self->capture);
+  raw_output_free(self->raw);
   free(self->step_id_json);
   step_release(&self->step);
   free(self);
@@ -348,6 +362,57 @@ void run_free(struct run *self) {
 
 const struct step *run_step(const struct run *self) {
   return &self->step;
+}
+
+uint64_t run_output_total(const struct run *self) {
+  return self->raw != NULL ? raw_output_total(self->raw) : 0;
+}
+
+size_t run_last_line(const struct run *self, char *out, size_t size) {
+  return self->raw != NULL ? raw_output_last_line(self->raw, out, size) : 0;
+}
+
+static enum run_failure failure_of(const struct run *self) {
+  static const enum run_failure failures[] = {[SPAWN_DONE] = RUN_EXECUTED,
+                                              [SPAWN_NO_DIRECTORY] = RUN_NO_DIRECTORY,
+                                              [SPAWN_NOT_FOUND] = RUN_NOT_FOUND,
+                                              [SPAWN_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
+                                              [SPAWN_NO_CHILD] = RUN_NO_PROCESS};
+  if (self->process == NULL)
+    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
+  return self->outcome.end == PROCESS_STOPPED ? RUN_STOPPED : failures[self->outcome.failure];
+}
+
+static int exit_code_of(enum run_failure failure, const struct step_result *result) {
+  if (failure == RUN_NOT_FOUND)
+    return RUN_EXIT_NOT_FOUND;
+  if (failure == RUN_NOT_EXECUTABLE)
+    return RUN_EXIT_NOT_EXECUTABLE;
+  if (failure != RUN_EXECUTED)
+    return RUN_EXIT_NOT_RUN;
+  return result->timed_out ? RUN_EXIT_TIMED_OUT : result->exit_code;
+}
+
+void run_result_get(const struct run *self, const struct step_result *result,
+                    struct run_result *out) {
+  enum run_failure failure = failure_of(self);
+  *out = (struct run_result){.failure = failure,
+                             .exit_code = exit_code_of(failure, result),
+                             .timed_out = result->timed_out,
+                             .duration_ms = result->duration_ms};
+  if (self->raw != NULL) {
+    out->output = raw_output_stream(self->raw, false);
+    out->errors = raw_output_stream(self->raw, true);
+  } else {
+    out->output.bytes = capture_head(&self->capture, &out->output.length);
+    out->errors.bytes = capture_tail(&self->capture, &out->errors.length);
+  }
+  if (result->exit_code != 0 && (failure != RUN_EXECUTED || !is_command(self))) {
+    out->reason = result->error_message;
+    out->reason_length = result->error_message_length;
+  } else {
+    out->reason = "";
+  }
 }
 
 void *run_ticket(const struct run *self) {
@@ -400,8 +465,9 @@ void run_ignore_room(struct run *self) {
 void run_stop(struct run *self, int64_t grace_ms, const char *reason) {
   if (self->state == RUN_ENDED || self->state == RUN_DONE)
     return;
-  if (self->error.text[0] == '\0')
+  if (!self->was_stopped)
     (void)error_set(&self->error, "%s", reason);
+  self->was_stopped = true;
   if (self->process != NULL)
     process_stop(self->process, grace_ms);
   else

@@ -51,22 +51,23 @@ void shutdown_release(struct shutdown *self) {
   event_free(self->deadline);
 }
 
-void shutdown_begin(struct shutdown *self, struct door *door, int exit_code,
+void shutdown_begin(struct shutdown *self, struct door *door, int exit_code, const char *reason,
                     int64_t outage_limit_ms, bool runs) {
   self->door = door;
+  self->reason = reason;
   self->exit_code = exit_code;
   if (outage_limit_ms > 0)
     loop_timer_start(self->outage_limit, outage_limit_ms);
   self->state = runs ? SHUTDOWN_ENDING_RUNS : SHUTDOWN_ENDING_TREE;
   if (!runs)
-    kill_sequence_start(&self->kill, SHUTDOWN_GRACE_MS);
+    kill_sequence_start(&self->kill, door->terms.leave_grace_ms);
 }
 
 void shutdown_runs_over(struct shutdown *self) {
   if (self->state != SHUTDOWN_ENDING_RUNS)
     return;
   self->state = SHUTDOWN_ENDING_TREE;
-  kill_sequence_start(&self->kill, SHUTDOWN_BACKGROUND_GRACE_MS);
+  kill_sequence_start(&self->kill, self->door->terms.leave_background_ms);
 }
 
 bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {

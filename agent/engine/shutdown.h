@@ -27,11 +27,8 @@ enum shutdown_state {
   SHUTDOWN_OVER
 };
 
-/* From SIGTERM to SIGKILL when the program is stopped; for what is left in the background when the
-   runs have used that up; and when the program exits whatever happens. An orchestrator gives it
-   10 s (wire/PROTOCOL.md). */
-#define SHUTDOWN_GRACE_MS 5000
-#define SHUTDOWN_BACKGROUND_GRACE_MS 1000
+/* After a signal the program exits by then, whatever happens. An orchestrator gives it 10 s
+   (wire/PROTOCOL.md). */
 #define SHUTDOWN_DEADLINE_MS 7500
 
 struct shutdown {
@@ -43,6 +40,7 @@ struct shutdown {
   struct kill_sequence kill;
   struct event *outage_limit; /* how long a patient close waits for a server that is away */
   struct event *deadline;     /* after a signal */
+  const char *reason;         /* NULL: it does not end */
   int exit_code;
   int signal; /* the first one that ordered the shutdown; 0 for none */
 };
@@ -53,8 +51,8 @@ void shutdown_init(struct shutdown *self, struct event_base *base, const struct 
 void shutdown_release(struct shutdown *self);
 
 /* Once. `outage_limit_ms` bounds the whole shutdown; 0: nothing does. With `runs` the owner ends
-   them and calls shutdown_runs_over. */
-void shutdown_begin(struct shutdown *self, struct door *door, int exit_code,
+   them and calls shutdown_runs_over. The reason must outlive it. */
+void shutdown_begin(struct shutdown *self, struct door *door, int exit_code, const char *reason,
                     int64_t outage_limit_ms, bool runs);
 void shutdown_runs_over(struct shutdown *self);
 

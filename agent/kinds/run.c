@@ -102,6 +102,9 @@ static void prepare_spec(const struct kind_context *context, const struct step *
   spec->argv = command->argv;
   spec->envp = command->envp;
   spec->memory = command;
+  const struct run_fields *run = step->fields;
+  spec->input = run->input.text;
+  spec->input_length = run->input.length;
   spec->directory = directory != NULL ? directory : KIND_DIRECTORY;
   spec->directory_may_be_missing = directory == NULL;
 }
@@ -114,6 +117,7 @@ static void describe(const struct step *step, char *out, size_t size) {
 static const struct step_field fields[] = {
     {.name = "args", .type = &step_field_texts, .offset = offsetof(struct run_fields, args)},
     {.name = "env", .type = &step_field_env, .offset = offsetof(struct run_fields, env)},
+    {.name = "stdin", .type = &step_field_bytes, .offset = offsetof(struct run_fields, input)},
 };
 
 const struct kind run_kind = {

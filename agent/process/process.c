@@ -11,15 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/process/kill_sequence.h"
 #include "agent/process/oom_score.h"
-#include "agent/process/process_tree.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/write_all.h"
 
 /* How long a child that was killed before it executed its command may take to die: it may be stuck
    behind a file system. One that waits needs nothing but a processor. */
@@ -44,7 +45,7 @@ struct stream {
 struct process {
   const struct process_handler *handler;
   void *owner;
-  struct orphaned_pipes *orphaned_pipes;
+  const struct process_context *context;
   struct stream streams[2];
   struct event *deadline;
   struct event *check; /* until it is reaped: is it apart? Then: who still holds its pipes? */
@@ -53,7 +54,7 @@ struct process {
   struct kill_sequence kill;
   struct process_tree tree;
   struct spawn *spawn;
-  int write_fds[2]; /* of the pipes, while there is no child that has them; else -1 */
+  int child_fds[3]; /* its 0, 1 and 2 while there is no child that has them; else -1 */
   int input_fd;     /* the writing end of its standard input; -1: it has none, or was given it */
   char *tag;
   unsigned timeout_seconds;
@@ -73,7 +74,9 @@ static void maybe_end(struct process *self) {
       self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
   self->state = OVER;
-  if (self->outcome.end == PROCESS_EXITED && spawn_failed(self->spawn, &self->outcome.reason))
+  if (self->outcome.end == PROCESS_EXITED)
+    self->outcome.failure = spawn_failed(self->spawn, &self->outcome.reason);
+  if (self->outcome.failure != SPAWN_DONE)
     self->outcome.end = PROCESS_NOT_STARTED;
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
@@ -82,19 +85,25 @@ static void maybe_end(struct process *self) {
   loop_timer_start_now(self->end);
 }
 
-static void close_write_fds(struct process *self) {
-  for (int i = 0; i < 2; i++) {
-    if (self->write_fds[i] >= 0)
-      close(self->write_fds[i]);
-    self->write_fds[i] = -1;
+static void close_child_fds(struct process *self) {
+  for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+    if (self->child_fds[i] >= 0)
+      close(self->child_fds[i]);
+    self->child_fds[i] = -1;
   }
+}
+
+/* There is a child: it has its descriptors, and its tree is told apart from those beside it. */
+static void child_made(struct process *self) {
+  close_child_fds(self);
+  process_leaders_add(self->context->leaders, self->tree.leader);
 }
 
 static void stream_end(struct stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
-    orphaned_pipes_adopt(stream->process->orphaned_pipes, stream->fd);
+    orphaned_pipes_adopt(stream->process->context->orphaned_pipes, stream->fd);
   else
     close(stream->fd);
   stream->fd = -1;
@@ -157,7 +166,7 @@ static void end_prepared(struct process *self) {
   self->outcome.end = PROCESS_STOPPED;
   for (int i = 0; i < 2; i++)
     stream_end(&self->streams[i], false);
-  close_write_fds(self);
+  close_child_fds(self);
   if (spawn_pid(self->spawn) > 0) {
     self->state = KILLING;
     if (!self->reaped)
@@ -196,7 +205,8 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
 static void on_deadline(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  end_tree(context, PROCESS_TIMED_OUT, PROCESS_GRACE_MS);
+  struct process *self = context;
+  end_tree(self, PROCESS_TIMED_OUT, self->context->grace_ms);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {
@@ -231,10 +241,11 @@ static struct process *process_new(const struct process_context *context,
   *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag)), .input_fd = -1};
   self->handler = handler;
   self->owner = owner;
-  self->orphaned_pipes = context->orphaned_pipes;
+  self->context = context;
   self->timeout_seconds = spec->timeout_seconds;
   self->outcome.status = -1;
   self->tree.tag = self->tag;
+  self->tree.leaders = context->leaders;
   self->deadline = loop_timer_new(context->base, on_deadline, self);
   self->check = loop_timer_new(context->base, on_check, self);
   self->apart_ms = spec->work == NULL && !spec->takes_input ? APART_MS : 0;
@@ -243,7 +254,8 @@ static struct process *process_new(const struct process_context *context,
   return self;
 }
 
-/* By the descriptors that they become in the child; each has a reading and a writing end. */
+/* By the descriptors that they become in the child; each has a reading and a writing end, of which
+   standard input may have the first alone. */
 struct pipes {
   int ends[3][2]; /* -1: there is none */
 };
@@ -255,10 +267,30 @@ static void close_pipes(const struct pipes *pipes) {
         close(pipes->ends[i][end]);
 }
 
+/* Makes a file in memory, at its beginning, that nobody can change: a command that does not read it
+   is not waited for, and end-of-file comes by itself. */
+static int make_input(const char *input, size_t length, struct error *error) {
+  int fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return error_set(error, "standard input: %s", strerror(errno));
+  if (write_all(fd, input, length) != 0 || lseek(fd, 0, SEEK_SET) != 0) {
+    (void)error_set(error, "standard input: %s", strerror(errno));
+    close(fd);
+    return -1;
+  }
+  (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+  return fd;
+}
+
 /* This process's ends of output do not block. */
-static int make_pipes(struct pipes *pipes, bool input, struct error *error) {
+static int make_pipes(struct pipes *pipes, const struct process_spec *spec, struct error *error) {
   *pipes = (struct pipes){{{-1, -1}, {-1, -1}, {-1, -1}}};
-  for (int i = input ? STDIN_FILENO : STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+  if (spec->input != NULL) {
+    pipes->ends[STDIN_FILENO][0] = make_input(spec->input, spec->input_length, error);
+    if (pipes->ends[STDIN_FILENO][0] < 0)
+      return -1;
+  }
+  for (int i = spec->takes_input ? STDIN_FILENO : STDOUT_FILENO; i <= STDERR_FILENO; i++) {
     if (pipe2(pipes->ends[i], O_CLOEXEC) != 0) {
       (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
       close_pipes(pipes);
@@ -275,7 +307,7 @@ static struct spawn *make_child(const struct process_context *context,
                                 const struct process_spec *spec, bool waits,
                                 const struct pipes *pipes, struct error *error) {
   struct spawn_defaults defaults = context->spawn;
-  if (spec->takes_input)
+  if (pipes->ends[STDIN_FILENO][0] >= 0)
     defaults.stdin_fd = pipes->ends[STDIN_FILENO][0];
   const struct spawn_request request = {.argv = spec->argv,
                                         .envp = spec->envp,
@@ -296,7 +328,6 @@ static struct spawn *make_child(const struct process_context *context,
     return NULL;
   }
   spawn_go(spawn);
-  close(defaults.stdin_fd);
   return spawn;
 }
 
@@ -305,7 +336,7 @@ static struct process *make(const struct process_context *context, const struct 
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
   struct pipes pipes;
-  if (make_pipes(&pipes, spec->takes_input, error) != 0) {
+  if (make_pipes(&pipes, spec, error) != 0) {
     free(spec->memory);
     return NULL;
   }
@@ -320,10 +351,11 @@ static struct process *make(const struct process_context *context, const struct 
   self->tree.leader = spawn_pid(spawn);
   self->tree.since_ticks = since_ticks;
   self->input_fd = pipes.ends[STDIN_FILENO][1];
-  self->write_fds[0] = pipes.ends[STDOUT_FILENO][1];
-  self->write_fds[1] = pipes.ends[STDERR_FILENO][1];
+  self->child_fds[STDIN_FILENO] = pipes.ends[STDIN_FILENO][0];
+  self->child_fds[STDOUT_FILENO] = pipes.ends[STDOUT_FILENO][1];
+  self->child_fds[STDERR_FILENO] = pipes.ends[STDERR_FILENO][1];
   if (self->tree.leader > 0)
-    close_write_fds(self);
+    child_made(self);
   stream_open(self, context->base, PROCESS_STDOUT, pipes.ends[STDOUT_FILENO][0]);
   stream_open(self, context->base, PROCESS_STDERR, pipes.ends[STDERR_FILENO][0]);
   return self;
@@ -381,7 +413,7 @@ static void leader_ended(struct process *self) {
   self->reaped = true;
   (void)event_del(self->deadline);
   if (self->state == RUNNING)
-    loop_timer_start(self->check, PROCESS_DRAIN_MS);
+    loop_timer_start(self->check, self->context->drain_ms);
   maybe_end(self);
 }
 
@@ -389,10 +421,12 @@ void process_go(struct process *self) {
   if (self->state != PREPARED)
     return;
   begin(self, clock_monotonic_ms());
+  bool made = self->tree.leader > 0;
   if (!self->reaped)
     spawn_go(self->spawn);
-  close_write_fds(self);
   self->tree.leader = spawn_pid(self->spawn);
+  if (!made)
+    child_made(self);
   if (!self->paused)
     process_resume(self);
   if (self->reaped || self->tree.leader < 0)
@@ -417,8 +451,9 @@ static void kill_tree(struct process *self) {
 
 void process_free(struct process *self) {
   kill_tree(self);
+  process_leaders_remove(self->context->leaders, self->tree.leader);
   close_input(self);
-  close_write_fds(self);
+  close_child_fds(self);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {
       event_free(self->streams[i].readable);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "agent/process/orphaned_pipes.h"
+#include "agent/process/process_tree.h"
 #include "agent/process/spawn.h"
 #include "base/error.h"
 
@@ -33,23 +34,15 @@
  *
  * A process is over when the command was reaped and both streams have ended, in whichever order,
  * and, if it had to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where
- * a background process still holds it PROCESS_DRAIN_MS after the command was reaped, after the
+ * a background process still holds it `drain_ms` after the command was reaped, after the
  * bytes that were in it at that moment. The pipe then goes to the orphaned pipes.
- *
- * Of one context, prepare the next process only after the one before has ended: until it executes,
- * a child carries no tag, and the scan of a tree that is being killed takes it for a member.
  */
-#define PROCESS_DRAIN_MS 1500
-
-/* From SIGTERM to SIGKILL when a step is over its time. With the drain and the scans of
-   kill_sequence it must fit into the 30 s that a server waits after timeoutSeconds. */
-#define PROCESS_GRACE_MS 10000
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
 
 enum process_end {
   PROCESS_EXITED,
-  PROCESS_NOT_STARTED, /* the command could not be executed */
+  PROCESS_NOT_STARTED, /* the command could not be executed: `failure` */
   PROCESS_TIMED_OUT,
   PROCESS_STOPPED
 };
@@ -60,7 +53,8 @@ struct process_outcome {
   int64_t duration_ms; /* from process_go; 0 when it was stopped before */
   size_t survivors;    /* processes that SIGKILL did not end */
   char holder[64];     /* who still holds a stream, like "pid 42 (sleep)"; else "" */
-  struct error reason; /* of PROCESS_NOT_STARTED */
+  enum spawn_failure failure;
+  struct error reason; /* of the failure */
 };
 
 struct process_handler {
@@ -75,7 +69,10 @@ struct process_handler {
 struct process_context {
   struct event_base *base;
   struct orphaned_pipes *orphaned_pipes;
+  struct process_leaders *leaders;
   struct spawn_defaults spawn;
+  int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
+  int64_t drain_ms; /* see above */
 };
 
 struct process_spec {
@@ -84,6 +81,8 @@ struct process_spec {
   void *memory;          /* holds the two; freed with the process, also when there is none */
   const char *directory; /* NULL: the agent's own */
   bool directory_may_be_missing; /* the agent's own then */
+  const char *input;             /* its standard input, a file in memory; NULL: /dev/null */
+  size_t input_length;
   /* Instead of a command, which the fields above concern: see spawn_request. */
   int (*work)(const void *context);
   const void *work_context;

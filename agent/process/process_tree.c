@@ -56,6 +56,27 @@ struct scan {
   size_t session_count;
 };
 
+void process_leaders_add(struct process_leaders *self, pid_t leader) {
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity == 0 ? 4 : 2 * self->capacity;
+    self->pids = memory_resize(self->pids, self->capacity * sizeof *self->pids);
+  }
+  self->pids[self->count++] = leader;
+}
+
+void process_leaders_remove(struct process_leaders *self, pid_t leader) {
+  size_t i = 0;
+  while (i < self->count && self->pids[i] != leader)
+    i++;
+  if (i < self->count)
+    self->pids[i] = self->pids[--self->count];
+}
+
+void process_leaders_release(struct process_leaders *self) {
+  free(self->pids);
+  *self = (struct process_leaders){0};
+}
+
 uint64_t process_tree_now(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_BOOTTIME, &now);
@@ -95,6 +116,17 @@ static bool is_in_leaders_session(const struct process_tree *tree,
   return tree->leader != 0 && (entry->pid == tree->leader || entry->session == tree->leader);
 }
 
+/* The same for another command that runs beside this one. */
+static bool is_in_another_session(const struct process_tree *tree,
+                                  const struct process_entry *entry) {
+  for (size_t i = 0; tree->leaders != NULL && i < tree->leaders->count; i++) {
+    pid_t leader = tree->leaders->pids[i];
+    if (leader != tree->leader && (entry->pid == leader || entry->session == leader))
+      return true;
+  }
+  return false;
+}
+
 /* The next one above; NULL above the agent's own child. */
 static const struct process_entry *parent_of(const struct scan *self,
                                              const struct process_entry *entry) {
@@ -106,18 +138,20 @@ static void judge_descent(const struct scan *self, const struct process_entry *e
                           struct verdict *verdict) {
   const struct process_entry *at = entry;
   bool in_step = false;
+  bool is_beside = false;
   bool is_older = entry->started < self->tree->since_ticks;
   bool has_older = false; /* among those between the agent and it, too */
   for (size_t steps = 0; at != NULL && at->pid != self->agent && steps < self->table.count;
        steps++) {
     in_step |= is_in_leaders_session(self->tree, at);
+    is_beside |= is_in_another_session(self->tree, at);
     has_older |= at->started < self->tree->since_ticks;
     verdict->below_agent = at->parent == self->agent;
     at = parent_of(self, at);
   }
   if (in_step)
     verdict->known = MEMBER;
-  else if (is_older || (has_older && verdict->below_agent))
+  else if (is_beside || is_older || (has_older && verdict->below_agent))
     verdict->known = STRANGER;
 }
 
@@ -328,6 +362,8 @@ bool process_tree_may_hold(const struct process_tree *self, pid_t session) {
   struct process_entry maker;
   if (self->tag == NULL || session == self->leader || !process_table_is_known())
     return true;
+  if (is_in_another_session(self, &(struct process_entry){.session = session}))
+    return false;
   if (process_table_read_entry(session, &maker) && maker.session == session)
     return maker.started >= self->since_ticks;
   struct session_search search = {.session = session, .since_ticks = self->since_ticks};
@@ -379,8 +415,8 @@ static pid_t newest_child(int children_fd, char *text, size_t size) {
 
 static bool may_be_chased(const struct process_tree *self, const struct process_entry *child) {
   return is_in_leaders_session(self, child) ||
-         (child->started >= self->since_ticks && read_tag(self, child->pid) != STRANGER &&
-          process_tree_may_hold(self, child->session));
+         (!is_in_another_session(self, child) && child->started >= self->since_ticks &&
+          read_tag(self, child->pid) != STRANGER && process_tree_may_hold(self, child->session));
 }
 
 void process_tree_chase(const struct process_tree *self, int milliseconds) {

@@ -20,8 +20,8 @@
  *
  * What remains wrong is about processes that have lost their parent, in a session of which nobody
  * older than the step is left, nor anybody with living ancestors up to the command. One with a
- * cleared environment whose parent an earlier step left in the background is taken for the later
- * step's; one with an earlier step's tag is hidden from its own.
+ * cleared environment whose parent an earlier step left in the background, or a step beside it, is
+ * taken for the step's that is ended; one with another step's tag is hidden from its own.
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
@@ -37,10 +37,26 @@
 #define PROCESS_TREE_JOB_SIZE (8 + 1)
 #define PROCESS_TREE_STEP_VARIABLE "SANDBOX_STEP_ID"
 
+/*
+ * The leaders of all commands that run beside each other: a process below one of them, or in its
+ * session, is of no other's step. The same holds for the leader itself before it has a tag and a
+ * session of its own.
+ */
+struct process_leaders {
+  pid_t *pids;
+  size_t count;
+  size_t capacity;
+};
+
+void process_leaders_add(struct process_leaders *self, pid_t leader);
+void process_leaders_remove(struct process_leaders *self, pid_t leader);
+void process_leaders_release(struct process_leaders *self);
+
 struct process_tree {
   const char *tag; /* value of PROCESS_TREE_TAG; NULL: every descendant of the agent belongs */
   pid_t leader;    /* the command itself, also leader of its process group; 0 when tag is NULL */
   uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
+  const struct process_leaders *leaders; /* with a tag; NULL: nothing runs beside it */
   /* Without a tag: what dead agents of this job left belongs, too. NULL: it does not. */
   const char *job;
   const char *step_id; /* nothing else, and of this step only; NULL: of all */

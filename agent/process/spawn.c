@@ -248,10 +248,16 @@ pid_t spawn_pid(const struct spawn *self) {
   return self->pid;
 }
 
-bool spawn_failed(const struct spawn *self, struct error *error) {
-  if (self->launch.failed)
-    explain(&self->launch, error);
-  return self->launch.failed;
+enum spawn_failure spawn_failed(const struct spawn *self, struct error *error) {
+  const struct launch_failure *failure = &self->launch.failure;
+  if (!self->launch.failed)
+    return SPAWN_DONE;
+  explain(&self->launch, error);
+  if (failure->stage == LAUNCH_DIRECTORY)
+    return SPAWN_NO_DIRECTORY;
+  if (failure->stage != LAUNCH_EXEC)
+    return SPAWN_NO_CHILD;
+  return failure->error == ENOENT && !failure->probe.there ? SPAWN_NOT_FOUND : SPAWN_NOT_EXECUTABLE;
 }
 
 /* A zombie, or reaped: either has given up its memory. */

@@ -63,9 +63,17 @@ void spawn_go(struct spawn *self);
 /* 0: no child yet (see spawn_go). -1: spawn_go could not make it. */
 pid_t spawn_pid(const struct spawn *self);
 
-/* Of a child that was reaped, or could not be made: true when it never became the command; the text
-   names the command or the directory and the reason. The child exited with 127. Reads no file. */
-bool spawn_failed(const struct spawn *self, struct error *error);
+enum spawn_failure {
+  SPAWN_DONE, /* no failure: the command was executed */
+  SPAWN_NO_DIRECTORY,
+  SPAWN_NOT_FOUND,
+  SPAWN_NOT_EXECUTABLE, /* the command is there */
+  SPAWN_NO_CHILD
+};
+
+/* Of a child that was reaped, or could not be made: whether it became the command. The text names
+   the command or the directory and the reason. The child exited with 127. Reads no file. */
+enum spawn_failure spawn_failed(const struct spawn *self, struct error *error);
 
 /* Whether the child no longer uses this object: it has executed the command, or is dead. Waits for
    that, up to `wait_ms` milliseconds. */

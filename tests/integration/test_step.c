@@ -54,6 +54,13 @@ JOB_TEST(a_failed_step_is_completed_too) {
   assert_string_equal(events_lines(job, step, "stderr"), "why\n");
 }
 
+JOB_TEST(a_command_reads_its_standard_input) {
+  cJSON *step = job_step(job, "cat", NULL);
+  cJSON_AddStringToObject(step, "stdin", "one\ntwo");
+  job_expect_result(job, job_run(job, step), 0, NULL, "one\ntwo\n");
+  job_expect_result(job, job_run(job, job_step(job, "cat", NULL)), 0, NULL, NULL);
+}
+
 JOB_TEST(duration_is_in_seconds) {
   const cJSON *result = job_run(job, job_step(job, "sleep", "0.5", NULL));
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;

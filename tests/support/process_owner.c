@@ -73,6 +73,9 @@ int process_owner_set_up(void **state) {
   self->loop.owner = self;
   self->context.base = self->loop.base;
   self->context.orphaned_pipes = orphaned_pipes_new(self->loop.base);
+  self->context.leaders = &self->leaders;
+  self->context.grace_ms = PROCESS_OWNER_GRACE_MS;
+  self->context.drain_ms = PROCESS_OWNER_DRAIN_MS;
   self->context.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   getrlimit(RLIMIT_NOFILE, &self->context.spawn.open_files);
   self->another = evtimer_new(self->loop.base, on_another, self);
@@ -90,6 +93,7 @@ int process_owner_tear_down(void **state) {
   if (self->process != NULL)
     process_owner_free(self);
   orphaned_pipes_free(self->context.orphaned_pipes);
+  process_leaders_release(&self->leaders);
   close(self->context.spawn.stdin_fd);
   loop_release(&self->loop);
   directory_release(&self->directory);

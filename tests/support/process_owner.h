@@ -8,6 +8,10 @@
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
 
+/* Of its processes, in milliseconds: see struct process_context. */
+#define PROCESS_OWNER_GRACE_MS 10000
+#define PROCESS_OWNER_DRAIN_MS 1500
+
 /*
  * Who owns a process in a test: starts `sh -c script` in a loop, reads what comes, remembers how it
  * ended. The script finds a directory of its own in $D.
@@ -15,6 +19,7 @@
 struct process_owner {
   struct loop loop;
   struct process_context context;
+  struct process_leaders leaders;
   struct process *process; /* NULL when there is none */
   struct directory directory;
   int step;     /* the number in its tag; 2, unless the test changes it */

@@ -69,7 +69,7 @@ void door_owner_make(struct redis_door_owner *self) {
   self->door = redis_door_new(self->loop.base, &self->log, &self->options);
   engine_set_door(self->engine, self->door);
   engine_touch(self->door); /* as engine_run does it */
-  self->door->type->want(self->door, ENGINE_RUNS_MAX);
+  self->door->type->want(self->door, self->door->terms.runs);
 }
 
 void door_owner_begin(struct redis_door_owner *self) {
@@ -188,7 +188,7 @@ const char *door_owner_story(const struct redis_door_owner *self) {
 }
 
 int door_owner_exit_code(struct redis_door_owner *self) {
-  LOOP_UNTIL(&self->loop, engine_is_leaving(self->door));
+  LOOP_UNTIL(&self->loop, engine_leaving(self->door) != NULL);
   return engine_run(self->engine);
 }
 

@@ -160,6 +160,7 @@ int step_owner_set_up(void **state) {
   static char path[] = "PATH=/usr/bin:/bin";
   self->environment[1] = path;
   self->door.type = &door_type;
+  self->door.terms = (struct door_terms)DOOR_TERMS_OF_PROTOCOL;
   self->signal_fd = -1;
   make_engine(self);
   *state = self;

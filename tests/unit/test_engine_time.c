@@ -211,6 +211,6 @@ ENGINE_TEST(a_run_has_its_grace) {
   assert_true(proc_wait_for("sleep 4024", WAIT_BOUND_MS) > 0);
   int64_t begin_ms = virtual_time_ms;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  expect_killed_after(owner, "sleep 4024", begin_ms, SHUTDOWN_GRACE_MS);
+  expect_killed_after(owner, "sleep 4024", begin_ms, owner->door.terms.leave_grace_ms);
   assert_int_equal(owner->done, 1);
 }

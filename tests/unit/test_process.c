@@ -151,7 +151,8 @@ PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
   int64_t reaped_ms = wait_now_ms();
   process_owner_wait(owner);
   int64_t waited_ms = wait_now_ms() - reaped_ms;
-  assert_true(waited_ms >= PROCESS_DRAIN_MS - 100 && waited_ms < PROCESS_DRAIN_MS + 1000);
+  assert_true(waited_ms >= PROCESS_OWNER_DRAIN_MS - 100 &&
+              waited_ms < PROCESS_OWNER_DRAIN_MS + 1000);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_int_equal(owner->outcome.end, PROCESS_EXITED);
   assert_int_equal(owner->outcome.status, 0);
@@ -187,7 +188,7 @@ PROCESS_TEST(while_paused_the_command_waits) {
 }
 
 static bool drain_is_over(void *since_ms) {
-  return wait_now_ms() - *(const int64_t *)since_ms > PROCESS_DRAIN_MS + 100;
+  return wait_now_ms() - *(const int64_t *)since_ms > PROCESS_OWNER_DRAIN_MS + 100;
 }
 
 /* The limit comes while the owner reads nothing: what is in the pipe counts, what follows does not.

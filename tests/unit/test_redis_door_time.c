@@ -120,7 +120,7 @@ GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
   assert_int_equal(door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
-  assert_false(engine_is_leaving(owner->door));
+  assert_null(engine_leaving(owner->door));
   redis_store_do(owner->store, 2, "DEL " RUNS);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
@@ -134,7 +134,7 @@ GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
       door_owner_logged(owner, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
-  assert_false(engine_is_leaving(owner->door));
+  assert_null(engine_leaving(owner->door));
   redis_store_refuse(owner->store, NULL, NULL);
   expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
 }
@@ -159,7 +159,7 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   door_owner_push_script(owner, "s-1", AWAIT("go"));
   door_owner_await(owner, "started", "s-1");
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
-  assert_false(engine_is_leaving(owner->door));
+  assert_null(engine_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
   door_owner_touch(owner, "go");
   door_owner_await_results(owner, 1);
@@ -191,7 +191,7 @@ LIMITED_TEST(the_connect_timeout_ends_with_the_boot) {
   door_owner_begin(owner);
   redis_store_go_away(owner->store);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
-  assert_false(engine_is_leaving(owner->door));
+  assert_null(engine_leaving(owner->door));
   redis_store_come_back(owner->store);
 }
 

@@ -358,14 +358,14 @@ static void dump(const struct door *door) {
 }
 
 static const struct door_type once_door_type = {.name = "once",
-                                                 .want = want,
-                                                 .begin = begin,
-                                                 .room = room,
-                                                 .event = event,
-                                                 .flush = flush,
-                                                 .result = result,
-                                                 .close = close_door,
-                                                 .dump = dump};
+                                                .want = want,
+                                                .begin = begin,
+                                                .room = room,
+                                                .event = event,
+                                                .flush = flush,
+                                                .result = result,
+                                                .close = close_door,
+                                                .dump = dump};
 
 static bool is_pipe(int fd) {
   struct stat stat_buffer;
@@ -374,7 +374,8 @@ static bool is_pipe(int fd) {
 
 struct door *once_door_new(struct event_base *base, const struct log *log) {
   struct once_door *self = memory_allocate(sizeof *self);
-  *self = (struct once_door){.door = {.type = &once_door_type}, .base = base, .log = log};
+  *self = (struct once_door){
+      .door = {.type = &once_door_type, .terms = DOOR_TERMS_OF_PROTOCOL}, .base = base, .log = log};
   self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
   /* The writing end of a pipe is never readable, but it has an error when the reader is gone. */

@@ -115,7 +115,7 @@ static void shut_down(struct redis_door *self, const struct claimed_step *step) 
 
 static void next(struct redis_door *self) {
   struct claimed_step *step;
-  while (self->wanted > 0 && !engine_is_leaving(&self->door) &&
+  while (self->wanted > 0 && engine_leaving(&self->door) == NULL &&
          (step = prefetch_take(self->prefetch)) != NULL)
     if (step->refused)
       refuse(self, step);
@@ -235,7 +235,7 @@ static void on_error(void *owner, const struct error *error) {
 
 static void on_connected(void *owner) {
   struct redis_door *self = owner;
-  if (!outbox_is_owner(self->outbox) && !engine_is_leaving(&self->door))
+  if (!outbox_is_owner(self->outbox) && engine_leaving(&self->door) == NULL)
     prefetch_prepare(self->prefetch);
 }
 
@@ -273,7 +273,7 @@ static void on_delivered(void *owner) {
 static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
   if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
-    engine_reject(self->unstarted, prefetch_lost_result);
+    engine_stop(self->unstarted, prefetch_lost_result);
 }
 
 /* At boot a pod may be there before its Redis. */
@@ -567,8 +567,10 @@ static void make_heartbeat(struct redis_door *self) {
 struct door *redis_door_new(struct event_base *base, const struct log *log,
                             const struct redis_door_options *options) {
   struct redis_door *self = memory_allocate(sizeof *self);
-  *self = (struct redis_door){
-      .door = {.type = &redis_door_type}, .base = base, .log = log, .options = *options};
+  *self = (struct redis_door){.door = {.type = &redis_door_type, .terms = DOOR_TERMS_OF_PROTOCOL},
+                              .base = base,
+                              .log = log,
+                              .options = *options};
   keys_init(&self->keys, options->job_id);
   pace_init(&self->pace, options->events_pace, options->events_maxlen, clock_monotonic_ms());
   self->pace_wait = loop_timer_new(base, on_pace_wait, self);
