@@ -12,7 +12,7 @@
 #include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "base/printable.h"
 
 /*
  * A directory may have a million names, of which only the first are shown: lines that come after as
@@ -62,32 +62,6 @@ static size_t room(const struct tree_drawing *self) {
 }
 
 /* --- names --- */
-
-/* Number of bytes at the start of the name that are shown as one U+FFFD; 0: none. */
-static size_t unprintable(const char *name, size_t length, size_t sequence) {
-  const unsigned char *byte = (const unsigned char *)name;
-  if (sequence == 0)
-    return utf8_broken(name, length);
-  bool is_control = byte[0] < 0x20 || byte[0] == 0x7F || (byte[0] == 0xC2 && byte[1] < 0xA0);
-  bool is_separator = byte[0] == 0xE2 && byte[1] == 0x80 && (byte[2] == 0xA8 || byte[2] == 0xA9);
-  return is_control || is_separator ? sequence : 0;
-}
-
-static void add_name(struct buffer *content, const char *name) {
-  size_t length = strlen(name);
-  while (length > 0) {
-    size_t sequence = utf8_sequence(name, length);
-    size_t step = unprintable(name, length, sequence);
-    if (step > 0) {
-      buffer_add_string(content, UTF8_REPLACEMENT);
-    } else {
-      step = sequence;
-      buffer_add(content, name, step);
-    }
-    name += step;
-    length -= step;
-  }
-}
 
 static bool is_excluded(const struct tree_drawing *self, const struct tree_line *line) {
   if (line->is_directory && walk_is_excluded(walk_default_excludes, line->name))
@@ -181,7 +155,7 @@ static bool draw_line(struct tree_drawing *self, const struct tree_line *line, b
   size_t before = content->length;
   buffer_add(content, self->indentation.bytes, self->indentation.length);
   buffer_add_string(content, is_last ? "└── " : "├── ");
-  add_name(content, line->name);
+  printable_add(content, line->name);
   buffer_add_string(content, line->is_directory ? "/\n" : "\n");
   if (content->length > TREE_RENDER_MAX) {
     content->length = before;
@@ -251,7 +225,7 @@ static int draw_root(struct tree_drawing *self, const char *path, struct error *
   char *root = full_path_new(path, error);
   DIR *directory = root != NULL ? directory_open_below(fd, ".") : NULL;
   if (directory != NULL) {
-    add_name(self->content, root_name(path, root));
+    printable_add(self->content, root_name(path, root));
     buffer_add_string(self->content, "/\n");
     push(self, directory);
     draw(self);
