@@ -19,11 +19,7 @@ static const char before_count[] = ",\"eventCount\":";
 /* Room for everything between the id and the error message, its numbers at their longest. */
 #define NUMBERS_SIZE 128
 
-/* At their longest, with a NUL. */
-#define SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
-
-/* Seconds with up to three decimals and without trailing zeros: 600, 1.23, 0.012. */
-static void format_seconds(char out[SECONDS_SIZE], int64_t duration_ms) {
+void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms) {
   uint64_t milliseconds = duration_ms > 0 ? (uint64_t)duration_ms : 0;
   char *end = decimal_write(out, milliseconds / 1000);
   *end++ = '.';
@@ -36,13 +32,14 @@ static void format_seconds(char out[SECONDS_SIZE], int64_t duration_ms) {
 }
 
 static const char numbers_format[] = "\",\"exitCode\":%d,\"timedOut\":%s,\"durationSeconds\":%s";
-static_assert(sizeof numbers_format + sizeof "-2147483648" + sizeof "false" + SECONDS_SIZE <=
+static_assert(sizeof numbers_format + sizeof "-2147483648" + sizeof "false" +
+                      STEP_RESULT_SECONDS_SIZE <=
                   NUMBERS_SIZE,
               "the longest fits");
 
 static size_t format_numbers(char out[NUMBERS_SIZE], const struct step_result *self) {
-  char seconds[SECONDS_SIZE];
-  format_seconds(seconds, self->duration_ms);
+  char seconds[STEP_RESULT_SECONDS_SIZE];
+  step_result_seconds(seconds, self->duration_ms);
   return (size_t)snprintf(out, NUMBERS_SIZE, numbers_format, self->exit_code,
                           self->timed_out ? "true" : "false", seconds);
 }

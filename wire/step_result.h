@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/decimal.h"
+
 /* One StepResult. Owns nothing. Texts may be any bytes; NULL becomes JSON's null. */
 struct step_result {
   const char *step_id;
@@ -23,6 +25,11 @@ size_t step_result_length(const struct step_result *self);
 
 /* Writes the result's JSON, no NUL after it; returns the end. */
 char *step_result_write(const struct step_result *self, char *out);
+
+/* Writes a duration in seconds with up to three decimals, without trailing zeros, and a NUL: 600,
+   1.23, 0.012. */
+#define STEP_RESULT_SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
+void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms);
 
 /* Reads the stepId of a result, to be freed; NULL when the JSON has none. */
 char *step_result_read_id(const char *json, size_t length);
