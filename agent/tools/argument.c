@@ -1,0 +1,308 @@
+#include "agent/tools/argument.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "wire/json_guard.h"
+#include "wire/step_field.h"
+
+/* The largest whole number up to which a double tells all apart. */
+#define INTEGER_MAX 9007199254740992.0
+
+/* "edits[12].old_string"; longer names are cut. */
+#define PATH_SIZE 80
+
+const cJSON *argument_get(const cJSON *arguments, const char *name) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(arguments, name);
+  return cJSON_IsNull(value) ? NULL : value;
+}
+
+double argument_integer(const cJSON *arguments, const char *name) {
+  const cJSON *value = argument_get(arguments, name);
+  return value != NULL ? value->valuedouble : 0;
+}
+
+/* --- schema --- */
+
+static void add_choices(struct buffer *out, const struct argument_choice *choices) {
+  buffer_add_string(out, ",\"enum\":[");
+  for (const struct argument_choice *choice = choices; choice->name != NULL; choice++) {
+    buffer_add_string(out, choice == choices ? "" : ",");
+    buffer_add_json(out, choice->name, strlen(choice->name));
+  }
+  buffer_add_string(out, "]");
+}
+
+static void add_range(struct buffer *out, unsigned minimum, unsigned maximum) {
+  buffer_add_string(out, ",\"minimum\":");
+  buffer_add_number(out, minimum);
+  if (maximum == 0)
+    return;
+  buffer_add_string(out, ",\"maximum\":");
+  buffer_add_number(out, maximum);
+}
+
+static const char *const type_schemas[] = {
+    [ARGUMENT_TEXT] = "string",     [ARGUMENT_BYTES] = "string",  [ARGUMENT_INTEGER] = "integer",
+    [ARGUMENT_TIMEOUT] = "integer", [ARGUMENT_FLAG] = "boolean",  [ARGUMENT_CHOICE] = "string",
+    [ARGUMENT_TEXTS] = "array",     [ARGUMENT_OBJECTS] = "array",
+};
+
+static void add_schema(const struct argument *self, const struct argument_limits *limits,
+                       struct buffer *out) {
+  buffer_add_json(out, self->name, strlen(self->name));
+  buffer_add_string(out, ":{\"type\":\"");
+  buffer_add_string(out, type_schemas[self->type]);
+  buffer_add_string(out, "\",\"description\":");
+  buffer_add_json(out, self->description, strlen(self->description));
+  if (self->type == ARGUMENT_TIMEOUT) {
+    out->length--; /* within the quotes */
+    buffer_add_string(out, " (default ");
+    buffer_add_number(out, limits->timeout_default);
+    buffer_add_string(out, ")\"");
+    add_range(out, 1, limits->timeout_maximum);
+  } else if (self->type == ARGUMENT_INTEGER) {
+    add_range(out, self->minimum, self->maximum);
+  } else if (self->type == ARGUMENT_CHOICE) {
+    add_choices(out, self->choices);
+  } else if (self->type == ARGUMENT_TEXTS) {
+    buffer_add_string(out, ",\"items\":{\"type\":\"string\"}");
+  } else if (self->type == ARGUMENT_OBJECTS) {
+    buffer_add_string(out, ",\"minItems\":1,\"items\":");
+    argument_table_schema(self->element, limits, out);
+  }
+  buffer_add_string(out, "}");
+}
+
+void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
+                           struct buffer *out) {
+  buffer_add_string(out, "{\"type\":\"object\",\"properties\":{");
+  for (size_t i = 0; i < self->count; i++) {
+    buffer_add_string(out, i > 0 ? "," : "");
+    add_schema(&self->rows[i], limits, out);
+  }
+  buffer_add_string(out, "},\"required\":[");
+  const char *separator = "";
+  for (size_t i = 0; i < self->count; i++) {
+    if (!self->rows[i].required)
+      continue;
+    buffer_add_string(out, separator);
+    buffer_add_json(out, self->rows[i].name, strlen(self->rows[i].name));
+    separator = ",";
+  }
+  buffer_add_string(out, "],\"additionalProperties\":false}");
+}
+
+/* --- check --- */
+
+static int check_table(const struct argument_table *self, const char *owner, const char *path,
+                       const struct argument_limits *limits, const cJSON *object,
+                       struct error *error);
+
+static int check_text(const char *path, const cJSON *value, bool empty, struct error *error) {
+  if (!cJSON_IsString(value))
+    return error_set(error, "%s: expected a string", path);
+  if (strstr(value->valuestring, JSON_GUARD_NUL) != NULL)
+    return error_set(error, "%s: expected a string without NUL", path);
+  if (!empty && value->valuestring[0] == '\0')
+    return error_set(error, "%s: expected a non-empty string", path);
+  return 0;
+}
+
+static int check_integer(const struct argument *self, const char *path,
+                         const struct argument_limits *limits, const cJSON *value,
+                         struct error *error) {
+  double number = cJSON_IsNumber(value) ? value->valuedouble : 0.5;
+  if (!(number >= -INTEGER_MAX && number <= INTEGER_MAX) || number != (double)(int64_t)number)
+    return error_set(error, "%s: expected an integer", path);
+  bool is_timeout = self->type == ARGUMENT_TIMEOUT;
+  unsigned minimum = is_timeout ? 1 : self->minimum;
+  unsigned maximum = is_timeout ? limits->timeout_maximum : self->maximum;
+  if (is_timeout && limits->clamps_timeout)
+    return 0;
+  if (maximum == 0)
+    return number >= minimum
+               ? 0
+               : error_set(error, "%s: expected an integer of at least %u", path, minimum);
+  if (number < minimum || number > maximum)
+    return error_set(error, "%s: expected an integer from %u to %u", path, minimum, maximum);
+  return 0;
+}
+
+static const struct argument_choice *find_choice(const struct argument *self, const cJSON *value) {
+  for (const struct argument_choice *choice = self->choices; choice->name != NULL; choice++)
+    if (cJSON_IsString(value) && strcmp(choice->name, value->valuestring) == 0)
+      return choice;
+  return NULL;
+}
+
+static int check_choice(const struct argument *self, const char *path, const cJSON *value,
+                        struct error *error) {
+  if (find_choice(self, value) != NULL)
+    return 0;
+  char names[128] = "";
+  size_t used = 0;
+  for (const struct argument_choice *choice = self->choices;
+       choice->name != NULL && used < sizeof names; choice++) {
+    const char *separator = choice[1].name == NULL ? " or " : ", ";
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? separator : "",
+                             choice->name);
+  }
+  return error_set(error, "%s: expected %s", path, names);
+}
+
+static int check_array(const struct argument *self, const char *path,
+                       const struct argument_limits *limits, const cJSON *value,
+                       struct error *error) {
+  bool texts = self->type == ARGUMENT_TEXTS;
+  if (!cJSON_IsArray(value))
+    return error_set(error, "%s: expected an array of %s", path, texts ? "strings" : "objects");
+  if (!texts && value->child == NULL)
+    return error_set(error, "%s: expected at least one", path);
+  size_t index = 0;
+  for (const cJSON *item = value->child; item != NULL; item = item->next) {
+    char below[PATH_SIZE + 24];
+    (void)snprintf(below, sizeof below, "%s[%zu]", path, index++);
+    if (texts ? check_text(below, item, true, error) != 0
+              : check_table(self->element, path, below, limits, item, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int check_value(const struct argument *self, const char *path,
+                       const struct argument_limits *limits, const cJSON *value,
+                       struct error *error) {
+  switch (self->type) {
+  case ARGUMENT_TEXT:
+    return check_text(path, value, !self->required, error);
+  case ARGUMENT_BYTES:
+    return cJSON_IsString(value) ? 0 : error_set(error, "%s: expected a string", path);
+  case ARGUMENT_INTEGER:
+  case ARGUMENT_TIMEOUT:
+    return check_integer(self, path, limits, value, error);
+  case ARGUMENT_FLAG:
+    return cJSON_IsBool(value) ? 0 : error_set(error, "%s: expected true or false", path);
+  case ARGUMENT_CHOICE:
+    return check_choice(self, path, value, error);
+  case ARGUMENT_TEXTS:
+  case ARGUMENT_OBJECTS:
+    return check_array(self, path, limits, value, error);
+  }
+  return -1;
+}
+
+static int check_known(const struct argument_table *self, const char *owner, const char *path,
+                       const cJSON *object, struct error *error) {
+  for (const cJSON *item = object->child; item != NULL; item = item->next) {
+    size_t i = 0;
+    while (i < self->count && strcmp(self->rows[i].name, item->string) != 0)
+      i++;
+    if (i < self->count)
+      continue;
+    char names[160] = "";
+    size_t used = 0;
+    for (i = 0; i < self->count && used < sizeof names; i++)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                               self->rows[i].name);
+    return error_set(error, "unknown argument '%s%s%.40s' (%s takes %s)", path,
+                     path[0] != '\0' ? "." : "", item->string, owner, names);
+  }
+  return 0;
+}
+
+static int check_table(const struct argument_table *self, const char *owner, const char *path,
+                       const struct argument_limits *limits, const cJSON *object,
+                       struct error *error) {
+  if (object != NULL && !cJSON_IsObject(object))
+    return error_set(error, "%s: expected an object", path);
+  if (object != NULL && (check_known(self, owner, path, object, error) != 0 ||
+                         step_field_names_unique(object, path, error) != 0))
+    return -1;
+  for (size_t i = 0; i < self->count; i++) {
+    const struct argument *row = &self->rows[i];
+    const cJSON *value = argument_get(object, row->name);
+    char name[PATH_SIZE];
+    (void)snprintf(name, sizeof name, "%s%s%s", path, path[0] != '\0' ? "." : "", row->name);
+    if (value == NULL && row->required)
+      return error_set(error, "%s: required", name);
+    if (value != NULL && check_value(row, name, limits, value, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+int argument_table_check(const struct argument_table *self, const char *owner,
+                         const struct argument_limits *limits, const cJSON *arguments,
+                         struct error *error) {
+  return check_table(self, owner, "", limits, arguments, error);
+}
+
+/* --- what a Step gets --- */
+
+void argument_add_string(struct buffer *out, const char *text) {
+  if (strstr(text, JSON_GUARD_NUL) == NULL) {
+    buffer_add_json(out, text, strlen(text));
+    return;
+  }
+  char *bytes = memory_copy(text, strlen(text));
+  buffer_add_json(out, bytes, json_guard_unmark_nul(bytes));
+  free(bytes);
+}
+
+static void write_table(const struct argument_table *self, const cJSON *arguments,
+                        const char *first, struct buffer *out);
+
+static void write_value(const struct argument *self, const cJSON *value, struct buffer *out) {
+  if (self->type == ARGUMENT_INTEGER) {
+    buffer_add_number(out, (unsigned long long)value->valuedouble);
+  } else if (self->type == ARGUMENT_FLAG) {
+    buffer_add_string(out, cJSON_IsTrue(value) ? "true" : "false");
+  } else if (self->type == ARGUMENT_CHOICE) {
+    argument_add_string(out, find_choice(self, value)->wire);
+  } else if (cJSON_IsString(value)) {
+    argument_add_string(out, value->valuestring);
+  } else {
+    buffer_add_string(out, "[");
+    for (const cJSON *item = value->child; item != NULL; item = item->next) {
+      buffer_add_string(out, item == value->child ? "" : ",");
+      if (self->type == ARGUMENT_TEXTS) {
+        argument_add_string(out, item->valuestring);
+        continue;
+      }
+      write_table(self->element, item, "{", out);
+      buffer_add_string(out, "}");
+    }
+    buffer_add_string(out, "]");
+  }
+}
+
+/* `first` stands before the first field, a comma before the others. */
+static void write_table(const struct argument_table *self, const cJSON *arguments,
+                        const char *first, struct buffer *out) {
+  const char *separator = first;
+  for (size_t i = 0; i < self->count; i++) {
+    const struct argument *row = &self->rows[i];
+    const cJSON *value = argument_get(arguments, row->name);
+    if (row->type == ARGUMENT_TEXT && value != NULL && value->valuestring[0] == '\0')
+      value = NULL;
+    if (row->wire == NULL || (value == NULL && row->fallback == NULL))
+      continue;
+    buffer_add_string(out, separator);
+    separator = ",";
+    buffer_add_json(out, row->wire, strlen(row->wire));
+    buffer_add_string(out, ":");
+    if (value != NULL)
+      write_value(row, value, out);
+    else
+      buffer_add_string(out, row->fallback);
+  }
+}
+
+void argument_table_write(const struct argument_table *self, const cJSON *arguments,
+                          struct buffer *out) {
+  write_table(self, arguments, ",", out);
+}

@@ -1,0 +1,81 @@
+#ifndef AGENT_TOOLS_ARGUMENT_H
+#define AGENT_TOOLS_ARGUMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/*
+ * The arguments of a tool as a table: their JSON Schema, whether a call's are what it says, and how
+ * they travel in a Step. Pure.
+ */
+enum argument_type {
+  ARGUMENT_TEXT,    /* without NUL; an optional one that is empty counts as absent */
+  ARGUMENT_BYTES,   /* a string that may be empty and hold NUL */
+  ARGUMENT_INTEGER, /* a whole number however it is written: 30, 30.0, 3e1 */
+  ARGUMENT_TIMEOUT, /* an integer from 1 to the limits' maximum */
+  ARGUMENT_FLAG,
+  ARGUMENT_CHOICE,
+  ARGUMENT_TEXTS,   /* an array of strings without NUL */
+  ARGUMENT_OBJECTS, /* an array of objects, at least one */
+};
+
+struct argument_choice {
+  const char *name; /* NULL after the last one */
+  const char *wire; /* the value in the Step */
+};
+
+struct argument {
+  const char *name;
+  enum argument_type type;
+  bool required; /* of a text: and not empty */
+  const char *description;
+  const char *wire;     /* the field of the Step; NULL: the tool itself does something with it */
+  const char *fallback; /* JSON: the field's value when absent; NULL: no field */
+  unsigned minimum;     /* of an integer */
+  unsigned maximum;     /* of an integer; 0: none */
+  const struct argument_choice *choices;
+  const struct argument_table *element; /* of objects */
+};
+
+struct argument_table {
+  const struct argument *rows;
+  size_t count;
+};
+
+#define ARGUMENT_TABLE(ROWS)                                                                       \
+  { .rows = (ROWS), .count = sizeof(ROWS) / sizeof *(ROWS) }
+
+struct argument_limits {
+  unsigned timeout_default;
+  unsigned timeout_maximum;
+  bool clamps_timeout; /* one out of range is accepted */
+};
+
+/* The member of this name; NULL when it is absent or null. `arguments` may be NULL. */
+const cJSON *argument_get(const cJSON *arguments, const char *name);
+
+/* The value of an integer that was checked; 0 when it is absent. */
+double argument_integer(const cJSON *arguments, const char *name);
+
+void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
+                           struct buffer *out);
+
+/* Returns 0, or -1 with the error, which names the argument and what was expected, or all arguments
+   that `owner` takes. `arguments` may be NULL. */
+int argument_table_check(const struct argument_table *self, const char *owner,
+                         const struct argument_limits *limits, const cJSON *arguments,
+                         struct error *error);
+
+/* Adds ,"field":value for each argument that has one; they were checked. */
+void argument_table_write(const struct argument_table *self, const cJSON *arguments,
+                          struct buffer *out);
+
+/* Adds a string of the arguments as JSON, its NULs included. */
+void argument_add_string(struct buffer *out, const char *text);
+
+#endif

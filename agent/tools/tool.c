@@ -1,0 +1,592 @@
+#include "agent/tools/tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/kinds/kinds.h"
+#include "agent/tools/answer.h"
+#include "agent/tools/argument.h"
+#include "agent/tools/text_page.h"
+#include "base/check.h"
+#include "base/memory.h"
+#include "wire/json_guard.h"
+
+struct tool {
+  const char *name;
+  const char *title;
+  const char *description;
+  const char *hints;
+  const char *kind; /* of its steps */
+  struct argument_table arguments;
+  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
+     NULL: it runs commands. */
+  bool (*answer)(const struct tool_call *call, const struct run_result *result,
+                 struct buffer *text);
+};
+
+struct tool_call {
+  const struct tool *tool;
+  struct step step; /* all zeros after tool_call_request */
+  struct buffer payload;
+  unsigned timeout;
+  char *target;    /* the step's: program or path, as given */
+  char *directory; /* `workdir` as given, else that of the settings */
+  size_t content_length;
+  uint64_t offset, limit; /* of read_file; 0 when absent */
+};
+
+/* --- the tools --- */
+
+#define READ_ONLY "\"readOnlyHint\":true,\"openWorldHint\":false"
+#define CHANGES(IDEMPOTENT, OPEN_WORLD)                                                            \
+  "\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":" IDEMPOTENT                 \
+  ",\"openWorldHint\":" OPEN_WORLD
+
+static const struct argument command_arguments[] = {
+    {.name = "command",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "The command line for the shell, such as 'make test 2>&1 | tail'. With args: "
+                    "the program alone, found on PATH unless it has a slash."},
+    {.name = "args",
+     .type = ARGUMENT_TEXTS,
+     .description =
+         "Arguments of the program, passed unchanged. When there are any, the program is "
+         "executed directly, without a shell."},
+    {.name = "workdir",
+     .type = ARGUMENT_TEXT,
+     .description = "Working directory of the command. A relative path begins at the directory of "
+                    "the sandbox, which is the default."},
+    {.name = "timeout",
+     .type = ARGUMENT_TIMEOUT,
+     .description = "Seconds after which the command and all processes that it has started are "
+                    "ended"},
+    {.name = "env",
+     .type = ARGUMENT_TEXTS,
+     .description = "Environment variables to add, each as NAME=value."},
+    {.name = "stdin",
+     .type = ARGUMENT_BYTES,
+     .description = "Text for standard input, which ends after it. Without it, standard input is "
+                    "empty.",
+     .wire = "stdin"},
+};
+
+static const struct argument read_arguments[] = {
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "Path of the file, absolute or relative to the directory of the sandbox.",
+     .wire = "path"},
+    {.name = "offset",
+     .type = ARGUMENT_INTEGER,
+     .minimum = 1,
+     .description = "Number of the first line to return, from 1. Defaults to 1."},
+    {.name = "limit",
+     .type = ARGUMENT_INTEGER,
+     .minimum = 1,
+     .description = "Maximum number of lines to return. Defaults to all."},
+};
+
+static const struct argument write_arguments[] = {
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "Path of the file, absolute or relative to the directory of the sandbox. "
+                    "Missing directories are created.",
+     .wire = "path"},
+    {.name = "content",
+     .type = ARGUMENT_BYTES,
+     .required = true,
+     .description = "The whole new content of the file, at most 10 MB.",
+     .wire = "content"},
+};
+
+static const struct argument replacement_arguments[] = {
+    {.name = "old_string",
+     .type = ARGUMENT_BYTES,
+     .required = true,
+     .description = "The exact text to replace, with its white space. It must be in the file once, "
+                    "unless replace_all is set: include as many lines around it as it takes.",
+     .wire = "oldString"},
+    {.name = "new_string",
+     .type = ARGUMENT_BYTES,
+     .required = true,
+     .description = "The text to put in its place; empty to delete it.",
+     .wire = "newString"},
+    {.name = "replace_all",
+     .type = ARGUMENT_FLAG,
+     .description = "Replace each occurrence. Defaults to false.",
+     .wire = "replaceAll"},
+};
+
+static const struct argument_table replacement = ARGUMENT_TABLE(replacement_arguments);
+
+static const struct argument edit_arguments[] = {
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "Path of the file, absolute or relative to the directory of the sandbox.",
+     .wire = "path"},
+    {.name = "edits",
+     .type = ARGUMENT_OBJECTS,
+     .required = true,
+     .description =
+         "The replacements, applied in this order, each to what the one before has left.",
+     .wire = "edits",
+     .element = &replacement},
+};
+
+static const struct argument list_arguments[] = {
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "Path of the directory, absolute or relative to the directory of the sandbox.",
+     .wire = "path"},
+};
+
+static const struct argument_choice output_modes[] = {{"content", "content"},
+                                                      {"files_with_matches", "filesWithMatches"},
+                                                      {"count", "count"},
+                                                      {NULL, NULL}};
+
+static const struct argument grep_arguments[] = {
+    {.name = "pattern",
+     .type = ARGUMENT_TEXT,
+     .required = true,
+     .description = "Regular expression (PCRE2), matched against each line.",
+     .wire = "pattern"},
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .description = "File or directory to search. Defaults to the directory of the sandbox.",
+     .wire = "path",
+     .fallback = "\".\""},
+    {.name = "glob",
+     .type = ARGUMENT_TEXT,
+     .description = "Which files to search, such as '*.c' or 'src/**/*.{ts,tsx}'. Defaults to all.",
+     .wire = "glob"},
+    {.name = "output_mode",
+     .type = ARGUMENT_CHOICE,
+     .description = "content: matching lines as path:line:text; files_with_matches: paths alone; "
+                    "count: matching lines per file as path:count. Defaults to content.",
+     .wire = "outputMode",
+     .choices = output_modes},
+    {.name = "head_limit",
+     .type = ARGUMENT_INTEGER,
+     .minimum = 1,
+     .maximum = 1000,
+     .description = "Maximum number of matches. Defaults to 200.",
+     .wire = "headLimit",
+     .fallback = "200"},
+    {.name = "context_before",
+     .type = ARGUMENT_INTEGER,
+     .maximum = 100,
+     .description = "Number of lines to show before each match. Defaults to 0.",
+     .wire = "contextBefore"},
+    {.name = "context_after",
+     .type = ARGUMENT_INTEGER,
+     .maximum = 100,
+     .description = "Number of lines to show after each match. Defaults to 0.",
+     .wire = "contextAfter"},
+};
+
+static const struct argument tree_arguments[] = {
+    {.name = "path",
+     .type = ARGUMENT_TEXT,
+     .description = "Path of the directory. Defaults to the directory of the sandbox.",
+     .wire = "path",
+     .fallback = "\".\""},
+    {.name = "max_depth",
+     .type = ARGUMENT_INTEGER,
+     .minimum = 1,
+     .maximum = 32,
+     .description = "Number of levels of directories to show. Defaults to 4.",
+     .wire = "maxDepth"},
+    {.name = "exclude",
+     .type = ARGUMENT_TEXTS,
+     .description = "Globs of names to leave out, such as '*.o'. Directories like .git and "
+                    "node_modules are always left out.",
+     .wire = "excludeGlobs"},
+};
+
+static void add_error(struct buffer *text, const char *reason, size_t length) {
+  buffer_add_string(text, TOOL_ERROR);
+  buffer_add(text, reason, length);
+}
+
+static bool answer_read(const struct tool_call *call, const struct run_result *result,
+                        struct buffer *text) {
+  struct error error;
+  const struct run_stream *content = &result->output;
+  if (text_page_add(content->bytes, content->length, call->offset, call->limit, text, &error) == 0)
+    return false;
+  add_error(text, error.text, strlen(error.text));
+  return true;
+}
+
+static bool answer_write(const struct tool_call *call, const struct run_result *result,
+                         struct buffer *text) {
+  buffer_add_string(text, "Successfully wrote ");
+  buffer_add_number(text, call->content_length);
+  buffer_add_string(text, " bytes to ");
+  buffer_add_string(text, call->target);
+  (void)result;
+  return false;
+}
+
+static bool answer_edit(const struct tool_call *call, const struct run_result *result,
+                        struct buffer *text) {
+  (void)call;
+  answer_content(result, text);
+  answer_warnings(result, "", text);
+  return false;
+}
+
+static bool answer_list(const struct tool_call *call, const struct run_result *result,
+                        struct buffer *text) {
+  (void)call;
+  answer_listing(result, text);
+  answer_warnings(result, "directory ", text);
+  return false;
+}
+
+static bool answer_grep(const struct tool_call *call, const struct run_result *result,
+                        struct buffer *text) {
+  (void)call;
+  answer_matches(result, text);
+  answer_warnings(result, "grep ", text);
+  return false;
+}
+
+static bool answer_tree(const struct tool_call *call, const struct run_result *result,
+                        struct buffer *text) {
+  (void)call;
+  answer_content(result, text);
+  answer_warnings(result, "directory tree ", text);
+  return false;
+}
+
+static const struct tool tools[] = {
+    {.name = "execute_command",
+     .title = "Execute command",
+     .description = "Runs a command line in the shell of the sandbox (bash, or sh where there is "
+                    "no bash) and returns what it has printed, and its exit code when that is not "
+                    "0. With args, runs a program directly. Of stdout and stderr 50 KB each are "
+                    "returned.",
+     .hints = CHANGES("false", "true"),
+     .kind = "run",
+     .arguments = ARGUMENT_TABLE(command_arguments)},
+    {.name = "read_file",
+     .title = "Read file",
+     .description = "Returns the text of a file of at most 1 MB. At most 100 KB are returned at a "
+                    "time; a last line says so, and with which offset to continue.",
+     .hints = READ_ONLY,
+     .kind = "readFile",
+     .arguments = ARGUMENT_TABLE(read_arguments),
+     .answer = answer_read},
+    {.name = "write_file",
+     .title = "Write file",
+     .description = "Creates a file, or replaces the whole content of one. To change a part of a "
+                    "file, use edit_file.",
+     .hints = CHANGES("true", "false"),
+     .kind = "writeFile",
+     .arguments = ARGUMENT_TABLE(write_arguments),
+     .answer = answer_write},
+    {.name = "edit_file",
+     .title = "Edit file",
+     .description =
+         "Replaces pieces of a text file by others. All edits are applied, or none: when "
+         "one does not match, the file stays as it is.",
+     .hints = CHANGES("false", "false"),
+     .kind = "editFile",
+     .arguments = ARGUMENT_TABLE(edit_arguments),
+     .answer = answer_edit},
+    {.name = "list_directory",
+     .title = "List directory",
+     .description = "Lists the entries of a directory, hidden ones too: type, size in bytes, and "
+                    "name.",
+     .hints = READ_ONLY,
+     .kind = "listFiles",
+     .arguments = ARGUMENT_TABLE(list_arguments),
+     .answer = answer_list},
+    {.name = "grep",
+     .title = "Search files",
+     .description = "Searches the text files of a directory for a regular expression. Directories "
+                    "like .git and node_modules are left out.",
+     .hints = READ_ONLY,
+     .kind = "grep",
+     .arguments = ARGUMENT_TABLE(grep_arguments),
+     .answer = answer_grep},
+    {.name = "directory_tree",
+     .title = "Directory tree",
+     .description = "Shows the directories and files below a directory as a tree.",
+     .hints = READ_ONLY,
+     .kind = "directoryTree",
+     .arguments = ARGUMENT_TABLE(tree_arguments),
+     .answer = answer_tree},
+};
+
+const struct tool *tool_at(size_t index) {
+  return index < sizeof tools / sizeof *tools ? &tools[index] : NULL;
+}
+
+const struct tool *tool_find(const char *name) {
+  for (size_t i = 0; tool_at(i) != NULL; i++)
+    if (strcmp(tools[i].name, name) == 0)
+      return &tools[i];
+  return NULL;
+}
+
+const char *tool_name(const struct tool *self) {
+  return self->name;
+}
+
+const char *tool_title(const struct tool *self) {
+  return self->title;
+}
+
+const char *tool_description(const struct tool *self) {
+  return self->description;
+}
+
+const char *tool_hints(const struct tool *self) {
+  return self->hints;
+}
+
+bool tool_is_command(const struct tool *self) {
+  return self->answer == NULL;
+}
+
+static struct argument_limits limits_of(const struct tool_settings *settings) {
+  unsigned maximum = settings->max_timeout_seconds;
+  unsigned timeout = settings->default_timeout_seconds;
+  return (struct argument_limits){.timeout_default = timeout < maximum ? timeout : maximum,
+                                  .timeout_maximum = maximum,
+                                  .clamps_timeout = settings->clamps_timeout};
+}
+
+void tool_add_input_schema(const struct tool *self, const struct tool_settings *settings,
+                           struct buffer *out) {
+  struct argument_limits limits = limits_of(settings);
+  argument_table_schema(&self->arguments, &limits, out);
+}
+
+/* --- a call: its step --- */
+
+static void add_member(struct buffer *payload, const char *name, const char *text) {
+  buffer_add_string(payload, ",\"");
+  buffer_add_string(payload, name);
+  buffer_add_string(payload, "\":");
+  argument_add_string(payload, text);
+}
+
+/* A list of NAME=value as an object. */
+static int write_environment(const cJSON *list, struct buffer *payload, struct error *error) {
+  size_t index = 0;
+  buffer_add_string(payload, ",\"env\":{");
+  for (const cJSON *item = list->child; item != NULL; item = item->next, index++) {
+    const char *name = item->valuestring;
+    const char *equals = strchr(name, '=');
+    if (equals == NULL || equals == name)
+      return error_set(error, "env[%zu]: expected NAME=value", index);
+    buffer_add_string(payload, index > 0 ? "," : "");
+    buffer_add_json(payload, name, (size_t)(equals - name));
+    buffer_add_string(payload, ":");
+    argument_add_string(payload, equals + 1);
+  }
+  buffer_add_string(payload, "}");
+  return 0;
+}
+
+/* An empty list of arguments may be meant as none, so that it only says to do without a shell where
+   there is none anyway. */
+static int write_command(const cJSON *arguments, const struct tool_settings *settings,
+                         struct buffer *payload, struct error *error) {
+  const char *command = argument_get(arguments, "command")->valuestring;
+  const cJSON *args = argument_get(arguments, "args");
+  bool is_direct = args != NULL && (args->child != NULL || settings->shell == NULL);
+  if (!is_direct && settings->shell == NULL)
+    return error_set(error,
+                     "no shell (bash, sh) in this image; give args to run a program directly");
+  add_member(payload, "command", is_direct ? command : settings->shell);
+  buffer_add_string(payload, is_direct ? ",\"args\":[" : ",\"args\":[\"-c\",");
+  if (!is_direct)
+    argument_add_string(payload, command);
+  for (const cJSON *item = is_direct ? args->child : NULL; item != NULL; item = item->next) {
+    argument_add_string(payload, item->valuestring);
+    buffer_add_string(payload, item->next != NULL ? "," : "");
+  }
+  buffer_add_string(payload, "]");
+  const cJSON *environment = argument_get(arguments, "env");
+  return environment != NULL ? write_environment(environment, payload, error) : 0;
+}
+
+static void write_directory(const struct tool_call *self, const struct tool_settings *settings,
+                            struct buffer *payload) {
+  struct buffer path = {0};
+  if (self->directory[0] != '/') {
+    buffer_add_string(&path, settings->directory);
+    buffer_add(&path, "/", 1);
+  }
+  buffer_add_string(&path, self->directory);
+  buffer_add(&path, "", 1);
+  add_member(payload, "workingDirectory", path.bytes);
+  buffer_release(&path);
+}
+
+static unsigned timeout_of(const cJSON *arguments, const struct argument_limits *limits) {
+  if (argument_get(arguments, "timeout") == NULL)
+    return limits->timeout_default;
+  double seconds = argument_integer(arguments, "timeout");
+  if (seconds < 1)
+    return 1;
+  return seconds < limits->timeout_maximum ? (unsigned)seconds : limits->timeout_maximum;
+}
+
+/* A text that is not empty; else NULL. */
+static const char *text_of(const cJSON *arguments, const char *name) {
+  const cJSON *value = argument_get(arguments, name);
+  return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : NULL;
+}
+
+static size_t content_length(const cJSON *arguments) {
+  const cJSON *content = argument_get(arguments, "content");
+  if (content == NULL)
+    return 0;
+  size_t length = strlen(content->valuestring);
+  for (const char *at = content->valuestring; (at = strstr(at, JSON_GUARD_NUL)) != NULL; at++)
+    length--; /* two bytes for one NUL */
+  return length;
+}
+
+static int translate(struct tool_call *self, const cJSON *arguments,
+                     const struct tool_settings *settings, const char *step_id,
+                     struct error *error) {
+  const struct argument_limits limits = limits_of(settings);
+  const struct tool *tool = self->tool;
+  if (argument_table_check(&tool->arguments, tool->name, &limits, arguments, error) != 0)
+    return -1;
+  const char *directory = text_of(arguments, "workdir");
+  if (directory == NULL)
+    directory = settings->directory;
+  self->directory = memory_copy(directory, strlen(directory));
+  self->timeout = timeout_of(arguments, &limits);
+  self->content_length = content_length(arguments);
+  self->offset = (uint64_t)argument_integer(arguments, "offset");
+  self->limit = (uint64_t)argument_integer(arguments, "limit");
+  struct buffer *payload = &self->payload;
+  buffer_add_string(payload, "{\"schemaVersion\":1");
+  add_member(payload, "stepId", step_id);
+  add_member(payload, "kind", tool->kind);
+  write_directory(self, settings, payload);
+  buffer_add_string(payload, ",\"timeoutSeconds\":");
+  buffer_add_number(payload, self->timeout);
+  if (tool_is_command(tool) && write_command(arguments, settings, payload, error) != 0)
+    return -1;
+  argument_table_write(&tool->arguments, arguments, payload);
+  buffer_add_string(payload, "}");
+  return step_parse(&self->step, kinds, payload->bytes, payload->length, error);
+}
+
+struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
+                                const struct tool_settings *settings, const char *step_id,
+                                struct buffer *text) {
+  struct error error;
+  struct tool_call *self = memory_allocate(sizeof *self);
+  *self = (struct tool_call){.tool = tool};
+  if (translate(self, arguments, settings, step_id, &error) != 0) {
+    add_error(text, error.text, strlen(error.text));
+    tool_call_free(self);
+    return NULL;
+  }
+  self->target = memory_copy(self->step.target, strlen(self->step.target));
+  return self;
+}
+
+void tool_call_free(struct tool_call *self) {
+  if (self == NULL)
+    return;
+  step_release(&self->step);
+  buffer_release(&self->payload);
+  free(self->target);
+  free(self->directory);
+  free(self);
+}
+
+void tool_call_request(struct tool_call *self, struct request *request) {
+  CHECK(self->step.step_id != NULL);
+  request->step = self->step;
+  request->payload = self->payload.bytes;
+  request->payload_length = self->payload.length;
+  self->step = (struct step){0};
+}
+
+unsigned tool_call_timeout(const struct tool_call *self) {
+  return self->timeout;
+}
+
+bool tool_call_is_command(const struct tool_call *self) {
+  return tool_is_command(self->tool);
+}
+
+/* --- a call: its answer --- */
+
+static bool ends_with(const struct run_result *result, const char *end) {
+  size_t length = strlen(end);
+  return result->reason_length >= length &&
+         memcmp(result->reason + result->reason_length - length, end, length) == 0;
+}
+
+static void answer_not_run(const struct tool_call *self, const struct run_result *result,
+                           struct buffer *text) {
+  bool is_missing = ends_with(result, strerror(ENOENT)) || ends_with(result, strerror(ENOTDIR));
+  if (result->failure == RUN_NOT_FOUND) {
+    buffer_add_string(text, TOOL_ERROR "cannot run '");
+    buffer_add_string(text, self->target);
+    buffer_add_string(text, "': No such file or directory");
+  } else if (result->failure == RUN_NO_DIRECTORY && is_missing) {
+    buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
+    buffer_add_string(text, self->directory);
+  } else {
+    add_error(text, result->reason, result->reason_length);
+  }
+}
+
+static bool answer(const struct tool_call *self, const struct run_result *result,
+                   struct buffer *text) {
+  bool failed = result->timed_out || result->exit_code != 0;
+  if (result->failure == RUN_STOPPED && !result->timed_out) {
+    buffer_add_string(text, TOOL_ERROR "cancelled");
+    return true;
+  }
+  if (result->failure != RUN_EXECUTED && result->failure != RUN_STOPPED) {
+    answer_not_run(self, result, text);
+    return true;
+  }
+  if (tool_call_is_command(self)) {
+    answer_command(result, text);
+    return failed;
+  }
+  if (!failed)
+    return self->tool->answer(self, result, text);
+  if (!result->timed_out && result->reason_length > 0) {
+    add_error(text, result->reason, result->reason_length);
+    return true;
+  }
+  /* Its content is incomplete: how it ended is all that there is to say. */
+  const struct run_result end = {.timed_out = result->timed_out, .exit_code = result->exit_code};
+  answer_command(&end, text);
+  return true;
+}
+
+bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
+                      struct buffer *text) {
+  if (text->length == 0)
+    return answer(self, result, text);
+  struct buffer own = {0};
+  bool failed = answer(self, result, &own);
+  buffer_add(text, own.bytes, own.length);
+  buffer_release(&own);
+  return failed;
+}

@@ -1,0 +1,86 @@
+#ifndef AGENT_TOOLS_TOOL_H
+#define AGENT_TOOLS_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cjson/cJSON.h>
+
+#include "agent/engine/door.h"
+#include "agent/engine/run_result.h"
+#include "base/buffer.h"
+
+/*
+ * The tools that models call: the kinds of steps under the names, arguments and texts that agents
+ * of the field know (execute_command, read_file, ...). A call is one step.
+ *
+ *   tool = tool_find("read_file")
+ *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong with them
+ *   tool_call_request(call, &request)                engine_submit takes it over
+ *     ...                                            in the door's result():
+ *   tool_call_answer(call, &run_result, &text)       returns whether it has failed
+ *   tool_call_free(call)
+ */
+struct tool;
+
+/* In one fixed order. NULL after the last one. */
+const struct tool *tool_at(size_t index);
+const struct tool *tool_find(const char *name);
+const char *tool_name(const struct tool *self);
+const char *tool_title(const struct tool *self);
+const char *tool_description(const struct tool *self);
+
+/* The hints for clients, as the members of a JSON object without its braces:
+   "readOnlyHint":true,"openWorldHint":false */
+const char *tool_hints(const struct tool *self);
+
+/* Whether its runs are commands, whose streams and exit code a door may show apart, as an object of
+   tool_outcome.h. */
+bool tool_is_command(const struct tool *self);
+
+/* What the calls of one door share. Nothing is owned. */
+struct tool_settings {
+  unsigned default_timeout_seconds; /* more than the maximum counts as that */
+  unsigned max_timeout_seconds;
+  bool clamps_timeout;   /* one out of range is changed to the nearest; else the call is refused */
+  const char *directory; /* absolute: what paths and `workdir` are relative to */
+  const char *shell;     /* "bash" or "sh"; NULL: there is none */
+};
+
+/* Adds the JSON Schema of the arguments; `timeout` has the maximum and the default of the
+   settings. */
+void tool_add_input_schema(const struct tool *self, const struct tool_settings *settings,
+                           struct buffer *out);
+
+/* What a text for the model begins with when the tool has not done what it was called for. The text
+   of a command that was executed never counts as one. */
+#define TOOL_ERROR "Error: "
+
+struct tool_call;
+
+/*
+ * `arguments`: an object, or NULL for none. Its text passed json_guard_scan, and json_guard_mark_nul
+ * where that has found a NUL. null counts as absent. `step_id`: unique among the runs. Returns
+ * NULL, with the text for the model (TOOL_ERROR and the reason) added to `text`, when the arguments
+ * are refused. Otherwise nothing is added.
+ */
+struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
+                                const struct tool_settings *settings, const char *step_id,
+                                struct buffer *text);
+void tool_call_free(struct tool_call *self);
+
+/* Fills in step and payload, once. The call must outlive the run; the ticket is the door's. */
+void tool_call_request(struct tool_call *self, struct request *request);
+
+/* Its time limit, in seconds. */
+unsigned tool_call_timeout(const struct tool_call *self);
+
+/* See tool_is_command. */
+bool tool_call_is_command(const struct tool_call *self);
+
+/* Adds the text for the model, which is at most some 105,000 bytes long. Returns true when the tool
+   failed. */
+bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
+                      struct buffer *text);
+
+#endif

@@ -1,0 +1,21 @@
+#ifndef AGENT_TOOLS_TOOL_OUTCOME_H
+#define AGENT_TOOLS_TOOL_OUTCOME_H
+
+#include "agent/engine/run_result.h"
+#include "base/buffer.h"
+
+/* How a run ended, as a JSON object for programs; its members in this order. A stream that was cut
+   ends with "...(truncated)". */
+enum tool_outcome {
+  TOOL_OUTCOME_METADATA,   /* exitCode, timedOut, durationSeconds */
+  TOOL_OUTCOME_STREAMS,    /* exitCode, stdout, stderr, timedOut, durationSeconds */
+  TOOL_OUTCOME_STRUCTURED, /* exitCode, timedOut, durationSeconds, stdout, stderr, stdoutTruncated,
+                              stderrTruncated */
+};
+
+/* The JSON Schema of TOOL_OUTCOME_STRUCTURED. */
+extern const char tool_outcome_schema[];
+
+void tool_outcome_add(enum tool_outcome form, const struct run_result *result, struct buffer *out);
+
+#endif

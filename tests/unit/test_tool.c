@@ -1,0 +1,380 @@
+#include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
+#include "agent/tools/tool.h"
+#include "agent/tools/tool_outcome.h"
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+#include "wire/json_guard.h"
+
+static const struct tool_settings settings = {.default_timeout_seconds = 30,
+                                              .max_timeout_seconds = 600,
+                                              .directory = "/box",
+                                              .shell = "bash"};
+
+/* The arguments as a door reads them; with quotes as in quoted.h. */
+static cJSON *parse(const char *json) {
+  struct json_guard guard;
+  struct error error;
+  const char *text = quoted(json);
+  assert_int_equal(json_guard_scan(&guard, text, strlen(text), "x", &error), 0);
+  size_t length;
+  char *marked = json_guard_mark_nul(text, strlen(text), &length);
+  cJSON *tree = cJSON_ParseWithLength(marked, length);
+  free(marked);
+  assert_non_null(tree);
+  return tree;
+}
+
+static struct tool_call *call_with(const struct tool_settings *with, const char *tool,
+                                   const char *json, struct buffer *text) {
+  cJSON *arguments = parse(json);
+  struct tool_call *call = tool_call_new(tool_find(tool), arguments, with, "id-1", text);
+  cJSON_Delete(arguments);
+  buffer_add(text, "", 1);
+  return call;
+}
+
+static void assert_payload_with(const struct tool_settings *with, const char *tool,
+                                const char *json, const char *expected) {
+  struct buffer text = {0};
+  struct tool_call *call = call_with(with, tool, json, &text);
+  if (call == NULL)
+    fail_msg("refused: %s", text.bytes);
+  assert_int_equal(text.length, 1);
+  struct request request = {.ticket = call};
+  tool_call_request(call, &request);
+  assert_ptr_equal(request.ticket, call);
+  char *payload = strndup(request.payload, request.payload_length);
+  assert_string_equal(payload, quoted(expected));
+  free(payload);
+  assert_string_equal(request.step.step_id, "id-1");
+  assert_int_equal(request.step.timeout_seconds, tool_call_timeout(call));
+  step_release(&request.step);
+  tool_call_free(call);
+  buffer_release(&text);
+}
+
+static void assert_payload(const char *tool, const char *json, const char *expected) {
+  assert_payload_with(&settings, tool, json, expected);
+}
+
+static void assert_refused_with(const struct tool_settings *with, const char *tool,
+                                const char *json, const char *expected) {
+  struct buffer text = {0};
+  struct tool_call *call = call_with(with, tool, json, &text);
+  if (call != NULL)
+    fail_msg("accepted: %s", json);
+  assert_string_equal(text.bytes, quoted(expected));
+  buffer_release(&text);
+}
+
+static void assert_refused(const char *tool, const char *json, const char *expected) {
+  assert_refused_with(&settings, tool, json, expected);
+}
+
+/* --- the table --- */
+
+TEST(seven_tools_in_a_fixed_order) {
+  static const char names[] =
+      "execute_command read_file write_file edit_file list_directory grep directory_tree";
+  size_t count = 0;
+  for (; nth_word(names, count) != NULL; count++) {
+    const struct tool *tool = tool_at(count);
+    assert_string_equal(tool_name(tool), nth_word(names, count));
+    assert_ptr_equal(tool_find(nth_word(names, count)), tool);
+    assert_true(strlen(tool_description(tool)) > 20 && strlen(tool_description(tool)) < 2048);
+    assert_int_equal(tool_is_command(tool), count == 0);
+  }
+  assert_int_equal(count, 7);
+  assert_null(tool_at(7));
+  assert_null(tool_find("shell"));
+}
+
+TEST(titles_and_hints_are_those_of_the_contract) {
+  static const struct {
+    const char *name, *title, *hints;
+  } rows[] = {
+      {"execute_command", "Execute command",
+       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':false,'openWorldHint':true"},
+      {"read_file", "Read file", "'readOnlyHint':true,'openWorldHint':false"},
+      {"write_file", "Write file",
+       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':true,'openWorldHint':false"},
+      {"edit_file", "Edit file",
+       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':false,'openWorldHint':false"},
+      {"list_directory", "List directory", "'readOnlyHint':true,'openWorldHint':false"},
+      {"grep", "Search files", "'readOnlyHint':true,'openWorldHint':false"},
+      {"directory_tree", "Directory tree", "'readOnlyHint':true,'openWorldHint':false"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const struct tool *tool = tool_find(rows[i].name);
+    assert_string_equal(tool_title(tool), rows[i].title);
+    assert_string_equal(tool_hints(tool), quoted(rows[i].hints));
+  }
+}
+
+static cJSON *schema_of(const char *tool, const struct tool_settings *with) {
+  struct buffer text = {0};
+  tool_add_input_schema(tool_find(tool), with, &text);
+  cJSON *schema = cJSON_ParseWithLength(text.bytes, text.length);
+  assert_non_null(schema);
+  buffer_release(&text);
+  return schema;
+}
+
+/* Takes the descriptions out, each of which must be there. */
+static void strip(cJSON *schema) {
+  cJSON *property;
+  cJSON_ArrayForEach(property, cJSON_GetObjectItem(schema, "properties")) {
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(property, "description"));
+    assert_true(text != NULL && strlen(text) > 10);
+    cJSON_DeleteItemFromObject(property, "description");
+    if (cJSON_HasObjectItem(property, "items"))
+      strip(cJSON_GetObjectItem(property, "items"));
+  }
+}
+
+static void assert_schema(const char *tool, const char *properties, const char *required) {
+  cJSON *schema = schema_of(tool, &settings);
+  strip(schema);
+  char *text = cJSON_PrintUnformatted(schema);
+  assert_string_equal(text, formatted("{\"type\":\"object\",\"properties\":{%s},\"required\":[%s],"
+                                      "\"additionalProperties\":false}",
+                                      quoted(properties), quoted(required)));
+  cJSON_free(text);
+  cJSON_Delete(schema);
+}
+
+#define STRING "{'type':'string'}"
+#define STRINGS "{'type':'array','items':{'type':'string'}}"
+
+TEST(schemas_have_the_properties_of_the_contract) {
+  assert_schema("execute_command",
+                "'command':" STRING ",'args':" STRINGS ",'workdir':" STRING
+                ",'timeout':{'type':'integer','minimum':1,'maximum':600},'env':" STRINGS
+                ",'stdin':" STRING,
+                "'command'");
+  assert_schema("read_file",
+                "'path':" STRING ",'offset':{'type':'integer','minimum':1},"
+                "'limit':{'type':'integer','minimum':1}",
+                "'path'");
+  assert_schema("write_file", "'path':" STRING ",'content':" STRING, "'path','content'");
+  assert_schema("edit_file",
+                "'path':" STRING ",'edits':{'type':'array','minItems':1,'items':{'type':'object',"
+                "'properties':{'old_string':" STRING ",'new_string':" STRING
+                ",'replace_all':{'type':'boolean'}},'required':['old_string','new_string'],"
+                "'additionalProperties':false}}",
+                "'path','edits'");
+  assert_schema("list_directory", "'path':" STRING, "'path'");
+  assert_schema("grep",
+                "'pattern':" STRING ",'path':" STRING ",'glob':" STRING ",'output_mode':{'type':"
+                "'string','enum':['content','files_with_matches','count']},"
+                "'head_limit':{'type':'integer','minimum':1,'maximum':1000},"
+                "'context_before':{'type':'integer','minimum':0,'maximum':100},"
+                "'context_after':{'type':'integer','minimum':0,'maximum':100}",
+                "'pattern'");
+  assert_schema("directory_tree",
+                "'path':" STRING ",'max_depth':{'type':'integer','minimum':1,'maximum':32},"
+                "'exclude':" STRINGS,
+                "");
+}
+
+TEST(the_schema_has_the_timeouts_of_the_settings) {
+  struct tool_settings with = settings;
+  with.max_timeout_seconds = 90;
+  with.default_timeout_seconds = 120;
+  cJSON *schema = schema_of("execute_command", &with);
+  const cJSON *timeout = cJSON_GetObjectItem(cJSON_GetObjectItem(schema, "properties"), "timeout");
+  assert_int_equal(cJSON_GetObjectItem(timeout, "maximum")->valueint, 90);
+  assert_non_null(strstr(cJSON_GetObjectItem(timeout, "description")->valuestring, "(default 90)"));
+  cJSON_Delete(schema);
+}
+
+TEST(the_schema_of_outcomes_is_an_object) {
+  cJSON *schema = cJSON_Parse(tool_outcome_schema);
+  assert_string_equal(cJSON_GetObjectItem(schema, "type")->valuestring, "object");
+  assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "properties")), 7);
+  assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "required")), 7);
+  strip(schema);
+  cJSON_Delete(schema);
+}
+
+/* --- steps --- */
+
+#define STEP(KIND) "{'schemaVersion':1,'stepId':'id-1','kind':'" KIND "','workingDirectory':"
+
+TEST(a_command_line_is_for_the_shell) {
+  assert_payload("execute_command", "{'command':'echo hi | cat'}",
+                 STEP("run") "'/box','timeoutSeconds':30,'command':'bash',"
+                             "'args':['-c','echo hi | cat']}");
+}
+
+TEST(a_program_with_arguments_needs_no_shell) {
+  assert_payload("execute_command", "{'command':'ls','args':['-l','a b','']}",
+                 STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':['-l','a b','']}");
+  struct tool_settings with = settings;
+  with.shell = NULL;
+  assert_payload_with(&with, "execute_command", "{'command':'ls','args':[]}",
+                      STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':[]}");
+  assert_refused_with(&with, "execute_command", "{'command':'ls'}",
+                      "Error: no shell (bash, sh) in this image; give args to run a program "
+                      "directly");
+}
+
+TEST(an_empty_list_of_arguments_is_none) {
+  assert_payload("execute_command", "{'command':'ls -l','args':[]}",
+                 STEP("run") "'/box','timeoutSeconds':30,'command':'bash','args':['-c','ls -l']}");
+}
+
+TEST(workdir_timeout_env_and_stdin_of_a_command) {
+  assert_payload("execute_command",
+                 "{'command':'x','args':['y'],'workdir':'a/b','timeout':30.0,"
+                 "'env':['A=1','B=','C=x=y'],'stdin':'in\\n\\u0000'}",
+                 STEP("run") "'/box/a/b','timeoutSeconds':30,'command':'x','args':['y'],"
+                             "'env':{'A':'1','B':'','C':'x=y'},'stdin':'in\\n\\u0000'}");
+  assert_payload("execute_command",
+                 "{'command':'x','args':['y'],'workdir':'/tmp','timeout':600,'stdin':''}",
+                 STEP("run") "'/tmp','timeoutSeconds':600,'command':'x','args':['y'],'stdin':''}");
+  assert_payload("execute_command", "{'command':'x','args':['y'],'workdir':'','env':[]}",
+                 STEP("run") "'/box','timeoutSeconds':30,'command':'x','args':['y'],'env':{}}");
+}
+
+TEST(steps_of_the_file_tools) {
+  assert_payload("read_file", "{'path':'a\\u00e9','offset':2,'limit':3}",
+                 STEP("readFile") "'/box','timeoutSeconds':30,'path':'a\xC3\xA9'}");
+  assert_payload("write_file", "{'path':'a','content':'x\\u0000y'}",
+                 STEP("writeFile") "'/box','timeoutSeconds':30,'path':'a','content':'x\\u0000y'}");
+  assert_payload("list_directory", "{'path':'/etc'}",
+                 STEP("listFiles") "'/box','timeoutSeconds':30,'path':'/etc'}");
+  assert_payload("edit_file",
+                 "{'path':'a','edits':[{'old_string':'x','new_string':''},"
+                 "{'replace_all':true,'new_string':'z','old_string':'\\u0000'}]}",
+                 STEP("editFile") "'/box','timeoutSeconds':30,'path':'a','edits':["
+                                  "{'oldString':'x','newString':''},"
+                                  "{'oldString':'\\u0000','newString':'z','replaceAll':true}]}");
+}
+
+TEST(steps_of_grep_have_its_defaults) {
+  assert_payload("grep", "{'pattern':'x'}",
+                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
+                              "'headLimit':200}");
+  assert_payload("grep",
+                 "{'pattern':'x','path':'src','glob':'*.c','output_mode':'files_with_matches',"
+                 "'head_limit':1000,'context_before':0,'context_after':100}",
+                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'src',"
+                              "'glob':'*.c','outputMode':'filesWithMatches','headLimit':1000,"
+                              "'contextBefore':0,'contextAfter':100}");
+  assert_payload("grep", "{'pattern':'x','path':'','output_mode':null}",
+                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
+                              "'headLimit':200}");
+}
+
+TEST(a_tree_needs_no_arguments) {
+  struct buffer text = {0};
+  struct tool_call *call =
+      tool_call_new(tool_find("directory_tree"), NULL, &settings, "id-1", &text);
+  assert_non_null(call);
+  tool_call_free(call);
+  assert_payload("directory_tree", "{}",
+                 STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'.'}");
+  assert_payload("directory_tree", "{'path':'a','max_depth':32,'exclude':['*.o','b']}",
+                 STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'a','maxDepth':32,"
+                                       "'excludeGlobs':['*.o','b']}");
+}
+
+TEST(a_call_that_is_never_submitted_is_freed) {
+  struct buffer text = {0};
+  struct tool_call *call = call_with(&settings, "write_file", "{'path':'a','content':''}", &text);
+  assert_false(tool_call_is_command(call));
+  tool_call_free(call);
+  tool_call_free(NULL);
+  buffer_release(&text);
+}
+
+/* --- refused arguments --- */
+
+TEST(an_unknown_argument_is_named_with_all_that_are_known) {
+  assert_refused("execute_command", "{'command':'x','cwd':'y'}",
+                 "Error: unknown argument `cwd` (execute_command takes command, args, workdir, "
+                 "timeout, env, stdin)");
+  assert_refused("grep", "{'-n':null}",
+                 "Error: unknown argument `-n` (grep takes pattern, path, glob, output_mode, "
+                 "head_limit, context_before, context_after)");
+  assert_refused("edit_file", "{'path':'a','edits':[{'oldString':'x'}]}",
+                 "Error: unknown argument `edits[0].oldString` (edits takes old_string, "
+                 "new_string, replace_all)");
+}
+
+TEST(a_required_argument_is_missing) {
+  assert_refused("execute_command", "{}", "Error: command: required");
+  assert_refused("execute_command", "{'command':null}", "Error: command: required");
+  assert_refused("write_file", "{'path':'x'}", "Error: content: required");
+  assert_refused("edit_file", "{'path':'a','edits':[{'old_string':'x'}]}",
+                 "Error: edits[0].new_string: required");
+}
+
+TEST(numbers_must_be_whole_and_in_range) {
+  static const char *const rows[][2] = {{"'30'", "an integer"},
+                                        {"30.5", "an integer"},
+                                        {"true", "an integer"},
+                                        {"1e300", "an integer"},
+                                        {"-1e999", "an integer"},
+                                        {"[1]", "an integer"},
+                                        {"0", "an integer from 1 to 600"},
+                                        {"601", "an integer from 1 to 600"},
+                                        {"-1", "an integer from 1 to 600"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_refused("execute_command", formatted("{'command':'x','timeout':%s}", rows[i][0]),
+                   formatted("Error: timeout: expected %s", rows[i][1]));
+  assert_refused("read_file", "{'path':'a','offset':0}",
+                 "Error: offset: expected an integer of at least 1");
+  assert_refused("grep", "{'pattern':'a','head_limit':1001}",
+                 "Error: head_limit: expected an integer from 1 to 1000");
+  assert_refused("grep", "{'pattern':'a','context_after':-1}",
+                 "Error: context_after: expected an integer from 0 to 100");
+}
+
+TEST(a_timeout_out_of_range_may_be_clamped) {
+  static const struct {
+    const char *given;
+    unsigned taken;
+  } rows[] = {{"0", 1}, {"-5", 1}, {"1", 1}, {"30.0", 30}, {"601", 600}, {"9000000000", 600}};
+  struct tool_settings with = settings;
+  with.clamps_timeout = true;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct buffer text = {0};
+    struct tool_call *call = call_with(
+        &with, "execute_command", formatted("{'command':'x','timeout':%s}", rows[i].given), &text);
+    assert_int_equal(tool_call_timeout(call), rows[i].taken);
+    assert_true(tool_call_is_command(call));
+    tool_call_free(call);
+    buffer_release(&text);
+  }
+  assert_refused_with(&with, "execute_command", "{'command':'x','timeout':'30'}",
+                      "Error: timeout: expected an integer");
+}
+
+TEST(values_must_be_of_their_type) {
+  static const char *const rows[][3] = {
+      {"read_file", "{'path':1}", "path: expected a string"},
+      {"read_file", "{'path':''}", "path: expected a non-empty string"},
+      {"read_file", "{'path':'a\\u0000'}", "path: expected a string without NUL"},
+      {"write_file", "{'path':'a','content':[]}", "content: expected a string"},
+      {"execute_command", "{'command':'x','args':'y'}", "args: expected an array of strings"},
+      {"execute_command", "{'command':'x','args':['y',1]}", "args[1]: expected a string"},
+      {"execute_command", "{'command':'x','env':['A=1','A']}", "env[1]: expected NAME=value"},
+      {"execute_command", "{'command':'x','env':['=1']}", "env[0]: expected NAME=value"},
+      {"execute_command", "{'command':'x','env':{'A':'1'}}", "env: expected an array of strings"},
+      {"execute_command", "{'command':'x','env':['A=1','A=2']}",
+       "env.A: expected once, got it twice"},
+      {"execute_command", "{'command':'x','command':'y'}", "command: expected once, got it twice"},
+      {"grep", "{'pattern':'x','output_mode':'lines'}",
+       "output_mode: expected content, files_with_matches or count"},
+      {"edit_file", "{'path':'a','edits':{}}", "edits: expected an array of objects"},
+      {"edit_file", "{'path':'a','edits':[]}", "edits: expected at least one"},
+      {"edit_file", "{'path':'a','edits':['x']}", "edits[0]: expected an object"},
+      {"edit_file", "{'path':'a','edits':[{'old_string':'x','new_string':'y','replace_all':1}]}",
+       "edits[0].replace_all: expected true or false"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_refused(rows[i][0], rows[i][1], formatted("Error: %s", rows[i][2]));
+}
