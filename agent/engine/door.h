@@ -19,6 +19,7 @@ struct door_terms {
   int64_t drain_ms;       /* how long a background process may hold the output of what is over */
   int64_t leave_grace_ms; /* from SIGTERM to SIGKILL when the program ends, of the runs */
   int64_t leave_background_ms; /* and then of what they and earlier ones left in the background */
+  bool guarded;                /* its runs end also when the program is killed: see guard.h */
   /* 0: output becomes events, line by line. Else a command's output is no events: so many bytes of
      the beginning of each stream are kept as they came, without NUL, for run_result. */
   size_t output_bytes;

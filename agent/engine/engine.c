@@ -11,6 +11,7 @@
 #include "agent/engine/shutdown.h"
 #include "agent/engine/signals.h"
 #include "agent/exit_code.h"
+#include "agent/process/guard.h"
 #include "agent/process/process_tree.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -26,6 +27,7 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct process_leaders leaders;
+  struct guard guard;
   struct standby standby;
   char job[PROCESS_TREE_JOB_SIZE];
   char tag[64];
@@ -117,10 +119,28 @@ static void check_proc(const struct engine *self) {
         "process group is not found");
 }
 
+static void make_guard(struct engine *self) {
+  struct error error;
+  if (!self->door->terms.guarded || self->guard.pid != 0)
+    return;
+  if (guard_start(&self->guard, self->tag, &error) != 0)
+    log_line(log_of(self), LOG_WARN, NULL, "no guard: %s", error.text);
+  if (self->guard.pid == 0)
+    return;
+  process_leaders_add(&self->leaders, self->guard.pid);
+  self->shutdown.everything.except = self->guard.pid;
+}
+
+static void drop_guard(struct engine *self) {
+  process_leaders_remove(&self->leaders, self->shutdown.everything.except);
+  self->shutdown.everything.except = 0;
+}
+
 void engine_submit(struct door *door, struct request *request) {
   struct engine *self = door->engine;
   end_idle(self);
   check_proc(self);
+  make_guard(self);
   struct run **slot = find_slot(self, NULL);
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
@@ -202,6 +222,10 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
 void engine_reaped(struct engine *self, pid_t pid, int status) {
   if (standby_reaped(&self->standby, pid, status))
     return;
+  if (guard_reaped(&self->guard, pid)) {
+    drop_guard(self);
+    return;
+  }
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL && run_reaped(self->runs[i], pid, status))
       return;
@@ -342,7 +366,7 @@ struct engine *engine_new(const struct engine_options *options) {
                                                  .child_ended = on_child_ended,
                                                  .reaped = on_reaped};
   struct engine *self = memory_allocate(sizeof *self);
-  *self = (struct engine){.options = *options};
+  *self = (struct engine){.options = *options, .guard = GUARD_NONE};
   process_tree_job(options->job_id != NULL ? options->job_id : "", self->job);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%d-%lld", self->job, (int)getpid(),
                  (long long)clock_unix_ms());
@@ -377,6 +401,7 @@ void engine_free(struct engine *self) {
   interrupted_free(self->interrupted);
   shutdown_release(&self->shutdown);
   process_leaders_release(&self->leaders);
+  guard_release(&self->guard);
   free(self);
 }
 

@@ -178,16 +178,27 @@ static bool has_step_id(pid_t pid, const char *step_id) {
           strcmp(value, step_id) == 0);
 }
 
+static bool finds_left(const struct process_tree *tree) {
+  return tree->job != NULL || tree->dead_agent != NULL;
+}
+
+/* A part of it up to a dash. */
+static bool begins_with(const char *tag, const char *part) {
+  size_t length = strlen(part);
+  return strncmp(tag, part, length) == 0 && tag[length] == '-';
+}
+
 /* By its own tag: left by a dead agent of the job, or of somebody else. */
 static enum membership judge_left(const struct scan *self, const struct process_entry *entry) {
   const struct process_tree *tree = self->tree;
-  size_t length = strlen(tree->job);
   char tag[128];
   if (!process_table_read_variable(entry->pid, PROCESS_TREE_TAG, tag, sizeof tag))
     return UNKNOWN;
-  if (strncmp(tag, tree->job, length) != 0 || tag[length] != '-')
+  if (tree->dead_agent != NULL)
+    return begins_with(tag, tree->dead_agent) ? MEMBER : STRANGER;
+  if (!begins_with(tag, tree->job))
     return STRANGER;
-  long agent = strtol(tag + length + 1, NULL, 10);
+  long agent = strtol(tag + strlen(tree->job) + 1, NULL, 10);
   bool left = agent > 0 && has_lost(self, entry, (pid_t)agent);
   return left && has_step_id(entry->pid, tree->step_id) ? MEMBER : STRANGER;
 }
@@ -257,11 +268,11 @@ static bool is_left(struct scan *self, const struct process_entry *entry) {
 static bool is_member(struct scan *self, const struct process_entry *entry) {
   const struct process_tree *tree = self->tree;
   bool below_agent = self->verdicts[entry - self->table.entries].below_agent;
-  if (entry->pid == self->agent)
+  if (entry->pid == self->agent || entry->pid == tree->except)
     return false;
   if (tree->tag != NULL)
     return is_of_step(self, entry, below_agent);
-  return below_agent ? tree->step_id == NULL : tree->job != NULL && is_left(self, entry);
+  return below_agent ? tree->step_id == NULL : finds_left(tree) && is_left(self, entry);
 }
 
 /* What this agent descends from is never killed by it, whoever started that. */
@@ -281,7 +292,7 @@ static bool scan_begin(struct scan *self, const struct process_tree *tree) {
   for (size_t i = 0; i < self->table.count; i++) {
     self->verdicts[i] = (struct verdict){0};
     judge_descent(self, &self->table.entries[i], &self->verdicts[i]);
-    if (tree->job != NULL && !self->verdicts[i].below_agent)
+    if (finds_left(tree) && !self->verdicts[i].below_agent)
       self->verdicts[i].known = judge_left(self, &self->table.entries[i]);
   }
   judge_own_ancestors(self);
@@ -432,7 +443,7 @@ void process_tree_chase(const struct process_tree *self, int milliseconds) {
     pid_t pid = newest_child(fd, list, LIST_SIZE);
     if (pid <= 0 || !process_table_read_entry(pid, &child) || child.zombie)
       continue;
-    if (self->tag == NULL || may_be_chased(self, &child))
+    if (self->tag == NULL ? pid != self->except : may_be_chased(self, &child))
       (void)kill(pid, SIGKILL); /* not reaped yet, so that no other process has the pid */
   }
   free(list);

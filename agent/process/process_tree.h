@@ -57,6 +57,8 @@ struct process_tree {
   pid_t leader;    /* the command itself, also leader of its process group; 0 when tag is NULL */
   uint64_t since_ticks; /* from process_tree_now, taken before the command was started */
   const struct process_leaders *leaders; /* with a tag; NULL: nothing runs beside it */
+  const char *dead_agent; /* without a tag: nothing but what the agent of this tag has left */
+  pid_t except;           /* without a tag: this process does not belong; 0: there is none */
   /* Without a tag: what dead agents of this job left belongs, too. NULL: it does not. */
   const char *job;
   const char *step_id; /* nothing else, and of this step only; NULL: of all */

@@ -184,13 +184,13 @@ static int start_command(struct spawn *self) {
 }
 
 /* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
-static void close_all_but_stdio(void) {
-  if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0)
+void spawn_close_all_above(int last) {
+  if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
     return;
   struct rlimit limit = {.rlim_max = DESCRIPTORS_MAX};
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   int end = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
-  for (int fd = STDERR_FILENO + 1; fd < end; fd++)
+  for (int fd = last + 1; fd < end; fd++)
     (void)close(fd);
 }
 
@@ -199,7 +199,7 @@ __attribute__((noreturn)) static void work_main(const struct launch *launch) {
   sigemptyset(&none);
   if (launch_set_up(&launch->defaults, &launch->request, launch->agent) != 0)
     _exit(127);
-  close_all_but_stdio();
+  spawn_close_all_above(STDERR_FILENO);
   (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
   _exit(launch->request.work(launch->request.work_context));

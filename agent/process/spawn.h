@@ -10,6 +10,9 @@
 /* Where a command is looked for when PATH is not set, as in a scratch image. */
 #define SPAWN_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/* Closes every descriptor above this one. */
+void spawn_close_all_above(int fd);
+
 /* What every child gets, whatever the step; made once. */
 struct spawn_defaults {
   int stdin_fd;             /* reads as empty */
