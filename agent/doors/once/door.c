@@ -1,58 +1,31 @@
-/*
- * Descriptors 0 and 1 may be shared with a shell or a terminal, so that they stay blocking: input
- * is read only when there is some, and output is written in pieces of PIPE_BUF bytes, which a pipe
- * that is writable takes at once (pipe(7)).
- */
 #include "agent/doors/once/door.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "agent/doors/standard_io.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kinds.h"
 #include "agent/payload_limit.h"
 #include "base/buffer.h"
-#include "base/loop.h"
 #include "base/memory.h"
-
-#define READ_SIZE ((size_t)64 * 1024)
+#include "wire/json_extent.h"
 
 #define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
-
-/* Where the first JSON value of the input ends; of anything but an object or an array, at the end
-   of its line. */
-struct extent {
-  size_t scanned;
-  size_t depth;
-  bool begun;
-  bool scalar;
-  bool in_string;
-  bool escaped;
-};
 
 /* The state of the step: read from standard input, run, answered. */
 enum state { READING, RUNNING, ANSWERED };
 
 struct once_door {
   struct door door; /* first */
-  struct event_base *base;
   const struct log *log;
+  struct standard_io *io;
   enum state state;
-  struct event *readable; /* NULL: standard input cannot be polled (a regular file), or is read */
-  struct event *read_on;  /* reads what cannot be polled, from the loop */
-  struct event *writable;
-  struct event *reader_gone; /* standard output is a pipe whose reader has left; or NULL */
   struct buffer input;
-  struct extent extent;
-  struct buffer output; /* from `written` on not yet written */
-  size_t written;
+  struct json_extent extent;
   int broken;   /* the exit code when standard output takes nothing more; else 0 */
   bool closing; /* close() waits until everything is written */
 };
@@ -68,55 +41,7 @@ static const struct once_door *const_self_of(const struct door *door) {
 /* --- output ---------------------------------------------------------------------------------- */
 
 static size_t unwritten(const struct once_door *self) {
-  return self->output.length - self->written;
-}
-
-/* The step has no reader any more: it ends, like a command whose pipe is closed. */
-static void lose_output(struct once_door *self, int exit_code, const char *reason) {
-  if (self->broken != 0)
-    return;
-  self->broken = exit_code;
-  buffer_release(&self->output);
-  self->written = 0;
-  (void)event_del(self->writable);
-  if (self->reader_gone != NULL)
-    (void)event_del(self->reader_gone);
-  engine_leave(&self->door, exit_code, reason);
-}
-
-static void lose_reader(struct once_door *self) {
-  lose_output(self, EXIT_READER_GONE, "a closed standard output");
-}
-
-static bool is_writable(void) {
-  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-  return poll(&out, 1, 0) == 1;
-}
-
-/* Writes what standard output takes now. */
-static void write_output(struct once_door *self) {
-  while (unwritten(self) > 0 && is_writable()) {
-    size_t length = unwritten(self) < PIPE_BUF ? unwritten(self) : PIPE_BUF;
-    ssize_t written = write(STDOUT_FILENO, self->output.bytes + self->written, length);
-    if (written < 0 && errno != EINTR && errno != EAGAIN) {
-      if (errno == EPIPE) {
-        lose_reader(self);
-      } else {
-        log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s",
-                 strerror(errno));
-        lose_output(self, AGENT_EXIT_ERROR, "an error of standard output");
-      }
-      return;
-    }
-    self->written += written > 0 ? (size_t)written : 0;
-  }
-  if (unwritten(self) > 0) {
-    (void)event_add(self->writable, NULL);
-    return;
-  }
-  self->output.length = self->written = 0;
-  if (self->output.capacity > ONCE_DOOR_HOLD_BYTES)
-    buffer_release(&self->output);
+  return standard_io_unwritten(self->io);
 }
 
 static void close_when_written(struct once_door *self) {
@@ -126,31 +51,25 @@ static void close_when_written(struct once_door *self) {
   }
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct once_door *self = context;
-  write_output(self);
-  if (unwritten(self) < ONCE_DOOR_HOLD_BYTES / 2)
-    engine_room(&self->door);
+/* The step has no reader any more: it ends, like a command whose pipe is closed. */
+static void on_broken(void *owner, int error) {
+  struct once_door *self = owner;
+  const char *reason = "a closed standard output";
+  self->broken = EXIT_READER_GONE;
+  if (error != EPIPE) {
+    log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s", strerror(error));
+    reason = "an error of standard output";
+    self->broken = AGENT_EXIT_ERROR;
+  }
+  engine_leave(&self->door, self->broken, reason);
   close_when_written(self);
 }
 
-static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  lose_reader(context);
-  close_when_written(context);
-}
-
-/* Room for so many bytes at the end; what is written already makes way. */
-static char *output_space(struct once_door *self, size_t length) {
-  if (self->written > 0) {
-    memmove(self->output.bytes, self->output.bytes + self->written, unwritten(self));
-    self->output.length -= self->written;
-    self->written = 0;
-  }
-  return buffer_space(&self->output, length);
+static void on_written(void *owner) {
+  struct once_door *self = owner;
+  if (unwritten(self) < ONCE_DOOR_HOLD_BYTES / 2)
+    engine_room(&self->door);
+  close_when_written(self);
 }
 
 static size_t room(const struct door *door) {
@@ -162,19 +81,13 @@ static size_t room(const struct door *door) {
 }
 
 static void put_event(struct once_door *self, const struct step_event *event) {
-  if (self->broken != 0)
-    return;
   size_t length = step_event_length(event);
-  *step_event_write(event, output_space(self, length + 1)) = '\n';
-  self->output.length += length + 1;
+  *step_event_write(event, standard_io_space(self->io, length + 1)) = '\n';
 }
 
 static void put_result(struct once_door *self, const struct step_result *result) {
-  if (self->broken != 0)
-    return;
   size_t length = step_result_length(result);
-  *step_result_write(result, output_space(self, length + 1)) = '\n';
-  self->output.length += length + 1;
+  *step_result_write(result, standard_io_space(self->io, length + 1)) = '\n';
 }
 
 static void event(struct door *door, const struct run *run, const struct step_event *event) {
@@ -183,7 +96,7 @@ static void event(struct door *door, const struct run *run, const struct step_ev
 }
 
 static void flush(struct door *door) {
-  write_output(self_of(door));
+  standard_io_flush(self_of(door)->io);
 }
 
 /* --- the answer ------------------------------------------------------------------------------ */
@@ -209,54 +122,11 @@ static void refuse(struct once_door *self, const char *step_id, const char *reas
                                .error_message = reason,
                                .error_message_length = strlen(reason)};
   put_result(self, &result);
-  write_output(self);
+  standard_io_flush(self->io);
   leave(self, ONCE_DOOR_EXIT_REFUSED);
 }
 
 /* --- input ----------------------------------------------------------------------------------- */
-
-static bool is_space(char byte) {
-  return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
-}
-
-/* Takes one byte; true when it is the last of the value. */
-static bool extent_take(struct extent *self, char byte) {
-  if (self->in_string) {
-    if (self->escaped)
-      self->escaped = false;
-    else if (byte == '\\')
-      self->escaped = true;
-    else if (byte == '"')
-      self->in_string = false;
-    return false;
-  }
-  if (!self->begun && is_space(byte))
-    return false;
-  if (!self->begun) {
-    self->begun = true;
-    self->scalar = byte != '{' && byte != '[';
-  }
-  if (self->scalar)
-    return byte == '\n';
-  if (byte == '"')
-    self->in_string = true;
-  else if (byte == '{' || byte == '[')
-    self->depth++;
-  else if ((byte == '}' || byte == ']') && --self->depth == 0)
-    return true;
-  return false;
-}
-
-/* True when the value is complete; `input` then ends with it. */
-static bool find_end(struct once_door *self) {
-  struct extent *extent = &self->extent;
-  while (extent->scanned < self->input.length)
-    if (extent_take(extent, self->input.bytes[extent->scanned++])) {
-      self->input.length = extent->scanned;
-      return true;
-    }
-  return false;
-}
 
 static void submit(struct once_door *self) {
   struct error error;
@@ -279,59 +149,30 @@ static void submit(struct once_door *self) {
   buffer_release(&self->input);
 }
 
-static void stop_reading(struct once_door *self) {
-  if (self->readable != NULL)
-    (void)event_del(self->readable);
-  (void)event_del(self->read_on);
+static void on_input_ended(void *owner) {
+  submit(owner);
 }
 
-/* One read, which does not wait: the descriptor is readable, or a regular file. */
-static void read_input(struct once_door *self) {
-  char *space = buffer_space(&self->input, READ_SIZE);
-  ssize_t length = read(STDIN_FILENO, space, READ_SIZE);
-  if (length < 0 && (errno == EINTR || errno == EAGAIN))
-    return;
-  self->input.length += length > 0 ? (size_t)length : 0;
-  if (length <= 0 || find_end(self) || self->input.length > payload_limit()) {
-    stop_reading(self);
+static void on_input(void *owner, const char *bytes, size_t length) {
+  struct once_door *self = owner;
+  size_t taken;
+  bool complete = json_extent_take(&self->extent, bytes, length, &taken);
+  buffer_add(&self->input, bytes, taken);
+  if (complete || self->input.length > payload_limit()) {
+    standard_io_read(self->io, false);
     submit(self);
   }
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  read_input(context);
-}
-
-static void on_read_on(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct once_door *self = context;
-  read_input(self);
-  if (self->state == READING)
-    loop_timer_start_now(self->read_on);
-}
-
-/* epoll(7) refuses regular files. */
-static void start_reading(struct once_door *self) {
-  self->readable = event_new(self->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
-  if (self->readable == NULL || event_add(self->readable, NULL) != 0)
-    loop_timer_start_now(self->read_on);
-}
-
 static void want(struct door *door, unsigned requests) {
   struct once_door *self = self_of(door);
-  if (requests == 0)
-    stop_reading(self);
-  else if (self->state == READING)
-    start_reading(self);
+  standard_io_read(self->io, requests > 0 && self->state == READING);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
 static void begin(struct door *door, struct run *run) {
-  write_output(self_of(door));
+  standard_io_flush(self_of(door)->io);
   engine_start(run);
 }
 
@@ -367,32 +208,19 @@ static const struct door_type once_door_type = {.name = "once",
                                                 .close = close_door,
                                                 .dump = dump};
 
-static bool is_pipe(int fd) {
-  struct stat stat_buffer;
-  return fstat(fd, &stat_buffer) == 0 && S_ISFIFO(stat_buffer.st_mode);
-}
-
 struct door *once_door_new(struct event_base *base, const struct log *log) {
+  static const struct standard_io_handler handler = {
+      .input = on_input, .input_ended = on_input_ended, .written = on_written, .broken = on_broken};
   struct once_door *self = memory_allocate(sizeof *self);
-  *self = (struct once_door){
-      .door = {.type = &once_door_type, .terms = DOOR_TERMS_OF_PROTOCOL}, .base = base, .log = log};
-  self->read_on = loop_timer_new(base, on_read_on, self);
-  self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
-  /* The writing end of a pipe is never readable, but it has an error when the reader is gone. */
-  if (is_pipe(STDOUT_FILENO))
-    self->reader_gone = loop_event_new(base, STDOUT_FILENO, EV_READ, on_reader_gone, self);
+  *self = (struct once_door){.door = {.type = &once_door_type, .terms = DOOR_TERMS_OF_PROTOCOL},
+                             .log = log};
+  self->io = standard_io_new(base, &handler, self);
   return &self->door;
 }
 
 void once_door_free(struct door *door) {
   struct once_door *self = self_of(door);
-  if (self->readable != NULL)
-    event_free(self->readable);
-  if (self->reader_gone != NULL)
-    event_free(self->reader_gone);
-  event_free(self->read_on);
-  event_free(self->writable);
+  standard_io_free(self->io);
   buffer_release(&self->input);
-  buffer_release(&self->output);
   free(self);
 }
