@@ -1,0 +1,86 @@
+#include "wire/json_member.h"
+
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+
+/* In a copy that ends where the text does, for the sanitizer. */
+static void expect_bytes(const char *json, size_t length, const char *name, const char *expected) {
+  char *copy = malloc(length > 0 ? length : 1);
+  assert_non_null(copy);
+  memcpy(copy, json, length);
+  struct json_member member;
+  bool found = json_member_find(copy, length, name, &member);
+  if (found != (expected != NULL))
+    fail_msg("%s: %s", json, found ? "found" : "not found");
+  if (found) {
+    assert_int_equal(member.length, strlen(expected));
+    assert_memory_equal(member.text, expected, member.length);
+  }
+  free(copy);
+}
+
+static void expect(const char *json, const char *name, const char *expected) {
+  json = quoted(json);
+  expect_bytes(json, strlen(json), name, expected == NULL ? NULL : quoted(expected));
+}
+
+TEST(the_value_is_given_byte_for_byte) {
+  static const char *const values[] = {
+      "1",        "'req-1'",      "null",    "18446744073709551615", "1.50e+1",
+      "true",     "'\\u00e9\\n'", "'a}\\''", "{'a':[1,{'id':2}]}",   "[]",
+      "[{},'}']", "''",           "-0.0"};
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    expect(formatted("{'id':%s}", values[i]), "id", values[i]);
+    expect(formatted(" {'a':{'id':0}, 'id' : %s ,'b':'id'} ", values[i]), "id", values[i]);
+    expect(formatted("{'b':['id',{'id':9}],\n'id':\t%s\r\n}", values[i]), "id", values[i]);
+  }
+}
+
+TEST(a_name_within_a_value_is_none) {
+  static const char *const texts[] = {"{}",
+                                      "[]",
+                                      "[{'id':1}]",
+                                      "{'params':{'id':1}}",
+                                      "{'a':'\\'id\\':1'}",
+                                      "{'ID':1}",
+                                      "{'id ':1}",
+                                      "{'i':1}",
+                                      "'id'",
+                                      "7",
+                                      ""};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    expect(texts[i], "id", NULL);
+}
+
+TEST(a_name_may_be_written_with_escapes) {
+  expect("{'\\u0069d':1}", "id", "1");
+  expect("{'\\u0069\\u0064':1}", "id", "1");
+  expect("{'a\\/b':1}", "a/b", "1");
+  expect("{'id\\u0000':1}", "id", NULL);
+  expect("{'\\u0069d\\u0000':1}", "id", NULL);
+  expect("{'\\u0069e':1,'id':2}", "id", "2");
+}
+
+TEST(of_two_it_is_the_first) {
+  expect("{'id':1,'id':2}", "id", "1");
+}
+
+/* Every beginning of a text, and each with one byte of it replaced. */
+TEST(broken_text_is_not_left) {
+  static const char replacements[] = "\"\\{}[]:, x";
+  const char *json = quoted("{'a':[{'id':'\\'\\\\'},1], '\\u0069d' : {'x':'}'},'b':null}");
+  char copy[128];
+  struct json_member member;
+  for (size_t length = 0; length <= strlen(json); length++)
+    for (size_t i = 0; i < length; i++)
+      for (const char *byte = replacements; *byte != '\0'; byte++) {
+        memcpy(copy, json, length);
+        copy[i] = *byte;
+        char *exact = malloc(length);
+        assert_non_null(exact);
+        memcpy(exact, copy, length);
+        if (json_member_find(exact, length, "id", &member))
+          assert_true(member.text >= exact && member.text + member.length <= exact + length);
+        free(exact);
+      }
+}
