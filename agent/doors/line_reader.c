@@ -1,0 +1,109 @@
+#include "agent/doors/line_reader.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* A larger buffer is given back when it is empty. */
+#define KEPT_BYTES ((size_t)256 * 1024)
+
+void line_reader_release(struct line_reader *self) {
+  buffer_release(&self->buffer);
+  self->given = self->searched = 0;
+}
+
+static size_t left(const struct line_reader *self) {
+  return self->buffer.length - self->given;
+}
+
+static void give_back(struct line_reader *self) {
+  if (left(self) == 0 && self->buffer.capacity > KEPT_BYTES)
+    line_reader_release(self);
+}
+
+/* What is over makes way once it is half of the buffer. */
+void line_reader_add(struct line_reader *self, const char *bytes, size_t length) {
+  give_back(self);
+  if (self->given > 0 && self->given >= left(self)) {
+    memmove(self->buffer.bytes, self->buffer.bytes + self->given, left(self));
+    self->buffer.length -= self->given;
+    self->searched -= self->given;
+    self->given = 0;
+  }
+  buffer_add(&self->buffer, bytes, length);
+}
+
+void line_reader_end(struct line_reader *self) {
+  self->ended = true;
+}
+
+static void skip_mark(struct line_reader *self) {
+  if (self->begun)
+    return;
+  size_t length = self->buffer.length;
+  if (length < UTF8_MARK_LENGTH && !self->ended && length > 0 &&
+      memcmp(self->buffer.bytes, UTF8_MARK, length) == 0)
+    return; /* it may still become one */
+  self->begun = length > 0;
+  if (self->begun && utf8_is_marked(self->buffer.bytes, length))
+    self->given = self->searched = UTF8_MARK_LENGTH;
+}
+
+static bool is_space(char byte) {
+  return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+static bool is_blank(const char *text, size_t length) {
+  while (length > 0 && is_space(text[length - 1]))
+    length--;
+  return length == 0;
+}
+
+/* Where the next line ends: its newline, the end of the stream, or NULL. */
+static const char *find_end(struct line_reader *self) {
+  if (left(self) == 0)
+    return NULL;
+  const char *end = self->buffer.bytes + self->buffer.length;
+  const char *at = self->buffer.bytes + self->searched;
+  const char *newline = memchr(at, '\n', (size_t)(end - at));
+  self->searched = self->buffer.length;
+  return newline == NULL && self->ended ? end : newline;
+}
+
+/* Takes the bytes up to `end`, and the newline there. */
+static void consume(struct line_reader *self, const char *end) {
+  size_t at = (size_t)(end - self->buffer.bytes);
+  self->given = self->searched = at < self->buffer.length ? at + 1 : at;
+}
+
+/* What has come of a line without its end: with a `\r` it may have one byte more. */
+static bool begin_skipping(struct line_reader *self, struct line *line) {
+  bool too_long = self->begun && !self->skipping && left(self) > self->limit + 1;
+  self->skipping = self->skipping || too_long;
+  if (self->skipping)
+    self->given = self->searched = self->buffer.length;
+  if (too_long)
+    *line = (struct line){.too_long = true};
+  return too_long;
+}
+
+bool line_reader_next(struct line_reader *self, struct line *line) {
+  give_back(self);
+  skip_mark(self);
+  for (const char *end; self->begun && (end = find_end(self)) != NULL;) {
+    const char *text = self->buffer.bytes + self->given;
+    size_t length = (size_t)(end - text);
+    bool is_rest = self->skipping;
+    consume(self, end);
+    self->skipping = false;
+    if (length > 0 && text[length - 1] == '\r')
+      length--;
+    if (is_rest || is_blank(text, length))
+      continue;
+    bool too_long = length > self->limit;
+    *line = (struct line){
+        .text = too_long ? NULL : text, .length = too_long ? 0 : length, .too_long = too_long};
+    return true;
+  }
+  return begin_skipping(self, line);
+}

@@ -1,0 +1,163 @@
+#include "agent/doors/line_reader.h"
+
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+struct trial {
+  struct line_reader reader;
+  char text[512]; /* the lines so far, each in brackets; "!" for one that is too long */
+};
+
+static int set_up(void **state) {
+  struct trial *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->reader.limit = 16;
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *self = *state;
+  line_reader_release(&self->reader);
+  free(self);
+  return 0;
+}
+
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+static void take_lines(struct trial *self) {
+  for (struct line line; line_reader_next(&self->reader, &line);) {
+    size_t at = strlen(self->text);
+    assert_int_equal(line.too_long, line.text == NULL);
+    if (line.too_long)
+      snprintf(self->text + at, sizeof self->text - at, "!");
+    else
+      snprintf(self->text + at, sizeof self->text - at, "[%.*s]", (int)line.length, line.text);
+  }
+}
+
+/* The bytes in pieces of this size. */
+static void give(struct trial *self, const char *bytes, size_t length, size_t piece) {
+  for (size_t at = 0; at < length; at += piece) {
+    line_reader_add(&self->reader, bytes + at, length - at < piece ? length - at : piece);
+    take_lines(self);
+  }
+}
+
+/* Whatever the pieces are that it comes in. */
+static void expect(struct trial *self, const char *bytes, const char *lines) {
+  for (size_t piece = 1; piece <= strlen(bytes) + 1; piece++) {
+    self->reader = (struct line_reader){.limit = self->reader.limit};
+    self->text[0] = '\0';
+    give(self, bytes, strlen(bytes), piece);
+    line_reader_end(&self->reader);
+    take_lines(self);
+    assert_string_equal(self->text, lines);
+    line_reader_release(&self->reader);
+  }
+}
+
+TRIAL_TEST(a_line_ends_with_a_newline_or_the_stream) {
+  expect(trial, "a\nbc\r\nd", "[a][bc][d]");
+  expect(trial, "a\n", "[a]");
+  expect(trial, "a\r", "[a]");
+  expect(trial, "a\rb\r\r\n", "[a\rb\r]");
+  expect(trial, "", "");
+}
+
+TRIAL_TEST(blank_lines_are_skipped) {
+  expect(trial, "\n\r\n \t\r\na\n\n\n b \n  ", "[a][ b ]");
+}
+
+TRIAL_TEST(a_mark_at_the_start_is_skipped) {
+  expect(trial, "\xEF\xBB\xBF{}\n{}", "[{}][{}]");
+  expect(trial, "\xEF\xBB\xBF\n{}", "[{}]");
+  expect(trial, "\xEF\xBB\xBF", "");
+  expect(trial, "\xEF\xBBx\n", "[\xEF\xBBx]");
+  expect(trial, "\xEF\xBB", "[\xEF\xBB]");
+  expect(trial, "a\n\xEF\xBB\xBF", "[a][\xEF\xBB\xBF]");
+}
+
+TRIAL_TEST(a_line_is_given_before_the_next_arrives) {
+  give(trial, "a\nb", 3, 3);
+  assert_string_equal(trial->text, "[a]");
+  give(trial, "c\n", 2, 2);
+  assert_string_equal(trial->text, "[a][bc]");
+}
+
+TRIAL_TEST(the_bytes_of_a_line_are_any) {
+  struct line line;
+  line_reader_add(&trial->reader, "a\0\xFF\n", 4);
+  assert_true(line_reader_next(&trial->reader, &line));
+  assert_int_equal(line.length, 3);
+  assert_memory_equal(line.text, "a\0\xFF", 3);
+  assert_false(line_reader_next(&trial->reader, &line));
+}
+
+TRIAL_TEST(a_line_beyond_the_limit_is_told_once_and_skipped) {
+  trial->reader.limit = 3;
+  expect(trial, "abc\nabcd\nabc\r\nabcd\r\nabcdefghijkl\na\n", "[abc]![abc]!![a]");
+  expect(trial, "abcdefgh", "!");
+  expect(trial, "abcd", "!");
+}
+
+TRIAL_TEST(it_is_told_before_its_end_arrives_and_is_not_kept) {
+  give(trial, "0123456789012345678", 19, 19);
+  assert_string_equal(trial->text, "!");
+  static const char more[65536];
+  for (int i = 0; i < 1000; i++)
+    give(trial, more, sizeof more, sizeof more);
+  assert_string_equal(trial->text, "!");
+  assert_true(trial->reader.buffer.capacity < 1 << 20);
+  give(trial, "\nb\n", 3, 3);
+  assert_string_equal(trial->text, "![b]");
+}
+
+/* One may stop in between: the rest comes later. */
+TRIAL_TEST(lines_wait_until_they_are_asked_for) {
+  struct line line;
+  give(trial, "", 0, 1);
+  line_reader_add(&trial->reader, "a\nb\nc\n", 6);
+  assert_true(line_reader_next(&trial->reader, &line));
+  line_reader_add(&trial->reader, "d\ne", 3);
+  line_reader_end(&trial->reader);
+  take_lines(trial);
+  assert_string_equal(trial->text, "[b][c][d][e]");
+}
+
+/* Of a quadratic search the second would take 64 times as long as the first, and hours. */
+TRIAL_TEST(a_line_of_64_mib_in_small_pieces_is_searched_once) {
+  enum { PIECE = 4096, LENGTH = 64 << 20 };
+  static char piece[PIECE];
+  memset(piece, 'x', sizeof piece);
+  trial->reader.limit = LENGTH;
+  int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+  struct line line;
+  for (size_t i = 0; i < LENGTH / PIECE; i++) {
+    line_reader_add(&trial->reader, piece, PIECE);
+    assert_false(line_reader_next(&trial->reader, &line));
+    assert_true(wait_now_ms() < end_ms);
+  }
+  line_reader_add(&trial->reader, "\n", 1);
+  assert_true(line_reader_next(&trial->reader, &line));
+  assert_int_equal(line.length, LENGTH);
+  assert_false(line_reader_next(&trial->reader, &line));
+  assert_int_equal(trial->reader.buffer.capacity, 0);
+}
+
+TRIAL_TEST(many_lines_in_one_piece_cost_as_much_as_they_are_long) {
+  enum { LENGTH = 8 << 20 };
+  char *bytes = malloc(LENGTH);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < LENGTH; i++)
+    bytes[i] = i % 2 == 0 ? 'a' : '\n';
+  int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+  line_reader_add(&trial->reader, bytes, LENGTH);
+  size_t lines = 0;
+  for (struct line line; line_reader_next(&trial->reader, &line);) {
+    lines++;
+    assert_true(lines % 65536 != 0 || wait_now_ms() < end_ms);
+  }
+  assert_int_equal(lines, LENGTH / 2);
+  free(bytes);
+}
