@@ -1,0 +1,99 @@
+/*
+ * Any bytes as the arguments of each tool, and as what its step has produced. A call that is
+ * accepted is a step; one that is refused has a text that says why. No answer is longer than its
+ * limit.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/tools/answer.h"
+#include "agent/tools/tool.h"
+#include "base/memory.h"
+#include "wire/json_guard.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* For the lines after an answer that was cut, "Error: " and the parts of a command. */
+#define FRAME_MAX 1024
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+static cJSON *parse(const char *text, size_t length) {
+  struct json_guard guard;
+  struct error error;
+  if (json_guard_scan(&guard, text, length, "", &error) != 0)
+    return NULL;
+  char *marked = json_guard_mark_nul(text, length, &length);
+  cJSON *tree = cJSON_ParseWithLength(marked, length);
+  free(marked);
+  if (cJSON_IsObject(tree))
+    return tree;
+  cJSON_Delete(tree);
+  return NULL;
+}
+
+static void answer(const struct tool_call *call, const uint8_t *data, size_t size) {
+  struct buffer text = {0};
+  const struct run_stream stream = {(const char *)data, size, size % 2 == 0};
+  struct run_result result = {.reason = "", .output = stream};
+  (void)tool_call_answer(call, &result, &text);
+  size_t longest = tool_call_is_command(call) ? size : ANSWER_MAX;
+  demand(text.length <= longest + FRAME_MAX + size);
+  text.length = 0;
+  result.errors = (struct run_stream){(const char *)data, size < 256 ? size : 256, false};
+  (void)tool_call_answer(call, &result, &text);
+  buffer_release(&text);
+}
+
+/* Returns whether they were accepted. */
+static bool try(const struct tool *tool, const cJSON *arguments,
+                const struct tool_settings *settings, const uint8_t *data, size_t size) {
+  struct buffer text = {0};
+  struct tool_call *call = tool_call_new(tool, arguments, settings, "id", &text);
+  demand((call == NULL) == (text.length > strlen(TOOL_ERROR)));
+  buffer_release(&text);
+  if (call == NULL)
+    return false;
+  struct request request = {0};
+  tool_call_request(call, &request);
+  demand(request.step.timeout_seconds == tool_call_timeout(call));
+  demand(request.step.timeout_seconds >= 1 && request.step.timeout_seconds <= 600);
+  demand(request.step.working_directory[0] == '/');
+  answer(call, data, size);
+  step_release(&request.step);
+  tool_call_free(call);
+  return true;
+}
+
+/* For what a step has produced, whatever it is. */
+static const char *const good_arguments[] = {
+    "{\"command\":\"x\",\"args\":[]}",
+    "{\"path\":\"a\",\"offset\":2,\"limit\":3}",
+    "{\"path\":\"a\",\"content\":\"\"}",
+    "{\"path\":\"a\",\"edits\":[{\"old_string\":\"\",\"new_string\":\"\"}]}",
+    "{\"path\":\"a\"}",
+    "{\"pattern\":\"a\"}",
+    "{}"};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const struct tool_settings settings = {.default_timeout_seconds = 30,
+                                         .max_timeout_seconds = 600,
+                                         .clamps_timeout = size % 2 == 0,
+                                         .directory = "/box",
+                                         .shell = size % 3 == 0 ? NULL : "sh"};
+  cJSON *arguments = parse((const char *)data, size);
+  for (size_t i = 0; tool_at(i) != NULL; i++) {
+    cJSON *good = cJSON_Parse(good_arguments[i]);
+    demand(try(tool_at(i), good, &settings, data, size));
+    cJSON_Delete(good);
+    (void)try(tool_at(i), arguments, &settings, data, size);
+  }
+  cJSON_Delete(arguments);
+  return 0;
+}

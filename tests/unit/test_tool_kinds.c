@@ -1,0 +1,177 @@
+/*
+ * The tools against the kinds of steps that they call: arguments to text, without an engine.
+ */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/kinds/kinds.h"
+#include "agent/tools/tool.h"
+#include "tests/support/directory.h"
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+
+static int set_up(void **state) {
+  struct directory *directory = malloc(sizeof *directory);
+  assert_non_null(directory);
+  directory_init(directory);
+  *state = directory;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  directory_release(*state);
+  free(*state);
+  return 0;
+}
+
+#define FILES_TEST(NAME) TEST_WITH(const struct directory *files, NAME, set_up, tear_down)
+
+static void put(const struct directory *files, const char *name, const char *content) {
+  FILE *file = fopen(directory_path(files, name), "w");
+  assert_non_null(file);
+  assert_true(fputs(content, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* What the engine makes of the step: its content, its warning, or its error. */
+static bool run(struct tool_call *call, struct buffer *text) {
+  struct request request = {0};
+  struct output output = {0};
+  struct error error = {""};
+  tool_call_request(call, &request);
+  struct run_result result = {.reason = ""};
+  if (kind_of(&request.step)->work(&request.step, &output, &error) == 0) {
+    result.output = (struct run_stream){output.content.bytes, output.content.length, false};
+    result.errors = (struct run_stream){output.warning.text, strlen(output.warning.text), false};
+  } else {
+    result.exit_code = 1;
+    result.reason = error.text;
+    result.reason_length = strlen(error.text);
+  }
+  bool failed = tool_call_answer(call, &result, text);
+  buffer_release(&output.content);
+  step_release(&request.step);
+  return failed;
+}
+
+/* In arguments and text, $ is the directory; quotes are as in quoted.h. */
+static void expect(const struct directory *files, const char *tool, const char *json, bool fails,
+                   const char *expected) {
+  const struct tool_settings settings = {
+      .default_timeout_seconds = 30, .max_timeout_seconds = 60, .directory = files->path};
+  struct buffer given = {0};
+  struct buffer wanted = {0};
+  for (; *json != '\0'; json++)
+    buffer_add(&given, *json == '$' ? files->path : json, *json == '$' ? strlen(files->path) : 1);
+  for (; *expected != '\0'; expected++)
+    buffer_add(&wanted, *expected == '$' ? files->path : expected,
+               *expected == '$' ? strlen(files->path) : 1);
+  buffer_add(&given, "", 1);
+  buffer_add(&wanted, "", 1);
+  quoted_in_place(given.bytes);
+  cJSON *arguments = cJSON_Parse(given.bytes);
+  struct buffer text = {0};
+  struct tool_call *call = tool_call_new(tool_find(tool), arguments, &settings, "id", &text);
+  assert_non_null(call);
+  assert_int_equal(run(call, &text), fails);
+  buffer_add(&text, "", 1);
+  assert_string_equal(text.bytes, wanted.bytes);
+  tool_call_free(call);
+  cJSON_Delete(arguments);
+  buffer_release(&given);
+  buffer_release(&wanted);
+  buffer_release(&text);
+}
+
+FILES_TEST(a_file_is_written_edited_and_read) {
+  expect(files, "write_file", "{'path':'$/f','content':'one\\ntwo\\nthree\\n'}", false,
+         "Successfully wrote 14 bytes to $/f");
+  expect(files, "edit_file",
+         "{'path':'$/f','edits':[{'old_string':'two','new_string':'2'},"
+         "{'old_string':'e','new_string':'E','replace_all':true}]}",
+         false,
+         "Edited $/f (2 changes)\n\n@ line 2:\n- two\n+ 2\n\n\n@ line 1 (3 occurrences):\n"
+         "- e\n+ E\n");
+  expect(files, "read_file", "{'path':'$/f'}", false, "onE\n2\nthrEE\n");
+  expect(files, "read_file", "{'path':'$/f','limit':2}", false,
+         "onE\n2\n... (showing lines 1-2 of 3; continue with offset=3)");
+  unlink(directory_path(files, "f"));
+}
+
+FILES_TEST(errors_are_those_of_the_engine) {
+  put(files, "f", "a\nb\na\na");
+  expect(files, "read_file", "{'path':'$/none'}", true, "Error: file not found: $/none");
+  expect(files, "list_directory", "{'path':'$/none'}", true, "Error: directory not found: $/none");
+  expect(files, "directory_tree", "{'path':'$/none'}", true, "Error: directory not found: $/none");
+  expect(files, "grep", "{'path':'$','pattern':'('}", true,
+         "Error: pattern: missing closing parenthesis at offset 1");
+  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'','new_string':'b'}]}", true,
+         "Error: old_string is required");
+  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'b','new_string':'b'}]}", true,
+         "Error: old_string and new_string are identical");
+  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'x','new_string':'y'}]}", true,
+         "Error: old_string not found in the file");
+  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'a','new_string':'y'}]}", true,
+         "Error: old_string matches 3 times at lines 1, 3, 4 \u2014 add surrounding context to "
+         "make it unique, or set replace_all");
+  expect(files, "edit_file",
+         "{'path':'$/f','edits':[{'old_string':'b','new_string':'c'},"
+         "{'old_string':'b','new_string':'c'}]}",
+         true, "Error: edits[1]: old_string not found (an earlier edit may have changed it)");
+  expect(files, "read_file", "{'path':'$/f'}", false, "a\nb\na\na");
+  unlink(directory_path(files, "f"));
+}
+
+FILES_TEST(directories_are_listed_and_drawn) {
+  expect(files, "list_directory", "{'path':'$'}", false, "(empty directory)");
+  put(files, "a\nb", "");
+  put(files, "main.c", "int main;\n");
+  assert_int_equal(mkdir(directory_path(files, "src"), 0755), 0);
+  assert_int_equal(symlink("src", directory_path(files, "to_src")), 0);
+  assert_int_equal(symlink("main.c", directory_path(files, "to_main")), 0);
+  assert_int_equal(symlink("nowhere", directory_path(files, "to_none")), 0);
+  expect(files, "list_directory", "{'path':'$'}", false,
+         "file          0  a\uFFFDb\n"
+         "file         10  main.c\n"
+         "dir           -  src\n"
+         "file         10  to_main\n"
+         "file          7  to_none\n"
+         "dir           -  to_src\n");
+  expect(files, "directory_tree", "{'path':'$/.','exclude':['to_*','a*']}", false,
+         "./\n\u251C\u2500\u2500 src/\n\u2514\u2500\u2500 main.c");
+  static const char names[] = "main.c to_src to_main to_none";
+  for (size_t i = 0; nth_word(names, i) != NULL; i++)
+    unlink(directory_path(files, nth_word(names, i)));
+  unlink(directory_path(files, "a\nb"));
+  rmdir(directory_path(files, "src"));
+}
+
+FILES_TEST(matches_are_found) {
+  put(files, "a.c", "one\ntwo\nthree\n");
+  put(files, "b.h", "two\ntwo\n");
+  expect(files, "grep", "{'path':'$','pattern':'two','context_before':1}", false,
+         "a.c-1-one\na.c:2:two\nb.h:1:two\nb.h:2:two");
+  expect(files, "grep", "{'path':'$','pattern':'two','head_limit':1}", false,
+         "a.c:2:two\n... (truncated at 1 matches)");
+  expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'files_with_matches'}", false,
+         "a.c\nb.h");
+  expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'count','glob':'*.h'}", false,
+         "b.h:2");
+  expect(files, "grep", "{'path':'$/none','pattern':'two'}", false, "(no matches)");
+  unlink(directory_path(files, "a.c"));
+  unlink(directory_path(files, "b.h"));
+}
+
+FILES_TEST(a_directory_of_more_than_a_thousand_is_cut) {
+  for (int i = 0; i < 1001; i++)
+    put(files, formatted("%04d", i), "");
+  struct buffer expected = {0};
+  for (int i = 0; i < 1000; i++)
+    buffer_add_string(&expected, formatted("file          0  %04d\n", i));
+  buffer_add_string(&expected, "... (truncated at 1000 entries)");
+  buffer_add(&expected, "", 1);
+  expect(files, "list_directory", "{'path':'$'}", false, expected.bytes);
+  buffer_release(&expected);
+  for (int i = 0; i < 1001; i++)
+    unlink(directory_path(files, formatted("%04d", i)));
+}
