@@ -158,7 +158,11 @@ void engine_start(struct run *run) {
 }
 
 void engine_stop(struct run *run, const char *reason) {
-  run_stop(run, run_door(run)->terms.grace_ms, reason);
+  engine_stop_within(run, run_door(run)->terms.grace_ms, reason);
+}
+
+void engine_stop_within(struct run *run, int64_t grace_ms, const char *reason) {
+  run_stop(run, grace_ms, reason);
 }
 
 void engine_room(struct door *door) {

@@ -57,6 +57,10 @@ void engine_start(struct run *run);
    result has `reason`. */
 void engine_stop(struct run *run, const char *reason);
 
+/* The same with another time from SIGTERM to SIGKILL than the door's terms. A second call can only
+   shorten it; 0: SIGKILL now. */
+void engine_stop_within(struct run *run, int64_t grace_ms, const char *reason);
+
 /* There is more room than before. */
 void engine_room(struct door *door);
 
