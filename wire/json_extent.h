@@ -6,8 +6,8 @@
 
 /*
  * Finds where the first JSON value of a stream ends, as its bytes arrive: an object or an array
- * ends with its last bracket, anything else with its line. Does not say whether it is JSON: brackets
- * of either kind are counted alike. Linear: each byte is looked at once.
+ * ends with its last bracket, anything else with its line. Does not say whether it is JSON:
+ * brackets of either kind are counted alike. Linear: each byte is looked at once.
  *
  *   struct json_extent extent = {0};
  *   while (!json_extent_take(&extent, bytes, length, &taken))   as they arrive

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * The text of one member's value as it stands in an object's JSON, so that it can be given back byte
- * for byte: an id of more digits than a double has, or of escapes, is echoed as it came.
+ * The text of one member's value as it stands in an object's JSON, so that it can be given back
+ * byte for byte: an id of more digits than a double has, or of escapes, is echoed as it came.
  */
 struct json_member {
   const char *text; /* inside the object's; white space around it is not part of it */

@@ -98,7 +98,7 @@ static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
   become_broken(context, EPIPE);
 }
 
-/* What is written makes way once it is half of the buffer, so that a byte moves once at the most. */
+/* What is written makes way once it is half of the buffer: moving costs no more than writing. */
 struct buffer *standard_io_output(struct standard_io *self) {
   if (self->broken)
     drop_output(self);

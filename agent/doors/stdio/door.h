@@ -1,0 +1,59 @@
+#ifndef AGENT_DOORS_STDIO_DOOR_H
+#define AGENT_DOORS_STDIO_DOOR_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+#include "agent/engine/door.h"
+#include "base/log.h"
+
+/*
+ * `agent --stdio`: a line of JSON on standard input for each request, a line on standard output for
+ * each answer. What a line looks like decides how its answer looks:
+ *
+ *   {"id":"r1","method":"execute","params":{"command":"echo hi"}}
+ *   {"id":"r1","result":{"exitCode":0,"stdout":"hi\n","stderr":"","timedOut":false,…}}
+ *
+ *   {"jsonrpc":"2.0","id":2,"method":"execute","params":{"command":"echo hi"}}
+ *   {"jsonrpc":"2.0","id":2,"result":{"output":"hi","success":true,"metadata":{…}}}
+ *
+ * Tools run one after the other, in the order of the lines, and so are they and what is wrong in
+ * other lines answered; info, ping, cancel and shutdown overtake. At the end of the input what was
+ * read is run and answered, then the program exits with 0; after a shutdown it does so at once.
+ *
+ * With `one_shot` the input is the JSON object of one tool's arguments, which ends with its last
+ * bracket: neither a newline nor the end of the input is waited for. The answer is one line,
+ * {"output":…,"metadata":{…}}, and the program exits with
+ *
+ *   0     the tool succeeded
+ *   1     it did not, or its arguments were refused
+ *   64    there is no such tool
+ *
+ * In both cases it exits with 141 (128 + SIGPIPE) when nobody reads standard output any more, with
+ * 3 when that cannot be written, and with 128+N after signal N.
+ */
+
+/* Until when an answer leaves, in seconds after its request, where the options name no deadline: of
+   JSON-RPC, and of a one-shot, counted from the start of the program. Hosts of both end a process
+   that has not answered after 60 s. Other requests have none then. */
+#define STDIO_DOOR_DEADLINE_SECONDS 55
+
+/* Nothing is owned; all of it must outlive the door. */
+struct stdio_door_options {
+  const char *tool; /* the only one that is served; NULL: all, but with one_shot: none was named */
+  bool one_shot;    /* and then the name need not be that of a tool */
+  unsigned default_timeout_seconds;
+  unsigned max_timeout_seconds;
+  unsigned deadline_seconds; /* of every request; 0: see STDIO_DOOR_DEADLINE_SECONDS */
+  const char *directory;     /* absolute */
+  const char *shell;         /* "bash" or "sh"; NULL: there is none */
+  const char *version;       /* of the program */
+};
+
+/* Without one_shot the tool must be one of tool_find. Uses descriptors 0 and 1 without changing
+   their flags. */
+struct door *stdio_door_new(struct event_base *base, const struct log *log,
+                            const struct stdio_door_options *options);
+void stdio_door_free(struct door *door);
+
+#endif
