@@ -96,3 +96,12 @@ bool json_member_find(const char *json, size_t length, const char *name, struct 
   }
   return false;
 }
+
+bool json_element_next(const char **at, const char *end, struct json_member *out) {
+  const char *value = skip_space(*at, end);
+  if (value < end && (*value == '[' || *value == ','))
+    value = skip_space(value + 1, end);
+  *at = skip_value(value, end);
+  *out = (struct json_member){.text = value, .length = (size_t)(*at - value)};
+  return *at > value;
+}

@@ -21,4 +21,12 @@ struct json_member {
  */
 bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out);
 
+/*
+ * The elements of an array, one after the other, of whose text, white space included, `*at` is the
+ * beginning; it is moved. False: there is none any more. The text must have been parsed.
+ *
+ *   while (json_element_next(&at, end, &element))
+ */
+bool json_element_next(const char **at, const char *end, struct json_member *out);
+
 #endif

@@ -84,3 +84,18 @@ TEST(broken_text_is_not_left) {
         free(exact);
       }
 }
+
+TEST(elements_are_given_one_after_the_other) {
+  static const char array[] = " [ [1,[2]] , {\"a\":[3]},4 ,\"],\",[],null ] ";
+  static const char *const elements[] = {"[1,[2]]", "{\"a\":[3]}", "4", "\"],\"", "[]", "null"};
+  const char *at = array, *end = array + strlen(array);
+  struct json_member element;
+  for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
+    assert_true(json_element_next(&at, end, &element));
+    assert_int_equal(element.length, strlen(elements[i]));
+    assert_memory_equal(element.text, elements[i], element.length);
+  }
+  assert_false(json_element_next(&at, end, &element));
+  at = "[ ]";
+  assert_false(json_element_next(&at, at + 3, &element));
+}
