@@ -1,0 +1,209 @@
+/*
+ * cJSON reads numbers as doubles and decodes strings, so that ids and tokens are taken from the text
+ * itself.
+ */
+#include "agent/doors/mcp/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "wire/json_guard.h"
+#include "wire/step_field.h"
+
+/* --- ids and tokens -------------------------------------------------------------------------- */
+
+/* A whole number, however many digits it has. 1.0 is one, as in a JSON Schema. */
+static bool is_integer(struct json_member raw) {
+  const char *at = raw.text, *end = at + raw.length;
+  at += at < end && *at == '-';
+  while (at < end && *at >= '0' && *at <= '9')
+    at++;
+  at += at < end && *at == '.';
+  while (at < end && *at == '0')
+    at++;
+  return at == end;
+}
+
+/* The text of a member that is to be a string or an integer; none when it is something else. */
+static struct json_member read_name(struct json_member object, const cJSON *tree,
+                                    const char *name) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(tree, name);
+  struct json_member text;
+  if ((!cJSON_IsString(value) && !cJSON_IsNumber(value)) ||
+      !json_member_find(object.text, object.length, name, &text) ||
+      (cJSON_IsNumber(value) && !is_integer(text)))
+    return (struct json_member){0};
+  return text;
+}
+
+/* Where the fraction of zeros begins. */
+static size_t whole_length(struct json_member raw) {
+  const char *point = memchr(raw.text, '.', raw.length);
+  return point != NULL ? (size_t)(point - raw.text) : raw.length;
+}
+
+static char *decoded(struct json_member raw) {
+  size_t length;
+  char *marked = json_guard_mark_nul(raw.text, raw.length, &length);
+  cJSON *value = cJSON_ParseWithLength(marked, length);
+  free(marked);
+  char *text = cJSON_IsString(value) ? value->valuestring : NULL;
+  if (text != NULL)
+    text = memory_copy(text, strlen(text));
+  cJSON_Delete(value);
+  return text;
+}
+
+bool mcp_id_equal(struct json_member one, struct json_member other) {
+  if (one.text == NULL || other.text == NULL || (*one.text == '"') != (*other.text == '"'))
+    return false;
+  if (*one.text != '"') {
+    one.length = whole_length(one);
+    other.length = whole_length(other);
+  }
+  if (one.length == other.length && memcmp(one.text, other.text, one.length) == 0)
+    return true;
+  if (*one.text != '"' || (memchr(one.text, '\\', one.length) == NULL &&
+                           memchr(other.text, '\\', other.length) == NULL))
+    return false;
+  char *first = decoded(one), *second = decoded(other);
+  bool equal = first != NULL && second != NULL && strcmp(first, second) == 0;
+  free(first);
+  free(second);
+  return equal;
+}
+
+/* --- the line -------------------------------------------------------------------------------- */
+
+/* Each name once in each object. The guard has bounded the depth. */
+static int check_names(const cJSON *root, struct error *error) {
+  const cJSON *parents[JSON_GUARD_DEPTH_MAX + 1];
+  size_t depth = 0;
+  for (const cJSON *node = root; node != NULL;) {
+    if (cJSON_IsObject(node) && step_field_names_unique(node, "", error) != 0)
+      return -1;
+    if (node->child != NULL) {
+      CHECK(depth <= JSON_GUARD_DEPTH_MAX);
+      parents[depth++] = node;
+      node = node->child;
+      continue;
+    }
+    while (depth > 0 && node->next == NULL)
+      node = parents[--depth];
+    node = depth > 0 ? node->next : NULL;
+  }
+  return 0;
+}
+
+static size_t count_spaces(const char *text, size_t length) {
+  size_t count = 0;
+  while (count < length && strchr(" \t\r\n", text[count]) != NULL)
+    count++;
+  return count;
+}
+
+static cJSON *parse(const char *text, size_t length, struct error *error) {
+  struct json_guard guard;
+  const char *end;
+  if (json_guard_scan(&guard, text, length, "", error) != 0)
+    return NULL;
+  char *marked = NULL;
+  if (guard.has_nul)
+    text = marked = json_guard_mark_nul(text, length, &length);
+  cJSON *root = cJSON_ParseWithLengthOpts(text, length, &end, false);
+  size_t at = (size_t)(end - text);
+  if (root == NULL || at + count_spaces(text + at, length - at) != length) {
+    (void)error_set(error, "payload: expected JSON, got what is broken near byte %zu",
+                    json_guard_text_offset(text, at));
+    cJSON_Delete(root);
+    root = NULL;
+  }
+  free(marked);
+  return root;
+}
+
+int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error) {
+  *self = (struct mcp_line){.at = text, .end = text + length};
+  self->root = parse(text, length, error);
+  if (self->root == NULL)
+    return -1;
+  if (check_names(self->root, error) != 0) {
+    mcp_line_release(self);
+    return -1;
+  }
+  self->is_batch = cJSON_IsArray(self->root);
+  self->count = self->is_batch ? cJSON_GetArraySize(self->root) : 1;
+  self->next = self->is_batch ? self->root->child : self->root;
+  return 0;
+}
+
+void mcp_line_release(struct mcp_line *self) {
+  cJSON_Delete(self->root);
+  *self = (struct mcp_line){0};
+}
+
+/* --- one message ----------------------------------------------------------------------------- */
+
+static const cJSON *member_of(const cJSON *object, const char *name) {
+  return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static void read_params(struct mcp_message *out, struct json_member text, const cJSON *tree) {
+  const cJSON *params = member_of(tree, "params");
+  out->params_unusable = params != NULL && !cJSON_IsNull(params) && !cJSON_IsObject(params);
+  if (!cJSON_IsObject(params) || !json_member_find(text.text, text.length, "params", &text))
+    return;
+  const cJSON *meta = member_of(params, "_meta");
+  out->params = params;
+  out->target = read_name(text, params, "requestId");
+  if (!cJSON_IsObject(meta) || !json_member_find(text.text, text.length, "_meta", &text))
+    return;
+  out->meta = meta;
+  out->token = read_name(text, meta, "progressToken");
+  out->is_modern = member_of(meta, MCP_META_VERSION) != NULL ||
+                   member_of(meta, MCP_META_CAPABILITIES) != NULL ||
+                   member_of(meta, MCP_META_CLIENT) != NULL;
+}
+
+static void invalidate(struct mcp_message *out, const char *reason) {
+  out->kind = MCP_INVALID;
+  out->reason = reason;
+}
+
+static void classify(struct mcp_message *out, struct json_member text, const cJSON *tree) {
+  *out = (struct mcp_message){0};
+  if (!cJSON_IsObject(tree)) {
+    invalidate(out, "expected an object");
+    return;
+  }
+  const cJSON *id = member_of(tree, "id"), *version = member_of(tree, "jsonrpc");
+  const cJSON *method = member_of(tree, "method");
+  out->id = read_name(text, tree, "id");
+  if (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0) {
+    invalidate(out, "jsonrpc: expected \"2.0\"");
+  } else if (method == NULL &&
+             (member_of(tree, "result") != NULL || member_of(tree, "error") != NULL)) {
+    out->kind = MCP_RESPONSE;
+  } else if (!cJSON_IsString(method)) {
+    invalidate(out, "method: expected a string");
+  } else if (id != NULL && out->id.text == NULL) {
+    invalidate(out, "id: expected a string or an integer");
+  } else {
+    out->kind = id != NULL ? MCP_REQUEST : MCP_NOTIFICATION;
+    out->method = method->valuestring;
+    read_params(out, text, tree);
+  }
+}
+
+bool mcp_line_next(struct mcp_line *self, struct mcp_message *out) {
+  struct json_member text = {.text = self->at, .length = (size_t)(self->end - self->at)};
+  if (self->next == NULL)
+    return false;
+  if (self->is_batch)
+    CHECK(json_element_next(&self->at, self->end, &text));
+  classify(out, text, self->next);
+  self->next = self->is_batch ? self->next->next : NULL;
+  return true;
+}
