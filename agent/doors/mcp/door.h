@@ -1,0 +1,48 @@
+#ifndef AGENT_DOORS_MCP_DOOR_H
+#define AGENT_DOORS_MCP_DOOR_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+#include "agent/doors/mcp/version.h"
+#include "agent/engine/door.h"
+#include "agent/tools/tool.h"
+#include "base/log.h"
+
+/*
+ * `agent --mcp`: a server of the Model Context Protocol on standard input and standard output, for
+ * the tools of tool.h. One process serves every version at once (version.h). Calls run side by side,
+ * MCP_DOOR_RUNS at a time; more of them wait in order, while everything else is answered.
+ *
+ * The program ends with
+ *
+ *   0      standard input has ended, or nobody reads standard output any more
+ *   128+N  it was stopped by signal N (130, 143)
+ *   3      standard output cannot be written, such as to a full disk
+ */
+#define MCP_DOOR_RUNS 16
+
+/* The end of standard input: what was asked for has so long to end, and all is over after so long.
+   Clients end by force after two seconds. */
+#define MCP_DOOR_END_MS 1000
+#define MCP_DOOR_GONE_MS 1900
+
+/* While more bytes than these are not written, nothing is read and no call begins; and progress is
+   not reported. */
+#define MCP_DOOR_HOLD_BYTES ((size_t)16 * 1024 * 1024)
+#define MCP_DOOR_HOLD_PROGRESS_BYTES ((size_t)64 * 1024)
+
+/* Nothing is owned. */
+struct mcp_door_options {
+  const char *program_version;
+  unsigned versions;          /* a set (version.h); 0: all of them */
+  bool structured;            /* results of commands as structuredContent, too */
+  struct tool_settings tools; /* `clamps_timeout` is ignored: a model is to know its limits */
+};
+
+/* It reads with the engine's first want(). Uses descriptors 0 and 1 without changing their flags. */
+struct door *mcp_door_new(struct event_base *base, const struct log *log,
+                          const struct mcp_door_options *options);
+void mcp_door_free(struct door *door);
+
+#endif
