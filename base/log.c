@@ -160,3 +160,19 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
     free(line);
   }
 }
+
+void log_plain(const struct log *self, const char *format, ...) {
+  char formatted[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = format_text(formatted, sizeof formatted, format, arguments);
+  va_end(arguments);
+  size_t length = strlen(text);
+  char *line = memory_allocate(ESCAPED_MAX * length + 1);
+  char *end = put_escaped(line, text, length);
+  *end++ = '\n';
+  write_line(self, line, (size_t)(end - line));
+  free(line);
+  if (text != formatted)
+    free(text);
+}

@@ -30,4 +30,9 @@ struct log {
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
               ...) __attribute__((format(printf, 4, 5)));
 
+/* A line without time, level and job, whatever `least` is: where another program's log is to be
+   read. */
+void log_plain(const struct log *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

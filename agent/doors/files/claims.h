@@ -1,0 +1,89 @@
+#ifndef AGENT_DOORS_FILES_CLAIMS_H
+#define AGENT_DOORS_FILES_CLAIMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/*
+ * Who executes a request: the one that makes the directory `.claim-<id>`. Scripts make it by mkdir
+ * and never remove it. An agent puts a file `owner` with its instance, 16 hexadecimal digits, into
+ * it, and holds a lock (flock) on the file `.agent-<instance>` as long as it lives: a claim whose
+ * owner's lock can be taken, or is not there, is of an agent that is dead. One without `owner` is a
+ * script's and left alone.
+ *
+ *   claims_open(&claims, directory, &error)
+ *   claims_take                       at most one of all who share the directory gets CLAIM_TAKEN
+ *   claims_drop                       when request and result are gone
+ *   claims_owner, claims_drop_dead    what a dead agent has left
+ *   claims_close                      removes the lock; claims stay
+ *
+ * All names of its own begin with `.agent-<instance>`: no other program in the directory looks at
+ * those. No link is followed, and nothing is opened that is not a regular file or a directory.
+ */
+#define CLAIMS_INSTANCE_LENGTH 16
+
+/* `.agent-`, the instance, `.`, a number, and a NUL. */
+#define CLAIMS_NAME_SIZE (sizeof ".agent-." + CLAIMS_INSTANCE_LENGTH + 20)
+
+struct claims {
+  int directory; /* the caller's */
+  int lock;      /* -1: none */
+  char instance[CLAIMS_INSTANCE_LENGTH + 1];
+  uint64_t names;     /* that were made so far */
+  bool plain_mkdir;   /* the file system cannot rename without replacing: claims are made in place */
+  unsigned open_mode; /* rights of claims: those of the directory */
+};
+
+/* A claims_close is fine for it. */
+#define CLAIMS_NONE                                                                                \
+  (struct claims) {                                                                                \
+    .directory = -1, .lock = -1                                                                    \
+  }
+
+/* Takes the lock in this directory. An instance of before is kept. Returns 0 or -1. */
+int claims_open(struct claims *self, int directory, struct error *error);
+void claims_close(struct claims *self);
+
+/* Makes the lock again where somebody has removed it. Returns 0 or -1. */
+int claims_renew(struct claims *self, struct error *error);
+
+enum claim {
+  CLAIM_TAKEN,
+  CLAIM_FOREIGN, /* somebody else has it */
+  CLAIM_REFUSED  /* the system refuses it: errno, such as EACCES */
+};
+
+enum claim claims_take(struct claims *self, const char *id);
+
+/* Removes one that this agent has. */
+void claims_drop(struct claims *self, const char *id);
+
+enum claim_owner {
+  CLAIM_OF_NOBODY, /* there is none */
+  CLAIM_OF_SELF,
+  CLAIM_OF_SCRIPT, /* or of what cannot be read */
+  CLAIM_OF_AGENT,  /* that lives */
+  CLAIM_OF_DEAD
+};
+
+/* Whose the claim is. For one of the dead `*lock` is the dead one's lock, held so that no other
+   agent comes to the same conclusion, or -1 where there is none any more; else it is -1. */
+enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
+void claims_unlock(int lock);
+
+/* Removes a claim of the dead, while its lock is held. */
+void claims_drop_dead(struct claims *self, const char *id);
+
+/* Removes the locks and other files of dead agents that have no claim left. */
+void claims_sweep(struct claims *self);
+
+/* Another name for a file of this agent's. */
+void claims_make_name(struct claims *self, char out[CLAIMS_NAME_SIZE]);
+
+/* The id of a claim's name, NULL when it is none. */
+const char *claims_id_of(const char *name);
+
+#endif

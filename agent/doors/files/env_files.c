@@ -1,0 +1,120 @@
+#include "agent/doors/files/env_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+
+struct env_file {
+  char *name; /* its path follows the NUL */
+  const char *path;
+  bool warned;
+};
+
+struct env_files {
+  const struct log *log;
+  size_t count;
+  struct env_file files[];
+};
+
+static bool has_name(const struct env_files *self, const char *name) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcmp(self->files[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+static void add(struct env_files *self, const char *text, size_t length) {
+  char *name = memory_copy(text, length);
+  char *path = strchr(name, '=');
+  if (path != NULL)
+    *path++ = '\0';
+  if (path == NULL || name[0] == '\0' || path[0] == '\0' || has_name(self, name) ||
+      utf8_valid_prefix(name, strlen(name)) != strlen(name)) {
+    log_line(self->log, LOG_WARN, NULL,
+             "SANDBOX_ENV_FILES: expected NAME=PATH, each name once, got something else: ignored");
+    free(name);
+    return;
+  }
+  self->files[self->count++] = (struct env_file){.name = name, .path = path};
+}
+
+struct env_files *env_files_new(const char *text, const struct log *log) {
+  size_t most = 1;
+  for (const char *at = text; at != NULL && *at != '\0'; at++)
+    most += *at == ':';
+  struct env_files *self = memory_allocate(sizeof *self + most * sizeof *self->files);
+  *self = (struct env_files){.log = log};
+  while (text != NULL && *text != '\0') {
+    size_t length = strcspn(text, ":");
+    if (length > 0)
+      add(self, text, length);
+    text += length + (text[length] == ':');
+  }
+  return self;
+}
+
+void env_files_free(struct env_files *self) {
+  for (size_t i = 0; i < self->count; i++)
+    free(self->files[i].name);
+  free(self);
+}
+
+/* Reads a regular file; what else a path may lead to could block. Returns what is wrong, or NULL. */
+static const char *read_value(const char *path, struct buffer *value) {
+  struct stat file;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0)
+    return strerror(errno);
+  ssize_t length = -1;
+  const char *wrong = NULL;
+  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
+    wrong = "no regular file";
+  while (wrong == NULL && value->length <= ENV_FILES_VALUE_MAX &&
+         (length = read(fd, buffer_space(value, 4096), 4096)) > 0)
+    value->length += (size_t)length;
+  if (wrong == NULL && length < 0)
+    wrong = strerror(errno);
+  close(fd);
+  while (value->length > 0 && value->bytes[value->length - 1] == '\n')
+    value->length--;
+  if (wrong == NULL && value->length >= ENV_FILES_VALUE_MAX)
+    wrong = "too long";
+  if (wrong == NULL && value->length > 0 &&
+      (memchr(value->bytes, '\0', value->length) != NULL ||
+       utf8_valid_prefix(value->bytes, value->length) != value->length))
+    wrong = "no UTF-8 text";
+  return wrong;
+}
+
+void env_files_add(struct env_files *self, struct buffer *out) {
+  const char *separator = "{";
+  for (size_t i = 0; i < self->count; i++) {
+    struct env_file *file = &self->files[i];
+    struct buffer value = {0};
+    const char *wrong = read_value(file->path, &value);
+    if (wrong != NULL && !file->warned)
+      log_line(self->log, LOG_WARN, NULL, "commands have no %s: %s: %s", file->name, file->path,
+               wrong);
+    file->warned = wrong != NULL;
+    if (wrong == NULL) {
+      buffer_add_string(out, separator);
+      buffer_add_json(out, file->name, strlen(file->name));
+      buffer_add_string(out, ":");
+      buffer_add_json(out, value.length > 0 ? value.bytes : "", value.length);
+      separator = ",";
+    }
+    /* It may be a secret. */
+    if (value.capacity > 0)
+      explicit_bzero(value.bytes, value.capacity);
+    buffer_release(&value);
+  }
+  if (separator[0] == ',')
+    buffer_add_string(out, "}");
+}

@@ -1,0 +1,25 @@
+#ifndef AGENT_DOORS_FILES_ENV_FILES_H
+#define AGENT_DOORS_FILES_ENV_FILES_H
+
+#include "base/buffer.h"
+#include "base/log.h"
+
+/*
+ * Variables of commands that come out of files, such as a token in a mounted secret:
+ * `NAME=PATH[:NAME=PATH]…`. They are read for each command, so that a secret that is rotated is
+ * followed. A value is the file's text without trailing line endings.
+ */
+struct env_files;
+
+/* The longest value; Linux takes no longer string. */
+#define ENV_FILES_VALUE_MAX ((size_t)128 * 1024)
+
+/* `text` may be NULL. What is no NAME=PATH in it is logged and left out. */
+struct env_files *env_files_new(const char *text, const struct log *log);
+void env_files_free(struct env_files *self);
+
+/* Adds the variables as a JSON object, or nothing. A file that cannot be read, or whose text no
+   variable can have, is left out, and logged once until it can be read again. */
+void env_files_add(struct env_files *self, struct buffer *out);
+
+#endif

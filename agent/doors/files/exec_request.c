@@ -1,0 +1,310 @@
+#include "agent/doors/files/exec_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/files/json_prefix.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "wire/json_guard.h"
+#include "wire/step_field.h"
+
+bool exec_request_name(const char *name, const char **id, size_t *id_length) {
+  size_t prefix = strlen(EXEC_REQUEST_PREFIX), suffix = strlen(EXEC_REQUEST_SUFFIX);
+  size_t length = strlen(name);
+  if (length < prefix + suffix || memcmp(name, EXEC_REQUEST_PREFIX, prefix) != 0 ||
+      memcmp(name + length - suffix, EXEC_REQUEST_SUFFIX, suffix) != 0)
+    return false;
+  *id = name + prefix;
+  *id_length = length - prefix - suffix;
+  return true;
+}
+
+bool exec_request_id_is_valid(const char *id, size_t length) {
+  if (length == 0 || length > EXEC_REQUEST_ID_MAX || utf8_valid_prefix(id, length) != length)
+    return false;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)id[i];
+    unsigned char next = i + 1 < length ? (unsigned char)id[i + 1] : 0;
+    if (byte < 0x20 || byte == 0x7F || (byte == 0xC2 && next < 0xA0)) /* U+0080 to U+009F */
+      return false;
+  }
+  return true;
+}
+
+/* --- the fields ------------------------------------------------------------------------------ */
+
+/* NULL when it is absent or null. */
+static cJSON *field(const struct exec_request *self, const char *name) {
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(self->root, name);
+  return cJSON_IsNull(value) ? NULL : value;
+}
+
+static bool has_nul(const char *text) {
+  return strstr(text, JSON_GUARD_NUL) != NULL;
+}
+
+static int check_text(const char *name, const cJSON *value, struct error *error) {
+  if (value == NULL)
+    return 0;
+  if (!cJSON_IsString(value))
+    return step_field_reject(name, "a string", value, error);
+  return has_nul(value->valuestring)
+             ? error_set(error, "%s: expected a string without NUL, got one with it", name)
+             : 0;
+}
+
+static int check_texts(const char *name, const cJSON *value, struct error *error) {
+  if (value == NULL)
+    return 0;
+  if (!cJSON_IsArray(value))
+    return step_field_reject(name, "an array of strings", value, error);
+  for (const cJSON *item = value->child; item != NULL; item = item->next)
+    if (check_text(name, item, error) != 0)
+      return -1;
+  return 0;
+}
+
+/* In normal form: what a person wrote into a manifest, and a program perhaps with other blanks. */
+static char *normal_target(const char *text) {
+  char *normal = memory_allocate(strlen(text) + 1), *out = normal;
+  for (; *text != '\0'; text++)
+    if (*text != ' ' && (*text < '\t' || *text > '\r'))
+      *out++ = *text >= 'A' && *text <= 'Z' ? (char)(*text - 'A' + 'a') : *text;
+  *out = '\0';
+  return normal;
+}
+
+static int read_target(struct exec_request *self, struct error *error) {
+  const cJSON *target = field(self, "target");
+  self->target = normal_target(cJSON_IsString(target) ? target->valuestring : "");
+  return target == NULL || cJSON_IsString(target)
+             ? 0
+             : step_field_reject("target", "a string", target, error);
+}
+
+/* A number, or digits, rounded down; 0 for anything else. */
+static double seconds_of(const cJSON *value) {
+  if (cJSON_IsNumber(value))
+    return value->valuedouble;
+  if (!cJSON_IsString(value))
+    return 0;
+  double seconds = 0;
+  for (const char *digit = value->valuestring; *digit != '\0'; digit++) {
+    if (*digit < '0' || *digit > '9')
+      return 0;
+    seconds = seconds * 10 + (*digit - '0');
+  }
+  return seconds;
+}
+
+static void read_timeout(struct exec_request *self, const struct exec_request_defaults *defaults) {
+  double seconds = seconds_of(field(self, "timeout"));
+  if (!(seconds >= 1))
+    seconds = defaults->timeout_seconds;
+  self->timeout_seconds =
+      seconds < defaults->timeout_max_seconds ? (unsigned)seconds : defaults->timeout_max_seconds;
+}
+
+static int read_command(struct exec_request *self, struct error *error) {
+  const cJSON *argv = field(self, "argv");
+  if (check_texts("argv", argv, error) != 0)
+    return -1;
+  if (argv != NULL && argv->child != NULL) {
+    if (argv->child->valuestring[0] == '\0')
+      return error_set(error, "argv: expected the name of a program, got an empty string");
+    self->argv = argv;
+    return 0;
+  }
+  const cJSON *command = field(self, "command");
+  const cJSON *args = field(self, "args");
+  if (check_text("command", command, error) != 0 || check_texts("args", args, error) != 0)
+    return -1;
+  if (command == NULL || command->valuestring[0] == '\0')
+    return step_field_reject("command", "a non-empty string", command, error);
+  self->command = command->valuestring;
+  self->args = args;
+  return 0;
+}
+
+/* The input may hold NUL. */
+static int read_input(struct exec_request *self, struct error *error) {
+  cJSON *input = field(self, "stdin");
+  if (input == NULL)
+    return 0;
+  if (!cJSON_IsString(input))
+    return step_field_reject("stdin", "a string", input, error);
+  size_t length = json_guard_unmark_nul(input->valuestring);
+  if (length > 0) {
+    self->input = input->valuestring;
+    self->input_length = length;
+  }
+  return 0;
+}
+
+static int read_directory(struct exec_request *self, const char *fallback, struct error *error) {
+  const cJSON *directory = field(self, "workDir");
+  if (check_text("workDir", directory, error) != 0)
+    return -1;
+  bool named = directory != NULL && directory->valuestring[0] != '\0';
+  self->directory = named ? directory->valuestring : fallback;
+  return 0;
+}
+
+static int read_fields(struct exec_request *self, const char *id,
+                       const struct exec_request_defaults *defaults, struct error *error) {
+  int target = read_target(self, error);
+  const cJSON *own_id = field(self, "id");
+  self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
+  read_timeout(self, defaults);
+  if (step_field_names_unique(self->root, "", error) != 0 || target != 0 ||
+      read_directory(self, defaults->directory, error) != 0 || read_command(self, error) != 0)
+    return -1;
+  return read_input(self, error);
+}
+
+/* --- the text -------------------------------------------------------------------------------- */
+
+/* Of text that json_prefix_scan found whole. NULL: the guard, or cJSON, refuses it. */
+static cJSON *read_tree(const char *text, size_t length, struct error *error) {
+  static const char payload[] = "payload: ";
+  struct json_guard guard;
+  struct error reason;
+  if (json_guard_scan(&guard, text, length, "id", &reason) != 0) {
+    size_t skipped = strncmp(reason.text, payload, sizeof payload - 1) == 0 ? sizeof payload - 1 : 0;
+    (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
+    return NULL;
+  }
+  char *marked = NULL;
+  if (guard.has_nul)
+    text = marked = json_guard_mark_nul(text, length, &length);
+  cJSON_InitHooks(NULL);
+  cJSON *root = cJSON_ParseWithLength(text, length);
+  free(marked);
+  if (root == NULL)
+    (void)error_set(error, "request is not valid JSON, or needs too much memory");
+  return root;
+}
+
+enum exec_request_state exec_request_parse(struct exec_request *self, const char *text,
+                                           size_t length, const char *id,
+                                           const struct exec_request_defaults *defaults,
+                                           struct error *error) {
+  *self = (struct exec_request){0};
+  size_t at;
+  switch (json_prefix_scan(text, length, &at)) {
+  case JSON_PREFIX_SHORT:
+    if (length == 0)
+      (void)error_set(error, "request is not valid JSON: it is empty");
+    else
+      (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
+                      length);
+    return EXEC_REQUEST_SHORT;
+  case JSON_PREFIX_BROKEN:
+    (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
+    return EXEC_REQUEST_BROKEN;
+  case JSON_PREFIX_WHOLE:
+    break;
+  }
+  self->root = read_tree(text, length, error);
+  if (self->root == NULL)
+    return EXEC_REQUEST_BROKEN;
+  return read_fields(self, id, defaults, error) == 0 ? EXEC_REQUEST_READY : EXEC_REQUEST_REFUSED;
+}
+
+void exec_request_release(struct exec_request *self) {
+  cJSON_Delete(self->root);
+  free(self->target);
+  *self = (struct exec_request){0};
+}
+
+bool exec_request_is_for(const struct exec_request *self, const char *pack) {
+  if (pack == NULL || self->target == NULL || self->target[0] == '\0')
+    return true;
+  char *normal = normal_target(pack);
+  bool same = normal[0] == '\0' || strcmp(normal, self->target) == 0;
+  free(normal);
+  return same;
+}
+
+/* --- the step -------------------------------------------------------------------------------- */
+
+static void add_text(struct buffer *out, const char *text) {
+  buffer_add_json(out, text, strlen(text));
+}
+
+static void add_line(const struct exec_request *self, struct buffer *line) {
+  buffer_add_string(line, self->command);
+  for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
+       item = item->next) {
+    buffer_add(line, " ", 1);
+    buffer_add_string(line, item->valuestring);
+  }
+}
+
+static void add_argv(const struct exec_request *self, struct buffer *out) {
+  const cJSON *item = self->argv->child;
+  buffer_add_string(out, ",\"command\":");
+  add_text(out, item->valuestring);
+  buffer_add_string(out, ",\"args\":");
+  const char *separator = "[";
+  for (item = item->next; item != NULL; item = item->next, separator = ",") {
+    buffer_add_string(out, separator);
+    add_text(out, item->valuestring);
+  }
+  buffer_add_string(out, separator[0] == '[' ? "[]" : "]");
+}
+
+static void add_shell(const struct exec_request *self, const char *shell, struct buffer *out) {
+  struct buffer line = {0};
+  add_line(self, &line);
+  buffer_add_string(out, ",\"command\":");
+  add_text(out, shell);
+  buffer_add_string(out, ",\"args\":[\"-c\",");
+  buffer_add_json(out, line.bytes, line.length);
+  buffer_add_string(out, "]");
+  buffer_release(&line);
+}
+
+/* Tools read lines: the input ends with a line ending, as it does for the reference. */
+static void add_input(const struct exec_request *self, struct buffer *out) {
+  struct buffer input = {0};
+  buffer_add(&input, self->input, self->input_length);
+  buffer_add(&input, "\n", 1);
+  buffer_add_string(out, ",\"stdin\":");
+  buffer_add_json(out, input.bytes, input.length);
+  buffer_release(&input);
+}
+
+void exec_request_add_step(const struct exec_request *self, const char *id, const char *shell,
+                           const char *directory, const struct buffer *env, struct buffer *out) {
+  buffer_add_string(out, "{\"stepId\":");
+  add_text(out, id);
+  if (self->argv != NULL)
+    add_argv(self, out);
+  else
+    add_shell(self, shell, out);
+  buffer_add_string(out, ",\"workingDirectory\":");
+  add_text(out, directory != NULL ? directory : self->directory);
+  buffer_add_string(out, ",\"timeoutSeconds\":");
+  buffer_add_number(out, self->timeout_seconds);
+  if (self->input != NULL)
+    add_input(self, out);
+  if (env->length > 0) {
+    buffer_add_string(out, ",\"env\":");
+    buffer_add(out, env->bytes, env->length);
+  }
+  buffer_add_string(out, "}");
+}
+
+void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
+  if (self->argv == NULL) {
+    add_line(self, out);
+    return;
+  }
+  for (const cJSON *item = self->argv->child; item != NULL; item = item->next) {
+    if (item != self->argv->child)
+      buffer_add(out, " ", 1);
+    buffer_add_string(out, item->valuestring);
+  }
+}
