@@ -94,40 +94,34 @@ void claims_unlock(int lock) {
     close(lock);
 }
 
-static int make_lock(struct claims *self, struct error *error) {
+int claims_renew(struct claims *self) {
+  struct stat file;
+  if (self->lock >= 0 && fstat(self->lock, &file) == 0 && file.st_nlink > 0)
+    return 0;
+  claims_unlock(self->lock);
   for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
     if (self->instance[0] == '\0')
       (void)snprintf(self->instance, sizeof self->instance, "%016llx",
                      (unsigned long long)random_u64());
     self->lock = open_lock(self->directory, lock_path(self->instance).text, O_CREAT | O_EXCL);
-    if (self->lock >= 0) {
-      (void)fchmod(self->lock, 0644); /* whatever the umask: others have to open it */
-      return 0;
-    }
+    if (self->lock >= 0)
+      return fchmod(self->lock, 0644); /* whatever the umask: others have to open it */
     if (errno != EEXIST && errno != ENOENT && errno != EWOULDBLOCK)
       break;
-    self->instance[0] = '\0';
+    self->instance[0] = '\0'; /* somebody has this name */
   }
-  return error_set(error, "cannot make a file with a lock: %s", strerror(errno));
+  return -1;
 }
 
-int claims_open(struct claims *self, int directory, struct error *error) {
+void claims_open(struct claims *self, int directory) {
   struct stat file;
   claims_unlock(self->lock);
   self->lock = -1;
   self->directory = directory;
-  if (fstat(directory, &file) != 0)
-    return error_set(error, "%s", strerror(errno));
+  if (directory < 0 || fstat(directory, &file) != 0)
+    return;
   self->open_mode = file.st_mode & 0777;
-  return make_lock(self, error);
-}
-
-int claims_renew(struct claims *self, struct error *error) {
-  struct stat file;
-  if (self->lock >= 0 && fstat(self->lock, &file) == 0 && file.st_nlink > 0)
-    return 0;
-  claims_unlock(self->lock);
-  return make_lock(self, error);
+  (void)claims_renew(self);
 }
 
 void claims_close(struct claims *self) {
@@ -183,6 +177,8 @@ enum claim claims_take(struct claims *self, const char *id) {
   struct stat file;
   if (fstatat(self->directory, claim.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
     return CLAIM_FOREIGN;
+  if (claims_renew(self) != 0) /* a claim without a lock would look like one of the dead */
+    return CLAIM_REFUSED;
   if (!self->plain_mkdir) {
     claims_make_name(self, name);
     if (make_directory(self, name) != 0)
@@ -200,13 +196,10 @@ enum claim claims_take(struct claims *self, const char *id) {
 
 void claims_drop(struct claims *self, const char *id) {
   int lock;
-  if (claims_owner(self, id, &lock) == CLAIM_OF_SELF)
+  enum claim_owner owner = claims_owner(self, id, &lock);
+  if (owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD)
     remove_claim(self->directory, claim_path(id).text);
   claims_unlock(lock);
-}
-
-void claims_drop_dead(struct claims *self, const char *id) {
-  remove_claim(self->directory, claim_path(id).text);
 }
 
 /* Reads who has the claim; false: nobody that is an agent. */

@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
-
 /*
  * Who executes a request: the one that makes the directory `.claim-<id>`. Scripts make it by mkdir
  * and never remove it. An agent puts a file `owner` with its instance, 16 hexadecimal digits, into
@@ -14,10 +12,10 @@
  * owner's lock can be taken, or is not there, is of an agent that is dead. One without `owner` is a
  * script's and left alone.
  *
- *   claims_open(&claims, directory, &error)
+ *   claims_open(&claims, directory)
  *   claims_take                       at most one of all who share the directory gets CLAIM_TAKEN
+ *   claims_owner                      what a dead agent has left?
  *   claims_drop                       when request and result are gone
- *   claims_owner, claims_drop_dead    what a dead agent has left
  *   claims_close                      removes the lock; claims stay
  *
  * All names of its own begin with `.agent-<instance>`: no other program in the directory looks at
@@ -43,12 +41,13 @@ struct claims {
     .directory = -1, .lock = -1                                                                    \
   }
 
-/* Takes the lock in this directory. An instance of before is kept. Returns 0 or -1. */
-int claims_open(struct claims *self, int directory, struct error *error);
+/* Begins in this directory, and takes the lock in it when it can; -1: nothing is claimed until there
+   is another one. An instance of before is kept. */
+void claims_open(struct claims *self, int directory);
 void claims_close(struct claims *self);
 
-/* Makes the lock again where somebody has removed it. Returns 0 or -1. */
-int claims_renew(struct claims *self, struct error *error);
+/* Makes the lock where there is none, or somebody has removed it. Returns 0, or -1 with errno. */
+int claims_renew(struct claims *self);
 
 enum claim {
   CLAIM_TAKEN,
@@ -58,7 +57,7 @@ enum claim {
 
 enum claim claims_take(struct claims *self, const char *id);
 
-/* Removes one that this agent has. */
+/* Removes one that this agent has, or one that is dead. */
 void claims_drop(struct claims *self, const char *id);
 
 enum claim_owner {
@@ -73,9 +72,6 @@ enum claim_owner {
    agent comes to the same conclusion, or -1 where there is none any more; else it is -1. */
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
 void claims_unlock(int lock);
-
-/* Removes a claim of the dead, while its lock is held. */
-void claims_drop_dead(struct claims *self, const char *id);
 
 /* Removes the locks and other files of dead agents that have no claim left. */
 void claims_sweep(struct claims *self);

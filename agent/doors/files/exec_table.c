@@ -1,0 +1,84 @@
+#include "agent/doors/files/exec_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+
+#define FIRST_CAPACITY 16
+
+/* Where the id is, or would be. */
+static size_t place_of(const struct exec_table *self, const char *id) {
+  size_t low = 0, high = self->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (strcmp(self->items[middle]->id, id) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static bool is_at(const struct exec_table *self, size_t place, const char *id) {
+  return place < self->count && strcmp(self->items[place]->id, id) == 0;
+}
+
+struct exec *exec_table_find(const struct exec_table *self, const char *id) {
+  size_t place = place_of(self, id);
+  return is_at(self, place, id) ? self->items[place] : NULL;
+}
+
+struct exec *exec_table_get(struct exec_table *self, const char *id) {
+  size_t place = place_of(self, id);
+  if (is_at(self, place, id))
+    return self->items[place];
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity > 0 ? self->capacity * 2 : FIRST_CAPACITY;
+    self->items = memory_resize(self->items, self->capacity * sizeof(struct exec *));
+  }
+  struct exec **gap = self->items + place;
+  memmove(gap + 1, gap, (self->count - place) * sizeof(struct exec *));
+  self->count++;
+  *gap = memory_allocate(sizeof **gap);
+  **gap = (struct exec){.id = memory_copy(id, strlen(id))};
+  return *gap;
+}
+
+static void free_exec(struct exec *exec) {
+  buffer_release(&exec->result);
+  free(exec->id);
+  free(exec);
+}
+
+void exec_table_remove(struct exec_table *self, struct exec *exec) {
+  size_t place = place_of(self, exec->id);
+  CHECK(place < self->count && self->items[place] == exec);
+  struct exec **gap = self->items + place;
+  self->count--;
+  memmove(gap, gap + 1, (self->count - place) * sizeof(struct exec *));
+  free_exec(exec);
+}
+
+void exec_table_release(struct exec_table *self) {
+  for (size_t i = 0; i < self->count; i++)
+    free_exec(self->items[i]);
+  free(self->items);
+  *self = (struct exec_table){0};
+}
+
+static bool is_older(const struct exec *left, const struct exec *right) {
+  if (left->mtime.tv_sec != right->mtime.tv_sec)
+    return left->mtime.tv_sec < right->mtime.tv_sec;
+  return left->mtime.tv_nsec < right->mtime.tv_nsec;
+}
+
+struct exec *exec_table_oldest(const struct exec_table *self) {
+  struct exec *oldest = NULL;
+  for (size_t i = 0; self->queued > 0 && i < self->count; i++)
+    if (self->items[i]->state == EXEC_QUEUED &&
+        (oldest == NULL || is_older(self->items[i], oldest)))
+      oldest = self->items[i];
+  return oldest;
+}

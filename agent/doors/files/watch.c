@@ -1,0 +1,164 @@
+#include "agent/doors/files/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+#define TOOLS_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM)
+/* DELETE_SELF does not come while the directory is open: its name's end is seen above it. */
+#define TOP_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM)
+
+/* The names above that matter. */
+#define TOOLS "tools"
+#define DONE "done"
+
+struct watch {
+  const struct log *log;
+  const struct watch_handler *handler;
+  void *owner;
+  char *top_path;
+  char *tools_path;
+  int fd; /* -1: there is no inotify */
+  int top;
+  int tools;
+  struct event *readable; /* NULL without inotify */
+  struct event *timer;
+};
+
+bool watch_has_inotify(const struct watch *self) {
+  return self->fd >= 0;
+}
+
+static void arm(struct watch *self) {
+  loop_timer_start(self->timer, self->fd >= 0 ? WATCH_SCAN_MS : WATCH_SCAN_ALONE_MS);
+}
+
+static void give_up(struct watch *self, const char *what) {
+  log_line(self->log, LOG_WARN, NULL, "%s: %s: looking every %d ms instead", what, strerror(errno),
+           WATCH_SCAN_ALONE_MS);
+  if (self->readable != NULL)
+    event_free(self->readable);
+  if (self->fd >= 0)
+    close(self->fd);
+  self->readable = NULL;
+  self->fd = -1;
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+/* What one read brings, to be told once for all. */
+struct batch {
+  bool scan;
+  bool any;
+};
+
+static void take(struct watch *self, const struct inotify_event *event, struct batch *batch) {
+  const char *name = event->len > 0 ? event->name : "";
+  if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0) {
+    batch->scan = true;
+  } else if (event->wd == self->top) {
+    batch->scan |= strcmp(name, TOOLS) == 0 || strcmp(name, DONE) == 0;
+  } else if (event->wd == self->tools) {
+    batch->any = true;
+    if ((event->mask & (IN_DELETE | IN_MOVED_FROM)) != 0)
+      self->handler->removed(self->owner, name);
+    else
+      self->handler->written(self->owner, name);
+  }
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct watch *self = context;
+  _Alignas(struct inotify_event) char bytes[16 * 1024];
+  struct batch batch = {0};
+  ssize_t length = read((int)fd, bytes, sizeof bytes);
+  for (ssize_t at = 0; at < length;) {
+    const struct inotify_event *event = (const void *)(bytes + at);
+    take(self, event, &batch);
+    at += (ssize_t)sizeof *event + (ssize_t)event->len;
+  }
+  if (batch.scan)
+    self->handler->scan(self->owner);
+  if (batch.scan || batch.any)
+    self->handler->settled(self->owner);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct watch *self = context;
+  arm(self);
+  self->handler->scan(self->owner);
+  self->handler->settled(self->owner);
+}
+
+/* --- the rest -------------------------------------------------------------------------------- */
+
+static char *join(const char *directory, const char *name) {
+  struct buffer path = {0};
+  buffer_add_string(&path, directory);
+  buffer_add_string(&path, "/");
+  buffer_add_string(&path, name);
+  buffer_add(&path, "", 1);
+  return path.bytes;
+}
+
+struct watch *watch_new(struct event_base *base, const struct log *log, const char *directory,
+                        const struct watch_handler *handler, void *owner) {
+  struct watch *self = memory_allocate(sizeof *self);
+  *self = (struct watch){.log = log,
+                         .handler = handler,
+                         .owner = owner,
+                         .top_path = memory_copy(directory, strlen(directory)),
+                         .tools_path = join(directory, TOOLS),
+                         .top = -1,
+                         .tools = -1};
+  self->timer = loop_timer_new(base, on_timer, self);
+  self->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (self->fd >= 0) {
+    self->readable = loop_event_new(base, self->fd, EV_READ | EV_PERSIST, on_readable, self);
+    self->top = inotify_add_watch(self->fd, self->top_path, TOP_MASK | IN_ONLYDIR);
+  }
+  if (self->fd < 0 || self->top < 0)
+    give_up(self, "inotify");
+  arm(self);
+  return self;
+}
+
+void watch_tools(struct watch *self) {
+  if (self->fd < 0)
+    return;
+  int before = self->tools;
+  self->tools = inotify_add_watch(self->fd, self->tools_path,
+                                  TOOLS_MASK | IN_ONLYDIR | IN_DONT_FOLLOW);
+  if (before >= 0 && before != self->tools)
+    (void)inotify_rm_watch(self->fd, before);
+  if (self->tools < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+    give_up(self, "inotify");
+    arm(self);
+  }
+}
+
+void watch_stop(struct watch *self) {
+  (void)event_del(self->timer);
+  if (self->readable != NULL)
+    (void)event_del(self->readable);
+}
+
+void watch_free(struct watch *self) {
+  if (self->readable != NULL)
+    event_free(self->readable);
+  event_free(self->timer);
+  if (self->fd >= 0)
+    close(self->fd);
+  free(self->top_path);
+  free(self->tools_path);
+  free(self);
+}

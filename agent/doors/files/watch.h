@@ -1,0 +1,48 @@
+#ifndef AGENT_DOORS_FILES_WATCH_H
+#define AGENT_DOORS_FILES_WATCH_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+#include "base/log.h"
+
+/*
+ * What happens in two directories, by inotify(7): `<directory>` and `<directory>/tools`. A scan,
+ * WATCH_SCAN_MS apart, is a net for what inotify does not tell: a hard link, a bind mount, a queue
+ * that has overflowed. Where there is no inotify (as many watchers as a user may have, and every
+ * pod's user is the same), scans come each WATCH_SCAN_ALONE_MS, and that is logged once.
+ *
+ *   watch = watch_new(base, log, "/ipc", &handler, owner)
+ *   watch_tools(watch)       when `tools` was opened, and whenever it has become another directory
+ *   watch_free(watch)
+ */
+#define WATCH_SCAN_MS 1000
+#define WATCH_SCAN_ALONE_MS 100
+
+struct watch;
+
+/* Called from the loop; `name` is valid during the call. */
+struct watch_handler {
+  /* A file in tools was closed after writing, or got its name by a rename. */
+  void (*written)(void *owner, const char *name);
+  /* A file in tools is gone, or its name is. */
+  void (*removed)(void *owner, const char *name);
+  /* Everything is to be looked at: also when something happened in the upper directory. */
+  void (*scan)(void *owner);
+  /* After one or more of the others. */
+  void (*settled)(void *owner);
+};
+
+/* Does not fail. The first scan is the caller's. */
+struct watch *watch_new(struct event_base *base, const struct log *log, const char *directory,
+                        const struct watch_handler *handler, void *owner);
+void watch_free(struct watch *self);
+
+void watch_tools(struct watch *self);
+
+/* No more calls. */
+void watch_stop(struct watch *self);
+
+bool watch_has_inotify(const struct watch *self);
+
+#endif
