@@ -195,7 +195,7 @@ void engine_run_done(struct engine *self, struct run *run, const struct run_repo
   if (!is_leaving(self))
     door->type->want(door, 1);
   door->type->flush(door);
-  run_log_done(log_of(self), run_step(run), report);
+  run_log_done(log_of(self), run_step(run), report, door->terms.output_bytes > 0);
   bool read_only = kind_of(run_step(run))->read_only;
   run_free(run);
   if (is_leaving(self) && self->run_count == 0)
