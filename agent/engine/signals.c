@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -34,13 +35,16 @@ static void reap(struct signals *self) {
    then looks like one from outside. Half of that is enough: some may be gone again. All may be, when
    the sender has ended: call_filter.h has what is certain. */
 static bool may_be_forgotten(void) {
+  static const char name[] = "\nSigQ:";
   char status[4096];
-  unsigned long pending, limit;
+  char *slash;
   if (process_table_read_file(getpid(), "status", status, sizeof status) <= 0)
     return false;
-  const char *field = strstr(status, "\nSigQ:");
-  return field != NULL && sscanf(field, "\nSigQ: %lu/%lu", &pending, &limit) == 2 &&
-         pending >= limit / 2;
+  const char *field = strstr(status, name);
+  if (field == NULL)
+    return false;
+  unsigned long pending = strtoul(field + sizeof name - 1, &slash, 10);
+  return *slash == '/' && pending >= strtoul(slash + 1, NULL, 10) / 2;
 }
 
 static bool is_order(struct signals *self, const struct signalfd_siginfo *info) {

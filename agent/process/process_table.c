@@ -29,33 +29,33 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
   return length;
 }
 
-/* Fields 3 (state), 4 (ppid), 5 (pgrp), 6 (session) and 22 (starttime) of proc(5) stat. The name in
-   field 2 may hold anything, parentheses too, so the last one is searched. One that is reaped while
+enum { FIELD_PARENT = 4, FIELD_GROUP = 5, FIELD_SESSION = 6, FIELD_STARTED = 22 };
+
+/* The fields of proc(5) stat by their numbers there, and 3, the state. The name in field 2 may hold anything, parentheses too, so the last one is searched. One that is reaped while
    it is read has no parent and no group any more (0 and -1). */
 bool process_table_read_entry(pid_t pid, struct process_entry *entry) {
   char text[1024];
   if (process_table_read_file(pid, "stat", text, sizeof text) <= 0)
     return false;
-  const char *rest = strrchr(text, ')');
-  char state;
-  int parent;
-  int group;
-  int session;
-  unsigned long long started;
-  if (rest == NULL ||
-      sscanf(rest + 1,
-             " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-             "%*d %llu",
-             &state, &parent, &group, &session, &started) != 5 ||
-      group < 0)
+  const char *name_end = strrchr(text, ')');
+  if (name_end == NULL || name_end[1] != ' ' || name_end[2] == '\0')
     return false;
+  long long fields[FIELD_STARTED + 1];
+  const char *at = name_end + 3;
+  for (int i = FIELD_PARENT; i <= FIELD_STARTED; i++) {
+    char *end;
+    fields[i] = strtoll(at, &end, 10);
+    if (end == at)
+      return false;
+    at = end;
+  }
   *entry = (struct process_entry){.pid = pid,
-                                  .parent = parent,
-                                  .group = group,
-                                  .session = session,
-                                  .started = started,
-                                  .zombie = state == 'Z' || state == 'X'};
-  return true;
+                                  .parent = (pid_t)fields[FIELD_PARENT],
+                                  .group = (pid_t)fields[FIELD_GROUP],
+                                  .session = (pid_t)fields[FIELD_SESSION],
+                                  .started = (uint64_t)fields[FIELD_STARTED],
+                                  .zombie = name_end[2] == 'Z' || name_end[2] == 'X'};
+  return entry->group >= 0;
 }
 
 bool process_table_each(void (*visit)(void *context, pid_t pid), void *context) {

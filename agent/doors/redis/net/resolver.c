@@ -53,15 +53,20 @@ static void let_go(struct resolver *self) {
 
 void resolver_name_servers(const char *path, char *out, size_t size) {
   static const char key[] = "nameserver";
-  char line[256], address[64];
+  char line[256];
   FILE *file = fopen(path, "re");
   size_t length = 0;
   out[0] = '\0';
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, key, sizeof key - 1) != 0 ||
-        sscanf(line + sizeof key - 1, " %63[0-9A-Fa-f.:%a-z]", address) != 1)
+    if (strncmp(line, key, sizeof key - 1) != 0)
       continue;
-    int added = snprintf(out + length, size - length, "%s%s", length > 0 ? ", " : "", address);
+    const char *address = line + sizeof key - 1;
+    address += strspn(address, " \t");
+    int address_length = (int)strspn(address, "0123456789ABCDEF.:%abcdefghijklmnopqrstuvwxyz");
+    if (address_length == 0)
+      continue;
+    int added = snprintf(out + length, size - length, "%s%.*s", length > 0 ? ", " : "",
+                         address_length, address);
     if (added < 0 || (size_t)added >= size - length) {
       out[length] = '\0';
       break;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -22,11 +23,13 @@ static struct ownership parse(const char *value, size_t length) {
     return nobody;
   memcpy(text, value, length);
   text[length] = '\0';
-  if (sscanf(text, "%" SCNu64 ":%16" SCNx64 ":%" SCNu64, &ownership.epoch, &ownership.instance,
-             &ownership.delivered) != 3 ||
-      ownership.epoch >= EPOCH_MAX)
+  char *end;
+  ownership.epoch = strtoull(text, &end, 10);
+  ownership.instance = strtoull(*end == ':' ? end + 1 : end, &end, 16);
+  ownership.delivered = strtoull(*end == ':' ? end + 1 : end, NULL, 10);
+  if (ownership.epoch >= EPOCH_MAX)
     return nobody;
-  /* sscanf accepts signs, spaces and trailing bytes; the text that an agent writes has none. */
+  /* Signs, spaces and trailing bytes were accepted; the text that an agent writes has none. */
   bool is_ours = ownership_text(&ownership, ownership.delivered, same) == length;
   return is_ours && memcmp(text, same, length) == 0 ? ownership : nobody;
 }
