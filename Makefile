@@ -183,9 +183,16 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(code_flags) -MMD -MP -c -o $@ $<
 
-# What runs once, if at all, is for size.
+# What runs once for each step or connection, or less often, is for size; what runs for each byte, line, record
+# or file is for speed.
 ifeq ($(optimize),-O2)
-$(call object,$(wildcard inject/*.c) agent/options.c agent/startup.c agent/call_filter.c): private optimize := -Os
+for_speed := $(addprefix agent/, doors/redis/net/command doors/redis/net/connection doors/redis/net/reply_parser \
+  doors/redis/out/delivery doors/redis/out/exchange doors/redis/out/outbox doors/redis/out/pipeline \
+  doors/redis/out/records doors/redis/out/send_queue engine/batcher engine/capture engine/lines engine/raw_output \
+  engine/run files/glob/ files/grep/ files/tree/ process/launch process/process process/spawn) \
+  $(addprefix base/, buffer decimal hash json_string memory swar utf) \
+  $(addprefix wire/, json_guard step_event step_result)
+$(call object,$(filter-out $(addsuffix %,$(for_speed)),$(agent_sources))): private optimize := $(smaller)
 endif
 
 $(out)/libagent.a: $(call object,$(filter-out agent/main.c,$(agent_sources))) $(out)/source-list
