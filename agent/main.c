@@ -8,12 +8,16 @@
 #include <limits.h>
 #include <pcre2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/files/door.h"
+#include "agent/doors/mcp/door.h"
 #include "agent/doors/once/door.h"
 #include "agent/doors/redis/door.h"
 #include "agent/doors/redis/net/reply_parser.h"
+#include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/standby.h"
@@ -43,21 +47,15 @@ static int inject(const char *target) {
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }
 
-/* Serves the door that the options name, until its end. */
-static int serve(const struct options *options, const struct startup *startup,
-                 const struct log *log) {
-  bool once = options->action == OPTIONS_ONCE;
-  struct event_base *base = loop_event_base_new();
-  struct engine_options engine_options = {
-      .base = base,
-      .log = log,
-      .spawn = startup->spawn,
-      .signal_fd = startup->signal_fd,
-      .idle_limit_ms = once ? 0 : (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000,
-      .line_bytes = (size_t)options->line_bytes,
-      .job_id = options->job_id,
-      .environment = environ,
-      .program = once ? NULL : "/proc/self/exe"};
+/* What a door is made of. */
+struct place {
+  struct event_base *base;
+  const struct log *log;
+  char *directory;   /* of tools, absolute; NULL: the door needs none */
+  const char *shell; /* see startup_shell */
+};
+
+static struct door *make_redis_door(const struct place *place, const struct options *options) {
   struct redis_door_options redis_options = {.url = &options->redis,
                                              .job_id = options->job_id,
                                              .run_id = options->run_id,
@@ -70,32 +68,121 @@ static int serve(const struct options *options, const struct startup *startup,
                                              .connect_timeout_ms =
                                                  (int64_t)options->connect_timeout_seconds * 1000,
                                              .hold_bytes = (size_t)options->hold_bytes};
+  return redis_door_new(place->base, place->log, &redis_options);
+}
+
+static struct door *make_once_door(const struct place *place, const struct options *options) {
+  (void)options;
+  return once_door_new(place->base, place->log);
+}
+
+static struct door *make_files_door(const struct place *place, const struct options *options) {
+  struct files_door_options files_options = {.directory = options->ipc_directory,
+                                             .pack = getenv("SYMPOZIUM_SKILL_PACK"),
+                                             .default_timeout_seconds =
+                                                 (unsigned)options->default_timeout,
+                                             .max_timeout_seconds = (unsigned)options->max_timeout,
+                                             .concurrency = (unsigned)options->concurrency,
+                                             .workdir = options->workdir,
+                                             .env_files = options->env_files,
+                                             .shell = place->shell,
+                                             .verbose = options->verbose};
+  return files_door_new(place->base, place->log, &files_options);
+}
+
+static struct door *make_stdio_door(const struct place *place, const struct options *options) {
+  struct stdio_door_options stdio_options = {.tool = options->tool,
+                                             .one_shot = options->tool_runner,
+                                             .default_timeout_seconds =
+                                                 (unsigned)options->default_timeout,
+                                             .max_timeout_seconds = (unsigned)options->max_timeout,
+                                             .deadline_seconds = (unsigned)options->deadline,
+                                             .directory = place->directory,
+                                             .shell = place->shell,
+                                             .version = AGENT_VERSION};
+  return stdio_door_new(place->base, place->log, &stdio_options);
+}
+
+static struct door *make_mcp_door(const struct place *place, const struct options *options) {
+  struct mcp_door_options mcp_options = {
+      .program_version = AGENT_VERSION,
+      .versions = options->mcp_versions,
+      .structured = options->structured,
+      .concurrency = (unsigned)options->concurrency,
+      .tools = {.default_timeout_seconds = (unsigned)options->default_timeout,
+                .max_timeout_seconds = (unsigned)options->max_timeout,
+                .directory = place->directory,
+                .shell = place->shell}};
+  return mcp_door_new(place->base, place->log, &mcp_options);
+}
+
+/* The doors, by the action that serves them. */
+static const struct {
+  struct door *(*make)(const struct place *place, const struct options *options);
+  void (*free)(struct door *door);
+  bool speaks_here; /* on standard output */
+  bool has_tools;
+} doors[] = {
+    [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
+    [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
+    [OPTIONS_IPC] = {make_files_door, files_door_free, false, false},
+    [OPTIONS_STDIO] = {make_stdio_door, stdio_door_free, true, true},
+    [OPTIONS_MCP] = {make_mcp_door, mcp_door_free, true, true},
+};
+
+/* Serves the door that the options name, until its end. */
+static int serve(const struct options *options, const struct startup *startup,
+                 const struct place *place) {
+  bool redis = options->action == OPTIONS_RUN;
+  struct engine_options engine_options = {
+      .base = place->base,
+      .log = place->log,
+      .spawn = startup->spawn,
+      .signal_fd = startup->signal_fd,
+      .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
+      .line_bytes = (size_t)options->line_bytes,
+      .job_id = options->job_id,
+      .environment = environ,
+      .program = options->action == OPTIONS_ONCE ? NULL : "/proc/self/exe"};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = once ? once_door_new(base, log) : redis_door_new(base, log, &redis_options);
+  struct door *door = doors[options->action].make(place, options);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  if (once)
-    once_door_free(door);
-  else
-    redis_door_free(door);
-  event_base_free(base);
+  doors[options->action].free(door);
+  return exit_code;
+}
+
+static int serve_at_place(const struct options *options, const struct startup *startup,
+                          const struct log *log) {
+  struct error error;
+  struct place place = {.log = log, .shell = startup_shell()};
+  if (doors[options->action].has_tools) {
+    place.directory = startup_directory(options->workdir, &error);
+    if (place.directory == NULL) {
+      log_line(log, LOG_ERROR, NULL, "%s", error.text);
+      return AGENT_EXIT_ERROR;
+    }
+  }
+  place.base = loop_event_base_new();
+  int exit_code = serve(options, startup, &place);
+  event_base_free(place.base);
+  free(place.directory);
   return exit_code;
 }
 
 static int run(const struct options *options) {
   unsigned long dropped = 0;
-  bool once = options->action == OPTIONS_ONCE;
   struct log log = {.dropped = &dropped,
-                    .least = options->verbose ? LOG_DEBUG
-                             : once           ? LOG_WARN
-                                              : LOG_INFO,
+                    .least = options->verbose                 ? LOG_DEBUG
+                             : options->action != OPTIONS_RUN ? LOG_WARN
+                                                              : LOG_INFO,
                     .job = options->job_id,
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (once && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
-    log_line(&log, LOG_ERROR, NULL, "--once: standard output is closed");
+  if (doors[options->action].speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+    log_line(&log, LOG_ERROR, NULL, "standard output is closed");
     return AGENT_EXIT_ERROR;
   }
   if (startup_init(&startup, options->dumpable, &error) != 0) {
@@ -107,7 +194,7 @@ static int run(const struct options *options) {
              "this kernel has no child subreaper: a process that leaves its step is not ended with "
              "it");
   startup_offer_tools();
-  int exit_code = serve(options, &startup, &log);
+  int exit_code = serve_at_place(options, &startup, &log);
   log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
   startup_release(&startup);
   return exit_code;

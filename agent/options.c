@@ -8,20 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/mcp/version.h"
 #include "agent/doors/redis/pace.h"
+#include "agent/engine/door.h"
 #include "agent/engine/lines.h"
+#include "agent/tools/tool.h"
 #include "base/memory.h"
+#include "wire/step.h"
 
-/* When a setting counts. An action is none: it says what the program does, and has no variable. */
-enum scope { ACTION, ALWAYS, WITH_REDIS };
+/* The doors with which a setting counts. An action is none: it says what the program does, and its
+   variable, if it has one, gives no more than the argument. */
+enum {
+  ACTION = 0,
+  WITH_REDIS = 1 << OPTIONS_RUN,
+  WITH_ONCE = 1 << OPTIONS_ONCE,
+  WITH_IPC = 1 << OPTIONS_IPC,
+  WITH_STDIO = 1 << OPTIONS_STDIO,
+  WITH_MCP = 1 << OPTIONS_MCP,
+  WITH_TOOLS = WITH_IPC | WITH_STDIO | WITH_MCP,
+  WITH_STEPS = WITH_REDIS | WITH_ONCE,
+  ALWAYS = WITH_STEPS | WITH_TOOLS
+};
 
 struct setting {
   const char *flag;
-  const char *argument; /* its name in --help; NULL: it takes none */
+  const char *argument; /* its name in --help, in [=brackets] when it may be left out; NULL: none */
   const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
   const char *alias;    /* a variable that counts where that is not set; NULL: none */
-  enum scope scope;
-  enum options_action action; /* of an ACTION */
+  unsigned doors;       /* ACTION: it is one */
+  enum options_action action;
   /* Converts the value and puts it at the offset; `source` is the flag or the variable. */
   int (*parse)(struct options *self, const struct setting *setting, const char *source,
                const char *value, struct error *error);
@@ -43,12 +58,17 @@ static int parse_number(struct options *self, const struct setting *setting, con
   return 0;
 }
 
+static void put_text(char **place, const char *value) {
+  free(*place);
+  *place = memory_copy(value, strlen(value));
+}
+
 static int parse_text(struct options *self, const struct setting *setting, const char *source,
                       const char *value, struct error *error) {
   (void)source;
   (void)error;
   if (value[0] != '\0')
-    *(char **)(void *)((char *)self + setting->offset) = memory_copy(value, strlen(value));
+    put_text((char **)(void *)((char *)self + setting->offset), value);
   return 0;
 }
 
@@ -70,6 +90,15 @@ static int parse_url(struct options *self, const struct setting *setting, const 
   bool is_variable = strcmp(source, setting->variable) == 0;
   return error_set(error, "%s%s%s", is_variable ? source : "", is_variable ? ": " : "",
                    reason.text);
+}
+
+static int parse_versions(struct options *self, const struct setting *setting, const char *source,
+                          const char *value, struct error *error) {
+  struct error reason;
+  (void)setting;
+  if (mcp_versions_parse(value, &self->mcp_versions, &reason) == 0)
+    return 0;
+  return error_set(error, "%s: %s", source, reason.text);
 }
 
 static int parse_target(struct options *self, const struct setting *setting, const char *source,
@@ -99,7 +128,7 @@ static const struct setting settings[] = {
              "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
              "unix://[user:password@]/path/to/socket[?db=n],\n"
              "or host[:port][,password=...,user=...,defaultDatabase=n]"},
-    {"job-id", "ID", "JOB_ID", NULL, ALWAYS, .parse = parse_text, AT(job_id),
+    {"job-id", "ID", "JOB_ID", NULL, WITH_STEPS, .parse = parse_text, AT(job_id),
      .help = "the job whose steps this agent runs"},
     {"run-id", "ID", NULL, "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
      .help = "at the idle limit, keep waiting while this run is a member of the\n"
@@ -126,7 +155,7 @@ static const struct setting settings[] = {
      NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
      .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
              "that the command waits; default 4194304"},
-    {"line-bytes", "N", NULL, NULL, ALWAYS,
+    {"line-bytes", "N", NULL, NULL, WITH_STEPS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "a line of more than N bytes arrives in pieces, default 1048576"},
     {"key-ttl", "SECONDS", NULL, NULL, WITH_REDIS,
@@ -136,6 +165,36 @@ static const struct setting settings[] = {
     {"once", NULL, NULL, NULL, ACTION, OPTIONS_ONCE,
      .help = "run the one Step on standard input, without Redis; write its events\n"
              "and its result to standard output, a line each, and exit with its code"},
+    {"mcp", "[=VERSION,...]", NULL, NULL, ACTION, OPTIONS_MCP, .parse = parse_versions,
+     .help = "serve the Model Context Protocol on standard input and output, in\n"
+             "these versions of it only, default all"},
+    {"ipc", "[=DIR]", "SANDBOX_IPC_DIR", NULL, ACTION, OPTIONS_IPC, .parse = parse_text,
+     AT(ipc_directory),
+     .help = "run the commands of the request files in DIR/tools, default /ipc, and\n"
+             "answer each by a file, until the file DIR/done is there"},
+    {"stdio", NULL, NULL, NULL, ACTION, OPTIONS_STDIO,
+     .help = "serve tools to a host that writes a request a line to standard input"},
+    {"tool", "NAME", NULL, NULL, WITH_STDIO, .parse = parse_text, AT(tool),
+     .help = "this tool only"},
+    {"deadline", "SECONDS", NULL, NULL, WITH_STDIO,
+     NUMBER(deadline, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
+     .help = "answer each request within this time"},
+    {"structured", NULL, NULL, NULL, WITH_MCP, .parse = parse_switch, AT(structured),
+     .help = "give the result of a command as an object, too"},
+    {"default-timeout", "SECONDS", NULL, NULL, WITH_TOOLS,
+     NUMBER(default_timeout, 1, STEP_TIMEOUT_MAX_SECONDS, 30),
+     .help = "the time limit of a command that names none, default 30"},
+    {"max-timeout", "SECONDS", NULL, NULL, WITH_TOOLS,
+     NUMBER(max_timeout, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
+     .help = "the longest time limit of a command, default 600; with --ipc 120"},
+    {"concurrency", "N", NULL, NULL, WITH_IPC | WITH_MCP,
+     NUMBER(concurrency, 1, ENGINE_RUNS_MAX, ENGINE_RUNS_MAX),
+     .help = "run up to N commands at once, default 16; more wait"},
+    {"workdir", "DIR", NULL, NULL, WITH_TOOLS, .parse = parse_text, AT(workdir),
+     .help = "the working directory of commands, and what paths are relative to,\n"
+             "default the current one; with --ipc /workspace"},
+    {"env-files", "NAME=PATH:...", NULL, NULL, WITH_IPC, .parse = parse_text, AT(env_files),
+     .help = "set these variables of commands to what the files hold"},
     {"inject", "TARGET", NULL, NULL, ACTION, OPTIONS_INJECT, .parse = parse_target,
      AT(inject_target), .help = "copy this program to TARGET, a file or a directory, and exit"},
     {"dumpable", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(dumpable),
@@ -153,14 +212,18 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 static const char help_begin[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
     "       agent --once [--job-id ID] [--line-bytes N] [--verbose] <STEP\n"
+    "       agent --mcp | --stdio | --ipc [OPTION]...\n"
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
+    "--mcp, --stdio and --ipc are other doors to the same engine, without Redis; under the name\n"
+    "tool-executor or tool-executor.sh the program does as with --ipc, under tool-runner or a\n"
+    "tool's name as with --stdio.\n"
     "\n";
 
 static const char help_end[] =
     "\n"
-    "Instead of a flag, but for --once, --inject, --help and --version, an environment variable\n"
+    "Instead of a flag, but for those that say what the program does, an environment variable\n"
     "can be set: the one in [brackets], or else SANDBOX_ and the name in capitals, like\n"
     "SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. A flag wins over its variable; an empty\n"
     "variable is none.\n"
@@ -186,11 +249,17 @@ static struct name variable_of(const struct setting *setting) {
   return name;
 }
 
+static bool is_argument_optional(const struct setting *setting) {
+  return setting->argument != NULL && setting->argument[0] == '[';
+}
+
 /* The column of the texts in --help. */
 enum { HELP_COLUMN = 26 };
 
 static void print_setting(FILE *out, const struct setting *setting) {
-  int at = fprintf(out, "  --%s%s%s", setting->flag, setting->argument != NULL ? " " : "",
+  bool is_optional = is_argument_optional(setting);
+  int at = fprintf(out, "  --%s%s%s", setting->flag,
+                   setting->argument != NULL && !is_optional ? " " : "",
                    setting->argument != NULL ? setting->argument : "");
   if (at >= HELP_COLUMN)
     at = fprintf(out, "\n") - 1;
@@ -217,6 +286,30 @@ void options_print_help(FILE *out) {
   (void)fputs(help_end, out);
 }
 
+/* What the program does under these names. */
+static const struct {
+  const char *name;
+  enum options_action action;
+  bool tool_runner;
+} names[] = {{"tool-executor", OPTIONS_IPC, false},
+             {"tool-executor.sh", OPTIONS_IPC, false},
+             {"tool-runner", OPTIONS_STDIO, true}};
+
+static void choose_by_name(struct options *self, const char *program) {
+  const char *slash = strrchr(program, '/');
+  const char *name = slash != NULL ? slash + 1 : program;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(name, names[i].name) != 0)
+      continue;
+    self->action = names[i].action;
+    self->tool_runner = names[i].tool_runner;
+  }
+  if (tool_find(name) != NULL) {
+    self->action = OPTIONS_STDIO;
+    put_text(&self->tool, name);
+  }
+}
+
 /* The values of getopt_long, above every letter. */
 enum { FIRST_FLAG = 256 };
 
@@ -239,12 +332,36 @@ static int unknown(struct error *error, const char *argument) {
                     argument);
 }
 
+static bool is_door(enum options_action action) {
+  return action <= OPTIONS_MCP;
+}
+
+/* The flag of an action; "" for the door of Redis, which has none. */
+static const char *flag_of(enum options_action action) {
+  for (size_t i = 0; i < SETTINGS; i++)
+    if (settings[i].doors == ACTION && settings[i].action == action)
+      return settings[i].flag;
+  return "";
+}
+
+static int choose(struct options *self, const struct setting *setting, struct error *error) {
+  enum options_action before = self->action;
+  if (is_door(before) && before != OPTIONS_RUN && is_door(setting->action) &&
+      before != setting->action)
+    return error_set(error, "--%s: not with --%s", setting->flag, flag_of(before));
+  self->action = setting->action;
+  return 0;
+}
+
 static int read_flags(struct options *self, const char *given[SETTINGS], int argc, char **argv,
                       struct error *error) {
   struct option flags[SETTINGS + 1] = {{0}};
   for (int i = 0; i < SETTINGS; i++)
-    flags[i] = (struct option){
-        .name = settings[i].flag, .has_arg = settings[i].argument != NULL, .val = FIRST_FLAG + i};
+    flags[i] = (struct option){.name = settings[i].flag,
+                               .has_arg = settings[i].argument == NULL         ? no_argument
+                                          : is_argument_optional(&settings[i]) ? optional_argument
+                                                                               : required_argument,
+                               .val = FIRST_FLAG + i};
   opterr = 0;
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
@@ -254,11 +371,15 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
       return unknown(error, argv[optind - 1]);
     const struct setting *setting = &settings[flag - FIRST_FLAG];
     given[flag - FIRST_FLAG] = setting->argument != NULL ? optarg : "1";
-    if (setting->scope == ACTION)
-      self->action = setting->action;
+    if (setting->doors == ACTION && choose(self, setting, error) != 0)
+      return -1;
     if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
       return 0;
   }
+  if (self->action == OPTIONS_RUN)
+    choose_by_name(self, argv[0]);
+  if (self->tool_runner && optind < argc)
+    put_text(&self->tool, argv[optind++]);
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
@@ -270,7 +391,7 @@ static const char *variable(const char *name) {
 
 /* What the setting is given, or NULL, and by what. */
 static const char *value_of(const struct setting *setting, const char *flag, struct name *source) {
-  if (flag != NULL || setting->scope == ACTION) {
+  if (flag != NULL || (setting->doors == ACTION && setting->variable == NULL)) {
     (void)snprintf(source->text, sizeof source->text, "--%s", setting->flag);
     return flag;
   }
@@ -283,9 +404,20 @@ static const char *value_of(const struct setting *setting, const char *flag, str
 }
 
 static bool counts(const struct options *self, const struct setting *setting) {
-  if (setting->scope == ACTION)
+  if (setting->doors == ACTION)
     return setting->action == self->action && setting->parse != NULL;
-  return self->action == OPTIONS_RUN || (self->action == OPTIONS_ONCE && setting->scope == ALWAYS);
+  return (setting->doors & 1U << self->action) != 0;
+}
+
+/* What a pod sets for all of its programs is no mistake; what somebody types is. */
+static int reject_flag(const struct options *self, const struct setting *setting,
+                       struct error *error) {
+  const char *door = self->tool_runner ? "tool-runner" : flag_of(self->action);
+  if (setting->doors == WITH_REDIS)
+    return error_set(error, "--%s: not with --%s, which needs no Redis", setting->flag, door);
+  if (self->action == OPTIONS_RUN)
+    return error_set(error, "--%s: not with Redis", setting->flag);
+  return error_set(error, "--%s: not with --%s", setting->flag, door);
 }
 
 static int convert(struct options *self, const struct setting *setting, const char *flag,
@@ -293,14 +425,47 @@ static int convert(struct options *self, const struct setting *setting, const ch
   if (setting->parse == parse_number)
     *(unsigned long long *)(void *)((char *)self + setting->offset) = setting->initial;
   if (!counts(self, setting)) {
-    /* What a pod sets for all of its programs is no mistake; what somebody types is. */
-    if (self->action == OPTIONS_ONCE && setting->scope == WITH_REDIS && flag != NULL)
-      return error_set(error, "--%s: not with --once, which needs no Redis", setting->flag);
-    return 0;
+    bool is_wrong = is_door(self->action) && setting->doors != ACTION && flag != NULL;
+    return is_wrong ? reject_flag(self, setting, error) : 0;
   }
   struct name source;
   const char *value = value_of(setting, flag, &source);
   return value != NULL ? setting->parse(self, setting, source.text, value, error) : 0;
+}
+
+#define IPC_DIRECTORY "/ipc"
+
+/* The longest time limits: of tool executors in the field; and of a build. */
+enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
+
+/* What depends on other settings. */
+static void set_defaults(struct options *self) {
+  if (self->run_set == NULL)
+    put_text(&self->run_set, RUN_SET_DEFAULT);
+  if (self->ipc_directory == NULL)
+    put_text(&self->ipc_directory, IPC_DIRECTORY);
+  if (self->idle_cycles == 0)
+    self->idle_cycles = self->run_id != NULL ? IDLE_CYCLES_OF_A_RUN : IDLE_CYCLES;
+  if (self->max_timeout == 0)
+    self->max_timeout = self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
+  if (self->tool_runner && self->tool == NULL && variable("TOOL_NAME") != NULL)
+    put_text(&self->tool, variable("TOOL_NAME"));
+}
+
+static int check_redis(const struct options *self, struct error *error) {
+  const struct redis_url *redis = &self->redis;
+  if (redis->host == NULL && redis->path == NULL && redis->master == NULL)
+    return error_set(error, "--redis-url (or REDIS_URL) is required");
+  if (self->job_id == NULL)
+    return error_set(error, "--job-id (or JOB_ID) is required");
+  return 0;
+}
+
+/* A tool runner answers its host itself. */
+static int check_tool(const struct options *self, struct error *error) {
+  if (self->tool != NULL && !self->tool_runner && tool_find(self->tool) == NULL)
+    return error_set(error, "--tool: unknown tool '%.40s'", self->tool);
+  return 0;
 }
 
 static int parse(struct options *self, int argc, char **argv, struct error *error) {
@@ -312,18 +477,8 @@ static int parse(struct options *self, int argc, char **argv, struct error *erro
   for (size_t i = 0; i < SETTINGS; i++)
     if (convert(self, &settings[i], given[i], error) != 0)
       return -1;
-  if (self->action != OPTIONS_RUN)
-    return 0;
-  if (self->run_set == NULL)
-    self->run_set = memory_copy(RUN_SET_DEFAULT, strlen(RUN_SET_DEFAULT));
-  if (self->idle_cycles == 0)
-    self->idle_cycles = self->run_id != NULL ? IDLE_CYCLES_OF_A_RUN : IDLE_CYCLES;
-  const struct redis_url *redis = &self->redis;
-  if (redis->host == NULL && redis->path == NULL && redis->master == NULL)
-    return error_set(error, "--redis-url (or REDIS_URL) is required");
-  if (self->job_id == NULL)
-    return error_set(error, "--job-id (or JOB_ID) is required");
-  return 0;
+  set_defaults(self);
+  return self->action == OPTIONS_RUN ? check_redis(self, error) : check_tool(self, error);
 }
 
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
@@ -340,5 +495,9 @@ void options_release(struct options *self) {
   free(self->run_id);
   free(self->run_set);
   free(self->inject_target);
-  self->job_id = self->run_id = self->run_set = self->inject_target = NULL;
+  free(self->ipc_directory);
+  free(self->tool);
+  free(self->workdir);
+  free(self->env_files);
+  *self = (struct options){.action = self->action};
 }

@@ -7,7 +7,17 @@
 #include "agent/doors/redis/net/url.h"
 #include "base/error.h"
 
-enum options_action { OPTIONS_RUN, OPTIONS_ONCE, OPTIONS_INJECT, OPTIONS_HELP, OPTIONS_VERSION };
+/* What the program does: it serves a door, as far as OPTIONS_MCP, or something else. */
+enum options_action {
+  OPTIONS_RUN, /* the door of Redis */
+  OPTIONS_ONCE,
+  OPTIONS_IPC,
+  OPTIONS_STDIO,
+  OPTIONS_MCP,
+  OPTIONS_INJECT,
+  OPTIONS_HELP,
+  OPTIONS_VERSION
+};
 
 struct options {
   enum options_action action;
@@ -16,6 +26,18 @@ struct options {
   char *job_id;  /* NULL: none; only with OPTIONS_ONCE */
   char *run_id;  /* NULL: none, and no guard at the idle limit */
   char *run_set; /* of OPTIONS_RUN: a key */
+  /* Of the doors without steps; NULL: none was named. */
+  char *ipc_directory; /* never NULL with OPTIONS_IPC */
+  char *tool;          /* with OPTIONS_STDIO */
+  bool tool_runner;    /* with OPTIONS_STDIO: one call, of `tool` */
+  char *workdir;
+  char *env_files; /* NAME=PATH, separated by colons */
+  unsigned long long default_timeout;
+  unsigned long long max_timeout;
+  unsigned long long concurrency;
+  unsigned long long deadline; /* 0: none was named */
+  unsigned mcp_versions;       /* a set: see agent/doors/mcp/version.h; 0: none was named */
+  bool structured;
   bool verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
@@ -32,7 +54,8 @@ struct options {
 void options_print_help(FILE *out);
 
 /*
- * Command line and environment -> options. Each setting has a variable, too: SANDBOX_ and the
+ * Command line and environment -> options. Where no flag says what the program does, the base name
+ * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a variable, too: SANDBOX_ and the
  * flag's name in capitals, unless the table in options.c names another, or an alias. A flag wins
  * over its variable, that over its alias, and an empty variable is none. Copies what it keeps.
  * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never

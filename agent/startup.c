@@ -155,6 +155,45 @@ void startup_offer_tools(void) {
   free(extended);
 }
 
+static bool is_on_path(const char *program) {
+  const char *path = getenv("PATH");
+  for (const char *at = path != NULL ? path : SPAWN_DEFAULT_PATH; at != NULL;) {
+    char candidate[PATH_MAX];
+    int length = (int)strcspn(at, ":");
+    int size = snprintf(candidate, sizeof candidate, "%.*s/%s", length, at, program);
+    struct stat stat_buffer;
+    if (size > 0 && (size_t)size < sizeof candidate && stat(candidate, &stat_buffer) == 0 &&
+        S_ISREG(stat_buffer.st_mode) && access(candidate, X_OK) == 0)
+      return true;
+    at = at[length] == ':' ? at + length + 1 : NULL;
+  }
+  return false;
+}
+
+const char *startup_shell(void) {
+  return is_on_path("bash") ? "bash" : is_on_path("sh") ? "sh" : NULL;
+}
+
+char *startup_directory(const char *directory, struct error *error) {
+  char current[PATH_MAX];
+  char *absolute;
+  struct stat stat_buffer;
+  if (getcwd(current, sizeof current) == NULL || current[0] != '/')
+    (void)snprintf(current, sizeof current, "/");
+  if (directory == NULL)
+    return memory_copy(current, strlen(current));
+  bool is_there = stat(directory, &stat_buffer) == 0;
+  if (!is_there || !S_ISDIR(stat_buffer.st_mode)) {
+    (void)error_set(error, "--workdir: %s: %s", directory, strerror(is_there ? ENOTDIR : errno));
+    return NULL;
+  }
+  if (directory[0] == '/')
+    return memory_copy(directory, strlen(directory));
+  if (asprintf(&absolute, "%s/%s", strcmp(current, "/") == 0 ? "" : current, directory) < 0)
+    memory_exhausted("a buffer");
+  return absolute;
+}
+
 void startup_hide_credentials(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     redis_url_redact(argv[i]);

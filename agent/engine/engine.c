@@ -157,11 +157,7 @@ void engine_start(struct run *run) {
   run_start(run);
 }
 
-void engine_stop(struct run *run, const char *reason) {
-  engine_stop_within(run, run_door(run)->terms.grace_ms, reason);
-}
-
-void engine_stop_within(struct run *run, int64_t grace_ms, const char *reason) {
+void engine_stop(struct run *run, int64_t grace_ms, const char *reason) {
   run_stop(run, grace_ms, reason);
 }
 
@@ -217,7 +213,7 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
       continue;
-    engine_stop(run, reason);
+    engine_stop(run, door->terms.grace_ms, reason);
     return true;
   }
   return false;

@@ -53,18 +53,15 @@ void engine_submit(struct door *door, struct request *request);
    cancelled meanwhile. */
 void engine_start(struct run *run);
 
-/* Ends this run as at its deadline; without executing it, when engine_start was not called yet. Its
-   result has `reason`. */
-void engine_stop(struct run *run, const char *reason);
-
-/* The same with another time from SIGTERM to SIGKILL than the door's terms. A second call can only
-   shorten it; 0: SIGKILL now. */
-void engine_stop_within(struct run *run, int64_t grace_ms, const char *reason);
+/* Ends this run as at its deadline, with so long from SIGTERM to SIGKILL (0: SIGKILL now); without
+   executing it, when engine_start was not called yet. Its result has `reason`. A second call can only
+   shorten the grace. */
+void engine_stop(struct run *run, int64_t grace_ms, const char *reason);
 
 /* There is more room than before. */
 void engine_room(struct door *door);
 
-/* engine_stop for the run of this step. False: there is none. */
+/* engine_stop for the run of this step, with the grace of the door's terms. False: there is none. */
 bool engine_cancel(struct door *door, const char *step_id, const char *reason);
 
 /* Ends what an agent that was killed has left of this step, as at a deadline. True: there is

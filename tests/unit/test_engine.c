@@ -115,7 +115,7 @@ ENGINE_TEST(a_command_that_cannot_start_is_answered) {
 ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   step_owner_make_script(owner, "touch $D/ran");
   recorder_reset(&owner->calls);
-  engine_stop(owner->run, "not now");
+  engine_stop(owner->run, 0, "not now");
   called(owner, ""); /* never from inside */
   engine_start(owner->run);
   step_owner_wait(owner);

@@ -1,4 +1,6 @@
 #include "agent/options.h"
+
+#include "agent/doors/mcp/version.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
@@ -24,16 +26,36 @@ static const struct {
 
 enum { TWINS = sizeof twins / sizeof *twins };
 
+/* The same of the doors without steps, with one that each is for. */
+static const struct {
+  const char *flag, *variable, *good, *bad, *door;
+} tool_twins[] = {
+    {"--ipc", "SANDBOX_IPC_DIR", "/d", NULL, "--ipc"},
+    {"--tool", "SANDBOX_TOOL", "grep", "no_such_tool", "--stdio"},
+    {"--deadline", "SANDBOX_DEADLINE", "7", "0", "--stdio"},
+    {"--structured", "SANDBOX_STRUCTURED", "1", "yes", "--mcp"},
+    {"--default-timeout", "SANDBOX_DEFAULT_TIMEOUT", "7", "0", "--mcp"},
+    {"--max-timeout", "SANDBOX_MAX_TIMEOUT", "7", "x", "--stdio"},
+    {"--concurrency", "SANDBOX_CONCURRENCY", "7", "17", "--ipc"},
+    {"--workdir", "SANDBOX_WORKDIR", "/w", NULL, "--mcp"},
+    {"--env-files", "SANDBOX_ENV_FILES", "A=/a", NULL, "--ipc"},
+};
+
+enum { TOOL_TWINS = sizeof tool_twins / sizeof *tool_twins };
+
 static int clear_environment(void **state) {
   (void)state;
   for (size_t i = 0; i < TWINS; i++)
     assert_int_equal(unsetenv(twins[i].variable), 0);
+  for (size_t i = 0; i < TOOL_TWINS; i++)
+    assert_int_equal(unsetenv(tool_twins[i].variable), 0);
   return 0;
 }
 
 /* Parses copies, which are gone afterwards: what is kept must have been copied. */
-static int parse(struct options *options, struct error *error, const char *const *arguments) {
-  char *argv[ARGUMENTS_MAX + 2] = {strdup("agent")};
+static int parse_as(const char *program, struct options *options, struct error *error,
+                    const char *const *arguments) {
+  char *argv[ARGUMENTS_MAX + 2] = {strdup(program)};
   char *copies[ARGUMENTS_MAX + 2] = {argv[0]};
   int argc = 1;
   for (; *arguments != NULL; arguments++, argc++) {
@@ -44,6 +66,10 @@ static int parse(struct options *options, struct error *error, const char *const
   for (int i = 0; i < argc; i++)
     free(copies[i]);
   return result;
+}
+
+static int parse(struct options *options, struct error *error, const char *const *arguments) {
+  return parse_as("agent", options, error, arguments);
 }
 
 static void assert_taken(struct options *options, const char *const *arguments) {
@@ -370,4 +396,140 @@ TEST(once_knows_no_redis, clear_environment) {
   assert_taken(&options, (const char *[]){"--once", NULL});
   assert_null(options.job_id);
   options_release(&options);
+}
+
+TEST(a_door_has_its_defaults, clear_environment) {
+  static const struct {
+    const char *argument;
+    enum options_action action;
+    unsigned max_timeout;
+  } rows[] = {
+      {"--ipc", OPTIONS_IPC, 120}, {"--stdio", OPTIONS_STDIO, 600}, {"--mcp", OPTIONS_MCP, 600}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct options options;
+    assert_taken(&options, (const char *[]){rows[i].argument, NULL});
+    assert_int_equal(options.action, rows[i].action);
+    assert_int_equal(options.default_timeout, 30);
+    assert_int_equal(options.max_timeout, rows[i].max_timeout);
+    assert_int_equal(options.concurrency, 16);
+    assert_int_equal(options.deadline, 0);
+    assert_string_equal(options.ipc_directory, "/ipc");
+    assert_null(options.tool);
+    assert_int_equal(options.mcp_versions, 0);
+    assert_null(options.workdir);
+    assert_null(options.env_files);
+    assert_false(options.tool_runner);
+    assert_false(options.structured);
+    options_release(&options);
+  }
+}
+
+TEST(a_door_may_have_an_argument, clear_environment) {
+  struct options options;
+  assert_taken(&options, (const char *[]){"--mcp=2025-11-25,2026-07-28", NULL});
+  assert_int_equal(options.mcp_versions, 1U << MCP_2025_11_25 | 1U << MCP_2026_07_28);
+  options_release(&options);
+  assert_int_equal(setenv("SANDBOX_IPC_DIR", "/variable", 1), 0);
+  assert_taken(&options, (const char *[]){"--ipc=/flag", NULL});
+  assert_string_equal(options.ipc_directory, "/flag");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--ipc", NULL});
+  assert_string_equal(options.ipc_directory, "/variable");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--mcp", NULL});
+  assert_int_equal(options.action, OPTIONS_MCP);
+  options_release(&options);
+}
+
+/* Every value that may be wrong is refused with its door, and nobody minds it elsewhere. */
+TEST(flags_of_doors_have_variables, clear_environment) {
+  struct options options;
+  for (size_t i = 0; i < TOOL_TWINS; i++) {
+    struct error error;
+    const char *const by_flag[] = {tool_twins[i].door, tool_twins[i].flag, tool_twins[i].bad, NULL};
+    const char *const by_variable[] = {tool_twins[i].door, NULL};
+    if (tool_twins[i].bad != NULL) {
+      bool is_switch = strcmp(tool_twins[i].bad, "yes") == 0;
+      assert_int_equal(is_switch ? -1 : parse(&options, &error, by_flag), -1);
+      assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].bad, 1), 0);
+      assert_int_equal(parse(&options, &error, by_variable), -1);
+      assert_taken(&options, (const char *[]){"--once", NULL});
+      options_release(&options);
+    }
+    assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].good, 1), 0);
+  }
+  assert_taken(&options, (const char *[]){"--stdio", NULL});
+  assert_string_equal(options.tool, "grep");
+  assert_int_equal(options.deadline, 7);
+  assert_int_equal(options.default_timeout, 7);
+  assert_int_equal(options.max_timeout, 7);
+  assert_string_equal(options.workdir, "/w");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--ipc", NULL});
+  assert_int_equal(options.concurrency, 7);
+  assert_string_equal(options.env_files, "A=/a");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--mcp", NULL});
+  assert_true(options.structured);
+  options_release(&options);
+}
+
+TEST(the_name_of_the_program_may_choose_its_door, clear_environment) {
+  static const struct {
+    const char *program;
+    const char *arguments[3];
+    enum options_action action;
+    bool tool_runner;
+    const char *tool;
+  } rows[] = {{"/usr/local/bin/tool-executor.sh", {NULL}, OPTIONS_IPC, false, NULL},
+              {"tool-executor", {"--concurrency=2"}, OPTIONS_IPC, false, NULL},
+              {"tool-executor", {"--mcp"}, OPTIONS_MCP, false, NULL},
+              {"/x/tool-runner", {"grep"}, OPTIONS_STDIO, true, "grep"},
+              {"tool-runner", {"no_such_tool"}, OPTIONS_STDIO, true, "no_such_tool"},
+              {"tool-runner", {"--version"}, OPTIONS_VERSION, false, NULL},
+              {"tool-runner", {"--inject=x"}, OPTIONS_INJECT, false, NULL},
+              {"./read_file", {NULL}, OPTIONS_STDIO, false, "read_file"},
+              {"./read_file", {"--tool=grep"}, OPTIONS_STDIO, false, "grep"},
+              {"directory_tree", {"--once"}, OPTIONS_ONCE, false, NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct options options;
+    struct error error = {""};
+    if (parse_as(rows[i].program, &options, &error, rows[i].arguments) != 0)
+      fail_msg("%s: %s", rows[i].program, error.text);
+    assert_int_equal(options.action, rows[i].action);
+    assert_int_equal(options.tool_runner, rows[i].tool_runner);
+    if (rows[i].tool != NULL)
+      assert_string_equal(options.tool, rows[i].tool);
+    else
+      assert_null(options.tool);
+    options_release(&options);
+  }
+}
+
+TEST(a_tool_runner_may_find_its_tool_in_the_environment, clear_environment) {
+  struct options options;
+  struct error error;
+  assert_int_equal(setenv("TOOL_NAME", "grep", 1), 0);
+  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){NULL}), 0);
+  assert_string_equal(options.tool, "grep");
+  options_release(&options);
+  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){"read_file", NULL}),
+                   0);
+  assert_string_equal(options.tool, "read_file");
+  options_release(&options);
+  assert_int_equal(unsetenv("TOOL_NAME"), 0);
+}
+
+TEST(one_door_is_enough, clear_environment) {
+  assert_refused((const char *[]){"--mcp", "--stdio", NULL}, "--stdio: not with --mcp");
+  assert_refused((const char *[]){"--once", "--ipc", NULL}, "--ipc: not with --once");
+  assert_refused((const char *[]){"--mcp", "--redis-url=h", NULL},
+                 "--redis-url: not with --mcp, which needs no Redis");
+  assert_refused((const char *[]){"--job-id=j", "--ipc", NULL}, "--job-id: not with --ipc");
+  assert_refused((const char *[]){"--stdio", "--structured", NULL},
+                 "--structured: not with --stdio");
+  assert_refused((const char *[]){"--redis-url=h", "--job-id=j", "--tool=grep", NULL},
+                 "--tool: not with Redis");
+  assert_refused((const char *[]){"--stdio", "--tool=sed", NULL}, "--tool: unknown tool 'sed'");
+  assert_refused((const char *[]){"--mcp", "2025-11-25", NULL}, "unexpected argument '2025-11-25'");
 }

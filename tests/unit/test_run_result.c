@@ -348,7 +348,7 @@ RUNS_TEST(a_run_is_stopped_by_itself) {
   submit_script(owner, 0, "echo up; exec sleep 4063", "");
   submit_script(owner, 1, "while [ ! -e $D/go ]; do sleep 0.02; done", "");
   LOOP_UNTIL(&owner->loop, run_output_total(owner->steps[0].run) == 3);
-  engine_stop(owner->steps[0].run, "not needed any more");
+  engine_stop(owner->steps[0].run, GRACE_MS, "not needed any more");
   const struct run_result *result = answer(owner, 0);
   assert_int_equal(result->failure, RUN_STOPPED);
   assert_int_equal(result->exit_code, RUN_EXIT_NOT_RUN);

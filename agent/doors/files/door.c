@@ -245,8 +245,8 @@ static enum look read_request(const struct files_door *self, const struct exec *
     (void)error_set(&out->error, "its name is no id in UTF-8 without control characters");
     return has_request(self, exec) ? LOOK_NO_REQUEST : LOOK_GONE;
   }
-  switch (ipc_directory_read(&self->ipc, request_name(exec).text, request_max(), &text,
-                             &out->file)) {
+  switch (
+      ipc_directory_read(&self->ipc, request_name(exec).text, request_max(), &text, &out->file)) {
   case IPC_READ:
     look = parse(self, exec, &text, out);
     break;
@@ -385,7 +385,7 @@ static void vanish(struct files_door *self, struct exec *exec) {
   case EXEC_RUNNING:
     log_line(self->log, LOG_INFO, NULL, "[%s] was deleted: stopped", exec->id);
     exec->state = EXEC_CANCELLED;
-    engine_stop(exec->run, "its request was deleted");
+    engine_stop(exec->run, GRACE_MS, "its request was deleted");
     break;
   case EXEC_ANSWERING:
     release(self, exec);
@@ -561,8 +561,7 @@ static struct exec *exec_of(struct files_door *self, const char *file_name, bool
   struct name copy;
   memcpy(copy.text, id, length);
   copy.text[length] = '\0';
-  return make ? exec_table_get(&self->execs, copy.text)
-              : exec_table_find(&self->execs, copy.text);
+  return make ? exec_table_get(&self->execs, copy.text) : exec_table_find(&self->execs, copy.text);
 }
 
 static bool is_like(const struct stat *left, const struct stat *right) {

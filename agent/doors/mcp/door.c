@@ -27,10 +27,10 @@
 
 /* Of a run: the end of a deadline or a cancel; orphans of a shell that is over; and the same when
    the program ends, which clients wait a second or two for. */
-#define MCP_DOOR_TERMS                                                                             \
+#define MCP_DOOR_TERMS(RUNS)                                                                       \
   {                                                                                                \
-    .runs = MCP_DOOR_RUNS, .grace_ms = 2000, .drain_ms = 100, .leave_grace_ms = 500,               \
-    .leave_background_ms = 100, .output_bytes = 51200                                              \
+    .runs = (RUNS), .grace_ms = 2000, .drain_ms = 100, .leave_grace_ms = 500,                      \
+    .leave_background_ms = 100, .guarded = true, .output_bytes = 51200                             \
   }
 
 /* Beside its text, what a call that waits takes. */
@@ -222,7 +222,7 @@ static void cancel(struct mcp_door *self, struct json_member id) {
       continue;
     call->cancelled = true;
     if (call->run != NULL) {
-      engine_stop(call->run, "cancelled");
+      engine_stop(call->run, self->door.terms.grace_ms, "cancelled");
       next = self->calls; /* whatever has changed, what is cancelled is passed over */
     } else {
       remove_call(self, call);
@@ -548,7 +548,7 @@ struct door *mcp_door_new(struct event_base *base, const struct log *log,
       .input = on_input, .input_ended = on_input_ended, .written = on_written, .broken = on_broken};
   struct mcp_door *self = memory_allocate(sizeof *self);
   *self = (struct mcp_door){
-      .door = {.type = &mcp_door_type, .terms = MCP_DOOR_TERMS},
+      .door = {.type = &mcp_door_type, .terms = MCP_DOOR_TERMS(options->concurrency)},
       .log = log,
       .server = {.program_version = options->program_version,
                  .versions = options->versions != 0 ? options->versions : MCP_VERSIONS_ALL,

@@ -12,7 +12,7 @@
 /*
  * `agent --mcp`: a server of the Model Context Protocol on standard input and standard output, for
  * the tools of tool.h. One process serves every version at once (version.h). Calls run side by side,
- * MCP_DOOR_RUNS at a time; more of them wait in order, while everything else is answered.
+ * `concurrency` at a time; more of them wait in order, while everything else is answered.
  *
  * The program ends with
  *
@@ -20,8 +20,6 @@
  *   128+N  it was stopped by signal N (130, 143)
  *   3      standard output cannot be written, such as to a full disk
  */
-#define MCP_DOOR_RUNS 16
-
 /* The end of standard input: what was asked for has so long to end, and all is over after so long.
    Clients end by force after two seconds. */
 #define MCP_DOOR_END_MS 1000
@@ -36,6 +34,7 @@
 struct mcp_door_options {
   const char *program_version;
   unsigned versions;          /* a set (version.h); 0: all of them */
+  unsigned concurrency;       /* calls at once, 1 to ENGINE_RUNS_MAX */
   bool structured;            /* results of commands as structuredContent, too */
   struct tool_settings tools; /* `clamps_timeout` is ignored: a model is to know its limits */
 };

@@ -273,7 +273,7 @@ static void on_delivered(void *owner) {
 static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
   if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
-    engine_stop(self->unstarted, prefetch_lost_result);
+    engine_stop(self->unstarted, 0, prefetch_lost_result);
 }
 
 /* At boot a pod may be there before its Redis. */

@@ -313,7 +313,7 @@ static bool is_expired(struct stdio_door *self) {
       call->killed = call->end != CALL_OPEN;
       if (call->end == CALL_OPEN)
         call->end = CALL_EXPIRED;
-      engine_stop_within(self->run, call->killed ? 0 : deadline_grace_ms(call), "deadline");
+      engine_stop(self->run, call->killed ? 0 : deadline_grace_ms(call), "deadline");
       if (self->first != call)
         return true; /* it was over at once */
       continue;
@@ -386,7 +386,7 @@ static void cancel(struct stdio_door *self, const struct stdio_address *to,
     return;
   call->end = CALL_CANCELLED;
   if (call == self->running) {
-    engine_stop(self->run, "a cancel request");
+    engine_stop(self->run, GRACE_MS, "a cancel request");
     return;
   }
   remove_call(self, call);
@@ -685,6 +685,7 @@ static const struct door_terms terms = {.runs = 1,
                                         .drain_ms = DRAIN_MS,
                                         .leave_grace_ms = GRACE_MS,
                                         .leave_background_ms = LEAVE_BACKGROUND_MS,
+                                        .guarded = true,
                                         .output_bytes = OUTPUT_BYTES};
 
 struct door *stdio_door_new(struct event_base *base, const struct log *log,
