@@ -17,5 +17,6 @@ extern const struct measurement bench_inject;
 extern const struct measurement bench_fleet;
 extern const struct measurement bench_grep;
 extern const struct measurement bench_growth;
+extern const struct measurement bench_tools;
 
 #endif

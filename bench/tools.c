@@ -1,0 +1,265 @@
+/*
+ * The doors without Redis: a call of the Model Context Protocol beside the same step by `agent
+ * --once`, and a request file, from its rename until its result has its name, beside a script that
+ * does the same with bash and jq (executor.sh). Each command does nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/latency.h"
+#include "bench/measurements.h"
+#include "bench/rig.h"
+#include "tests/test.h"
+
+#define ROUNDS 5
+#define CALLS 100
+#define REQUESTS 50
+#define SCRIPT_REQUESTS 10
+#define WARM_UP 5
+
+/* Each answer comes within this, in milliseconds; a script looks every 200. */
+#define ANSWER_MS 10000
+
+enum { CALL, REQUEST };
+
+/* A program with a pipe at its standard input and output. */
+struct piped {
+  pid_t pid;
+  int in, out;
+};
+
+/* One side of the second row: who serves a directory of request files. */
+struct executor {
+  pid_t pid;
+  char directory[PATH_MAX]; /* has the directory `tools` */
+  int results;              /* inotify, of `tools` */
+  unsigned long requests;
+};
+
+struct tools_bench {
+  char command[PATH_MAX];
+  struct piped server;
+  struct executor ours, script;
+  unsigned long calls;
+};
+
+static void start(pid_t *pid, int in, int out, const char *const *arguments) {
+  *pid = fork();
+  assert_true(*pid >= 0);
+  if (*pid > 0)
+    return;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  (void)dup2(in, STDIN_FILENO);
+  (void)dup2(out, STDOUT_FILENO);
+  (void)execv(arguments[0], (char *const *)(uintptr_t)arguments);
+  _exit(127);
+}
+
+static void end_program(pid_t pid) {
+  (void)kill(pid, SIGKILL);
+  (void)waitpid(pid, NULL, 0);
+}
+
+static struct piped start_piped(const char *const *arguments) {
+  struct piped self;
+  int in[2], out[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
+  start(&self.pid, in[0], out[1], arguments);
+  close(in[0]);
+  close(out[1]);
+  self.in = in[1];
+  self.out = out[0];
+  return self;
+}
+
+static void send_all(int fd, const char *text) {
+  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/* Reads until a line ends, which must hold this. */
+static void expect_line(int fd, const char *text) {
+  char line[1024];
+  size_t length = 0;
+  while (length == 0 || line[length - 1] != '\n') {
+    ssize_t size = read(fd, line + length, sizeof line - 1 - length);
+    assert_true(size > 0);
+    length += (size_t)size;
+  }
+  line[length] = '\0';
+  if (strstr(line, text) == NULL)
+    fail_msg("expected %s in %s", text, line);
+}
+
+static double call_ms(struct tools_bench *self) {
+  char line[PATH_MAX + 256], expected[64];
+  (void)snprintf(line, sizeof line,
+                 "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"tools/call\",\"params\":{\"name\":"
+                 "\"execute_command\",\"arguments\":{\"command\":\"%s\",\"args\":[\"-\"]}}}\n",
+                 ++self->calls, self->command);
+  (void)snprintf(expected, sizeof expected, "\"id\":%lu,\"result\"", self->calls);
+  double begin_ms = latency_now_ms();
+  send_all(self->server.in, line);
+  expect_line(self->server.out, expected);
+  return latency_now_ms() - begin_ms;
+}
+
+static double once_ms(const struct tools_bench *self) {
+  char step[PATH_MAX + 256], output[4096];
+  const char *const arguments[] = {agent_process_program(), "--once", NULL};
+  int status;
+  (void)snprintf(step, sizeof step, "{\"stepId\":\"1\",\"command\":\"%s\",\"args\":[\"-\"]}",
+                 self->command);
+  double begin_ms = latency_now_ms();
+  struct piped agent = start_piped(arguments);
+  send_all(agent.in, step);
+  while (read(agent.out, output, sizeof output) > 0)
+    ; /* until its end */
+  assert_int_equal(waitpid(agent.pid, &status, 0), agent.pid);
+  double ms = latency_now_ms() - begin_ms;
+  close(agent.in);
+  close(agent.out);
+  assert_int_equal(status, 0);
+  return ms;
+}
+
+static void write_request(const struct executor *self, const char *name, const char *command) {
+  char hidden[PATH_MAX + 64], path[PATH_MAX + 64];
+  (void)snprintf(hidden, sizeof hidden, "%s/tools/.request", self->directory);
+  (void)snprintf(path, sizeof path, "%s/tools/exec-request-%s.json", self->directory, name);
+  FILE *file = fopen(hidden, "we");
+  assert_non_null(file);
+  (void)fprintf(file, "{\"id\":\"%s\",\"command\":\"%s\",\"workDir\":\"/\",\"timeout\":30}", name,
+                command);
+  assert_int_equal(fclose(file), 0);
+  assert_int_equal(rename(hidden, path), 0);
+}
+
+/* Waits until a file has got this name. */
+static void await_result(const struct executor *self, const char *name) {
+  char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+  for (;;) {
+    struct pollfd readable = {.fd = self->results, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, ANSWER_MS), 1);
+    ssize_t length = read(self->results, buffer, sizeof buffer);
+    assert_true(length > 0);
+    for (const char *at = buffer; at < buffer + length;) {
+      const struct inotify_event *event = (const void *)at;
+      if (strcmp(event->name, name) == 0)
+        return;
+      at += sizeof *event + event->len;
+    }
+  }
+}
+
+static double request_ms(struct executor *self, const char *command) {
+  char name[32], result[64], path[PATH_MAX + 64];
+  (void)snprintf(name, sizeof name, "%lu", 1000 + ++self->requests);
+  (void)snprintf(result, sizeof result, "exec-result-%s.json", name);
+  double begin_ms = latency_now_ms();
+  write_request(self, name, command);
+  await_result(self, result);
+  double ms = latency_now_ms() - begin_ms;
+  (void)snprintf(path, sizeof path, "%s/tools/exec-request-%s.json", self->directory, name);
+  assert_int_equal(unlink(path), 0);
+  (void)snprintf(path, sizeof path, "%s/tools/%s", self->directory, result);
+  assert_int_equal(unlink(path), 0);
+  return ms;
+}
+
+static void make_directory(struct executor *self, const char *name) {
+  char tools[PATH_MAX + 8];
+  const char *temporary = getenv("TMPDIR");
+  (void)snprintf(self->directory, sizeof self->directory, "%s/%s",
+                 temporary != NULL ? temporary : "/tmp", name);
+  (void)snprintf(tools, sizeof tools, "%s/tools", self->directory);
+  assert_int_equal(mkdir(self->directory, 0755) | mkdir(tools, 0755), 0);
+  self->results = inotify_init1(IN_CLOEXEC);
+  assert_true(self->results >= 0 && inotify_add_watch(self->results, tools, IN_MOVED_TO) >= 0);
+}
+
+static void start_executors(struct tools_bench *self) {
+  char flag[PATH_MAX + 8], tools[PATH_MAX + 8];
+  make_directory(&self->ours, "ours");
+  make_directory(&self->script, "script");
+  (void)snprintf(flag, sizeof flag, "--ipc=%s", self->ours.directory);
+  (void)snprintf(tools, sizeof tools, "%s/tools", self->script.directory);
+  int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const char *const ours[] = {agent_process_program(), flag, NULL};
+  const char *const script[] = {"/bin/bash", "bench/executor.sh", tools, NULL};
+  start(&self->ours.pid, quiet, quiet, ours);
+  start(&self->script.pid, quiet, quiet, script);
+  close(quiet);
+}
+
+static void *begin(void) {
+  struct tools_bench *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  const char *const server[] = {agent_process_program(), "--mcp", NULL};
+  (void)signal(SIGPIPE, SIG_IGN);
+  rig_program(self->command, "true");
+  self->server = start_piped(server);
+  start_executors(self);
+  for (int i = 0; i < WARM_UP; i++) {
+    (void)call_ms(self);
+    (void)once_ms(self);
+    (void)request_ms(&self->ours, self->command);
+    (void)request_ms(&self->script, self->command);
+  }
+  return self;
+}
+
+static void round_of_both(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  struct tools_bench *self = context;
+  struct latencies calls = {0}, once = {0}, ours = {0}, script = {0};
+  for (int i = 0; i < CALLS; i++) {
+    latencies_add(&calls, call_ms(self));
+    latencies_add(&once, once_ms(self));
+  }
+  for (int i = 0; i < REQUESTS; i++) {
+    latencies_add(&ours, request_ms(&self->ours, self->command));
+    if (i < SCRIPT_REQUESTS)
+      latencies_add(&script, request_ms(&self->script, self->command));
+  }
+  samples_add(samples, CALL, OURS, latencies_quantile(&calls, 0.5));
+  samples_add(samples, CALL, CEILING, latencies_quantile(&once, 0.5));
+  samples_add(samples, REQUEST, OURS, latencies_quantile(&ours, 0.5));
+  samples_add(samples, REQUEST, CEILING, latencies_quantile(&script, 0.5));
+  latencies_release(&calls);
+  latencies_release(&once);
+  latencies_release(&ours);
+  latencies_release(&script);
+}
+
+static void end(void *context) {
+  struct tools_bench *self = context;
+  end_program(self->server.pid);
+  end_program(self->ours.pid);
+  end_program(self->script.pid);
+  close(self->server.in);
+  close(self->server.out);
+  close(self->ours.results);
+  close(self->script.results);
+  free(self);
+}
+
+static const struct row rows[] = {
+    [CALL] = {"one tools/call, p50", "ms", "the same step by agent --once", RATIO_AT_MOST, 1.3, 0},
+    [REQUEST] = {"one request file, p50", "ms", "a script of bash and jq", OURS_AT_MOST, 5, 0},
+};
+
+const struct measurement bench_tools = {.name = "tools",
+                                        .rows = rows,
+                                        .row_count = sizeof rows / sizeof *rows,
+                                        .rounds = ROUNDS,
+                                        .begin = begin,
+                                        .round = round_of_both,
+                                        .end = end};
