@@ -87,6 +87,7 @@ struct stdio_door {
   bool is_complete;          /* all of them */
   bool speaks_json_rpc;      /* an earlier line did */
   bool input_ended;
+  bool is_drained;            /* no line is left in `lines` */
   struct call *first, **last; /* the queue */
   size_t calls, bytes;        /* in it */
   unsigned wanted;            /* runs that may be submitted */
@@ -535,22 +536,31 @@ static bool serve_first(struct stdio_door *self) {
   return true;
 }
 
+/* Serves the next line, if there may be one more; false: there is none. */
+static bool serve_next(struct stdio_door *self) {
+  struct line line;
+  if (!takes_lines(self))
+    return false;
+  self->is_drained = !line_reader_next(&self->lines, &line);
+  if (!self->is_drained)
+    serve_line(self, &line);
+  return !self->is_drained;
+}
+
 static void leave_at_end(struct stdio_door *self) {
-  if (self->input_ended && self->first == NULL && self->running == NULL && takes_input(self))
+  if (self->input_ended && self->is_drained && self->first == NULL && self->running == NULL)
     engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of its input");
 }
 
 /* From the loop, or with what has come from there: does all that can be done now. */
 static void go_on(struct stdio_door *self) {
-  struct line line;
   bool has_more = true;
   (void)event_del(self->deadline);
+  self->is_drained = false;
   if (!is_leaving(self) && self->options->one_shot && !self->is_complete)
     await_only(self);
   while (has_more && !is_leaving(self)) {
-    has_more = takes_lines(self) && line_reader_next(&self->lines, &line);
-    if (has_more)
-      serve_line(self, &line);
+    has_more = serve_next(self);
     while (!is_leaving(self) && self->first != NULL && serve_first(self))
       has_more = true;
   }
