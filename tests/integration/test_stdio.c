@@ -1,0 +1,712 @@
+/* `agent --stdio`: a line for each request, a line for each answer. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/support/directory.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/stdio_host.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+struct trial {
+  struct directory directory;
+  struct stdio_host *host; /* the first one */
+};
+
+static int set_up(void **state) {
+  struct trial *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  directory_init(&self->directory);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *self = *state;
+  stdio_host_free(self->host);
+  directory_release(&self->directory);
+  free(self);
+  return 0;
+}
+
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+static struct stdio_host *start(struct trial *self, const char *first, const char *second) {
+  const char *arguments[] = {"--stdio", "--verbose", first, second, NULL};
+  stdio_host_free(self->host);
+  self->host = stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments, .directory = self->directory.path});
+  return self->host;
+}
+
+/* As a plugin: no argument, and the name of the file is that of the tool. */
+static struct stdio_host *start_plugin(struct trial *self, const char *name) {
+  stdio_host_free(self->host);
+  self->host =
+      stdio_host_start(&(struct stdio_host_setup){.name = name, .directory = self->directory.path});
+  return self->host;
+}
+
+static struct stdio_host *start_runner(struct trial *self, const char *tool) {
+  const char *arguments[] = {tool, NULL};
+  stdio_host_free(self->host);
+  self->host = stdio_host_start(&(struct stdio_host_setup){.name = "/usr/local/bin/tool-runner",
+                                                           .arguments = arguments,
+                                                           .directory = self->directory.path});
+  return self->host;
+}
+
+static void send_command(struct stdio_host *host, const char *id, const char *command) {
+  stdio_host_send(
+      host, formatted("{'id':%s,'method':'execute','params':{'command':'%s'}}\n", id, command));
+}
+
+static void expect_output(struct stdio_host *host, const char *id, const char *output) {
+  stdio_host_expect(host, formatted("{'id':%s,'result':{'exitCode':0,'stdout':'%s','stderr':'',"
+                                    "'timedOut':false,'durationSeconds':S}}",
+                                    id, output));
+}
+
+static void expect_error(struct stdio_host *host, const char *id, const char *message) {
+  stdio_host_expect(host, formatted("{'id':%s,'error':{'code':-1,'message':'%s'}}", id, message));
+}
+
+static void end_input(struct stdio_host *host) {
+  stdio_host_close_input(host);
+  stdio_host_expect_exit(host, 0);
+}
+
+/* --- plain lines ------------------------------------------------------------------------------ */
+
+TRIAL_TEST(a_command_is_answered_in_one_line) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'id': 'req-1', 'method': 'execute', 'params': {'command': 'echo hi'}}\n");
+  expect_output(host, "'req-1'", "hi\\n");
+  send_command(host, "'req-2'", "printf a; printf b >&2; exit 3");
+  stdio_host_expect(host, "{'id':'req-2','result':{'exitCode':3,'stdout':'a','stderr':'b',"
+                          "'timedOut':false,'durationSeconds':S}}");
+  send_command(host, "'req-3'", "kill -ABRT $$");
+  stdio_host_expect(host, "{'id':'req-3','result':{'exitCode':134,'stdout':'','stderr':'',"
+                          "'timedOut':false,'durationSeconds':S}}");
+  end_input(host);
+}
+
+TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
+  static const char *const ids[] = {
+      "'req-1'",   "''",   "0",          "-1",        "1.50", "1e3", "18446744073709551615",
+      "'\\u00e9'", "null", "'a\\/\\'b'", "'\xC3\xA9'"};
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    stdio_host_send(host, formatted("{'method':'ping', 'id' : %s }\n", ids[i]));
+    stdio_host_expect(host, formatted("{'id':%s,'result':{}}", ids[i]));
+    stdio_host_send(host, formatted("{'params':{'command':'true','id':5},'id':%s,"
+                                    "'method':'execute'}\n",
+                                    ids[i]));
+    expect_error(host, ids[i],
+                 "unknown argument `id` (execute_command takes command, args, workdir, timeout, "
+                 "env, stdin)");
+  }
+  stdio_host_send(host, "{'method':'ping'}\n");
+  stdio_host_expect(host, "{'id':null,'result':{}}");
+  end_input(host);
+}
+
+TRIAL_TEST(tools_are_methods_and_parameters) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(
+      host, "{'id':1,'method':'write_file','params':{'path':'f','content':'a\\u0000b\\n'}}\n");
+  stdio_host_expect(host, "{'id':1,'result':{'output':'Successfully wrote 4 bytes to f'}}");
+  stdio_host_send(host, "{'id':2,'method':'execute','params':{'tool':'write_file','path':'f',"
+                        "'content':'text\\n'}}\n");
+  stdio_host_expect(host, "{'id':2,'result':{'output':'Successfully wrote 5 bytes to f'}}");
+  stdio_host_send(host, "{'id':3,'method':'execute','params':{'tool':'read_file','arguments':"
+                        "{'path':'f'}}}\n");
+  stdio_host_expect(host, "{'id':3,'result':{'output':'text\\n'}}");
+  stdio_host_send(host, "{'id':4,'method':'read_file','params':{'path':'none'}}\n");
+  expect_error(host, "4", formatted("file not found: %s/none", trial->directory.path));
+  stdio_host_send(host, "{'id':5,'method':'execute','params':{'tool':'rm'}}\n");
+  expect_error(host, "5", "unknown tool: rm");
+  stdio_host_send(host, "{'id':6,'method':'list_directory','params':{'path':'.'}}\n");
+  stdio_host_expect(host, "{'id':6,'result':{'output':'file          5  f\\n'}}");
+  end_input(host);
+}
+
+TRIAL_TEST(a_door_of_one_tool_serves_no_other) {
+  struct stdio_host *host = start(trial, "--tool", "read_file");
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'path':'none'}}\n");
+  expect_error(host, "1", formatted("file not found: %s/none", trial->directory.path));
+  stdio_host_send(host, "{'id':2,'method':'execute_command','params':{'command':'true'}}\n");
+  expect_error(host, "2", "execute_command: this process serves read_file only");
+  stdio_host_send(host, "{'id':3,'method':'execute','params':{'tool':'grep','pattern':'x'}}\n");
+  expect_error(host, "3", "grep: this process serves read_file only");
+  end_input(host);
+}
+
+TRIAL_TEST(what_cannot_be_run_is_an_error) {
+  static const struct {
+    const char *request;
+    const char *message;
+  } rows[] = {{"'method':'execute'", "command: required"},
+              {"'method':'execute','params':null", "command: required"},
+              {"'method':'execute','params':[]", "params: expected an object, got an array"},
+              {"'method':'dance'",
+               "unknown method: dance (there are execute, the tools` names, info, "
+               "ping, cancel and shutdown)"},
+              {"'params':{}", "method: required"},
+              {"'method':7", "method: expected a string, got a number"},
+              {"'method':'cancel'", "id: required"},
+              {"'method':'execute','params':{'command':'x','args':['y']}",
+               "cannot run `x`: No such file or directory"},
+              {"'method':'execute','params':{'command':'x','workdir':'none'}",
+               "workdir: no such directory: none"}};
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    stdio_host_send(host, formatted("{'id':1,%s}\n", rows[i].request));
+    expect_error(host, "1", rows[i].message);
+  }
+  stdio_host_send(host, "{'id':[1],'method':'ping'}\n");
+  expect_error(host, "null", "id: expected a string, a number or null, got an array");
+  end_input(host);
+}
+
+TRIAL_TEST(a_command_ends_at_its_timeout) {
+  struct stdio_host *host = start(trial, "--max-timeout", "1");
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo a; sleep 600.11',"
+                        "'timeout':100}}\n");
+  stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'a\\n','stderr':'',"
+                          "'timedOut':true,'durationSeconds':S}}");
+  assert_int_equal(proc_find("sleep 600.11"), 0);
+  end_input(host);
+}
+
+/* 51,200 bytes of each stream, cut between characters. */
+TRIAL_TEST(output_is_cut) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "printf x; for i in $(seq 30000); do printf \\u00e9; done");
+  cJSON *answer = cJSON_Parse(stdio_host_line(host));
+  const cJSON *result = cJSON_GetObjectItem(answer, "result");
+  const char *output = cJSON_GetStringValue(cJSON_GetObjectItem(result, "stdout"));
+  assert_non_null(output);
+  assert_int_equal(strlen(output), 51199 + strlen("...(truncated)"));
+  assert_string_equal(output + 51197, "\xC3\xA9...(truncated)");
+  cJSON_Delete(answer);
+  send_command(host, "2", "printf `\\\\377a\\\\000b`");
+  expect_output(host, "2",
+                "\xEF\xBF\xBD"
+                "ab");
+  end_input(host);
+}
+
+TRIAL_TEST(mcp_is_told_the_way) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32601,'message':"
+                          "'this is the stdio door; MCP is --mcp'}}");
+  stdio_host_send(host, "{'id':0,'method':'initialize'}\n");
+  stdio_host_expect(host, "{'id':0,'error':{'code':-32601,'message':"
+                          "'this is the stdio door; MCP is --mcp'}}");
+  end_input(host);
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+TRIAL_TEST(what_is_no_json_is_answered_and_the_next_line_served) {
+  static const struct {
+    const char *line;
+    const char *reason;
+  } rows[] = {{"garbage", "expected JSON, got what is broken or cut off near byte 0"},
+              {"{'id':1,", "expected JSON, got what is broken or cut off near byte 7"},
+              {"{'id':1} x", "expected JSON, got what is broken or cut off near byte 9"},
+              {"{'id':1,'id':2,'method':'ping'}", "id: expected once, got it twice"},
+              {"{'id':'\xFF','method':'ping'}", "expected UTF-8, broken at byte 7"}};
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    stdio_host_send(host, formatted("%s\n{'id':7,'method':'ping'}\n", rows[i].line));
+    stdio_host_expect(host, formatted("{'id':null,'error':{'code':-32700,'message':"
+                                      "'Parse error: %s'}}",
+                                      rows[i].reason));
+    stdio_host_expect(host, "{'id':7,'result':{}}");
+  }
+  stdio_host_send(host, "[1,2]\n");
+  expect_error(host, "null", "request: expected an object, got an array");
+  /* A line that is no JSON has no dialect: that of an earlier one. */
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':3,'method':'ping'}\ngarbage\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':3,'result':{}}");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32700,'message':'Parse error: "
+                          "expected JSON, got what is broken or cut off near byte 0'}}");
+  end_input(host);
+}
+
+TRIAL_TEST(lines_come_in_any_pieces) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "\n\r\n{'id':1,'method':'ping'}\r\n{'id':2,'method':'ping'}\n{'id':3,");
+  stdio_host_expect(host, "{'id':1,'result':{}}");
+  stdio_host_expect(host, "{'id':2,'result':{}}");
+  for (const char *at = quoted("'method':'ping'}\n"); *at != '\0'; at++)
+    stdio_host_send_bytes(host, at, 1);
+  stdio_host_expect(host, "{'id':3,'result':{}}");
+  stdio_host_send(host, "{'id':4,'method':'ping'}"); /* the last one without a newline */
+  stdio_host_close_input(host);
+  stdio_host_expect(host, "{'id':4,'result':{}}");
+  stdio_host_expect_exit(host, 0);
+}
+
+/* Larger than the pipe, both ways: all of it is read before anything is printed. */
+TRIAL_TEST(a_large_request_is_read_before_it_is_answered) {
+  enum { LENGTH = 4 << 20 };
+  char *content = malloc(LENGTH);
+  assert_non_null(content);
+  memset(content, 'x', LENGTH);
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host,
+                  "{'id':1,'method':'execute','params':{'command':'cat; cat f >&2; seq 10000',"
+                  "'stdin':'");
+  stdio_host_send_bytes(host, content, LENGTH);
+  stdio_host_send(host, "'}}\n");
+  cJSON *answer = cJSON_Parse(stdio_host_line(host));
+  assert_non_null(cJSON_GetObjectItem(answer, "result"));
+  cJSON_Delete(answer);
+  free(content);
+  end_input(host);
+}
+
+TRIAL_TEST(a_host_that_writes_all_before_it_reads_is_served) {
+  enum { REQUESTS = 5000 };
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    stdio_host_send(host, formatted("{'id':%d,'method':'execute'}\n", i));
+  stdio_host_close_input(host);
+  for (int i = 0; i < REQUESTS; i++)
+    expect_error(host, formatted("%d", i), "command: required");
+  stdio_host_expect_exit(host, 0);
+}
+
+TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
+  enum { PIECE = 1 << 20, LIMIT = 64 << 20 };
+  char *content = malloc(PIECE);
+  assert_non_null(content);
+  memset(content, 'x', PIECE);
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (int i = 0; i <= LIMIT / PIECE; i++)
+    stdio_host_send_bytes(host, content, PIECE);
+  stdio_host_send(host, "\n{'id':1,'method':'ping'}\n");
+  const char *line = stdio_host_line(host);
+  assert_non_null(strstr(line, "{\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error: "
+                               "expected a line of at most "));
+  stdio_host_expect(host, "{'id':1,'result':{}}");
+  free(content);
+  end_input(host);
+}
+
+TRIAL_TEST(a_regular_file_is_a_stream_of_lines_too) {
+  const char *arguments[] = {"--stdio", NULL};
+  trial->host = stdio_host_start(&(struct stdio_host_setup){
+      .arguments = arguments,
+      .input = "{'id':1,'method':'execute','params':{'command':'echo a'}}\n"
+               "{'id':2,'method':'execute','params':{'command':'echo b'}}\n"});
+  expect_output(trial->host, "1", "a\\n");
+  expect_output(trial->host, "2", "b\\n");
+  stdio_host_expect_exit(trial->host, 0);
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+TRIAL_TEST(answers_have_the_order_of_the_lines) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "sleep 0.2; echo one >> f; cat f");
+  stdio_host_send(host, "garbage\n{'id':2,'method':'dance'}\n{'id':3,'method':'execute'}\n");
+  send_command(host, "4", "echo two >> f; cat f");
+  stdio_host_close_input(host);
+  expect_output(host, "1", "one\\n");
+  stdio_host_expect(host, "{'id':null,'error':{'code':-32700,'message':'Parse error: expected "
+                          "JSON, got what is broken or cut off near byte 0'}}");
+  assert_non_null(strstr(stdio_host_line(host), "unknown method"));
+  expect_error(host, "3", "command: required");
+  expect_output(host, "4", "one\\ntwo\\n");
+  stdio_host_expect_exit(host, 0);
+}
+
+TRIAL_TEST(ping_and_info_overtake) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "while [ ! -e go ]; do sleep 0.01; done; echo went");
+  send_command(host, "2", "echo second");
+  stdio_host_send(host, "{'id':3,'method':'ping'}\n{'id':4,'method':'info'}\n");
+  stdio_host_expect(host, "{'id':3,'result':{}}");
+  assert_non_null(strstr(stdio_host_line(host), "\"tools\":[{\"name\":\"execute_command\""));
+  directory_touch(&trial->directory, "go");
+  expect_output(host, "1", "went\\n");
+  expect_output(host, "2", "second\\n");
+  end_input(host);
+}
+
+TRIAL_TEST(a_cancel_ends_what_runs_and_what_waits) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "'a'", "sleep 600.12 & wait");
+  send_command(host, "2", "touch ran");
+  send_command(host, "'2'", "echo third");
+  assert_true(proc_wait_for("sleep 600.12", WAIT_BOUND_MS) > 0);
+  stdio_host_send(host, "{'id':10,'method':'cancel','params':{'id':2.0}}\n");
+  stdio_host_expect(host, "{'id':10,'result':{'cancelled':true}}");
+  expect_error(host, "2", "cancelled");
+  stdio_host_send(host, "{'id':11,'method':'cancel','params':{'id':'\\u0061'}}\n");
+  stdio_host_expect(host, "{'id':11,'result':{'cancelled':true}}");
+  expect_error(host, "'a'", "cancelled");
+  expect_output(host, "'2'", "third\\n");
+  assert_int_equal(proc_find("sleep 600.12"), 0);
+  assert_false(directory_has(&trial->directory, "ran"));
+  stdio_host_send(host, "{'id':12,'method':'cancel','params':{'id':'a'}}\n");
+  stdio_host_expect(host, "{'id':12,'result':{'cancelled':false}}");
+  end_input(host);
+}
+
+TRIAL_TEST(a_shutdown_answers_everything_and_itself_last) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "sleep 600.13");
+  send_command(host, "2", "touch ran");
+  stdio_host_send(host, "garbage\n");
+  assert_true(proc_wait_for("sleep 600.13", WAIT_BOUND_MS) > 0);
+  stdio_host_send(host, "{'id':3,'method':'shutdown'}\n{'id':4,'method':'ping'}\n");
+  expect_error(host, "1", "cancelled");
+  expect_error(host, "2", "cancelled");
+  assert_non_null(strstr(stdio_host_line(host), "-32700"));
+  stdio_host_expect(host, "{'id':3,'result':null}");
+  stdio_host_expect_exit(host, 0); /* its input is still open */
+  assert_int_equal(proc_find("sleep 600.13"), 0);
+  assert_false(directory_has(&trial->directory, "ran"));
+}
+
+TRIAL_TEST(what_runs_at_the_end_of_the_input_is_answered) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "while [ ! -e go ]; do sleep 0.01; done; echo went");
+  stdio_host_close_input(host);
+  directory_touch(&trial->directory, "go");
+  expect_output(host, "1", "went\\n");
+  stdio_host_expect_exit(host, 0);
+}
+
+TRIAL_TEST(no_input_is_no_error) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  end_input(host);
+}
+
+TRIAL_TEST(a_signal_ends_it_with_answers) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "sleep 600.14");
+  send_command(host, "2", "touch ran");
+  assert_true(proc_wait_for("sleep 600.14", WAIT_BOUND_MS) > 0);
+  stdio_host_kill(host, SIGTERM);
+  expect_error(host, "1", "cancelled");
+  expect_error(host, "2", "cancelled");
+  stdio_host_expect_exit(host, 128 + SIGTERM);
+  assert_int_equal(proc_find("sleep 600.14"), 0);
+}
+
+TRIAL_TEST(a_host_that_reads_no_more_ends_it) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "sleep 600.15");
+  assert_true(proc_wait_for("sleep 600.15", WAIT_BOUND_MS) > 0);
+  stdio_host_close_output(host);
+  stdio_host_expect_exit(host, 128 + SIGPIPE);
+  assert_int_equal(proc_find("sleep 600.15"), 0);
+}
+
+/* --- progress --------------------------------------------------------------------------------- */
+
+TRIAL_TEST(progress_comes_when_it_is_asked_for) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo up; while [ ! -e go "
+                        "]; do sleep 0.01; done','_progress':true}}\n");
+  stdio_host_expect(host, "{'id':1,'progress':{'percent':0,'message':'up'}}");
+  directory_touch(&trial->directory, "go");
+  for (const char *line; strstr(line = stdio_host_line(host), "progress") != NULL;)
+    assert_non_null(line);
+  end_input(host);
+}
+
+/* A host that does not know of progress takes any line for the answer. */
+TRIAL_TEST(progress_does_not_come_otherwise) {
+  static const char *const params[] = {"'_progress':false", "'_progress':1", "'timeout':60"};
+  for (size_t i = 0; i < 3; i++) {
+    struct stdio_host *host = start(trial, NULL, NULL);
+    stdio_host_send(host, formatted("{'id':1,'method':'execute','params':{'command':'for i in 1 2 "
+                                    "3 4 5 6; do echo $i; sleep 0.1; done',%s}}\n",
+                                    params[i]));
+    stdio_host_expect(host, "{'id':1,'result':{'exitCode':0,'stdout':'1\\n2\\n3\\n4\\n5\\n6\\n',"
+                            "'stderr':'','timedOut':false,'durationSeconds':S}}");
+    end_input(host);
+  }
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':1,'method':'execute','params':{'command':'echo up; "
+                        "sleep 0.6','_progress':true}}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':1,'result':{'output':'up','success':true,"
+                          "'metadata':{'exitCode':0,'timedOut':false,'durationSeconds':S}}}");
+  end_input(host);
+}
+
+/* --- JSON-RPC: a plugin ------------------------------------------------------------------------ */
+
+static void expect_schema(const cJSON *tool, const char *name) {
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(tool, "name")), name);
+  assert_non_null(cJSON_GetStringValue(cJSON_GetObjectItem(tool, "description")));
+  const cJSON *schema = cJSON_GetObjectItem(tool, "parameters_schema");
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(schema, "type")), "object");
+}
+
+TRIAL_TEST(a_plugin_tells_about_itself_and_shuts_down) {
+  static const char *const names[] = {"execute_command", "read_file", "write_file",    "edit_file",
+                                      "list_directory",  "grep",      "directory_tree"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    struct stdio_host *host =
+        start_plugin(trial, formatted("/opt/zenii/plugins/sandbox/%s", names[i]));
+    stdio_host_send(host, "{'jsonrpc':'2.0','method':'info','id':1}\n");
+    cJSON *answer = cJSON_Parse(stdio_host_line(host));
+    const cJSON *result = cJSON_GetObjectItem(answer, "result");
+    assert_int_equal(cJSON_GetObjectItem(answer, "id")->valueint, 1);
+    expect_schema(result, names[i]);
+    assert_non_null(cJSON_GetStringValue(cJSON_GetObjectItem(result, "version")));
+    assert_null(cJSON_GetObjectItem(result, "tools"));
+    cJSON_Delete(answer);
+    stdio_host_send(host, "{'jsonrpc':'2.0','method':'shutdown','id':2}\n");
+    stdio_host_expect(host, "{'jsonrpc':'2.0','id':2,'result':null}");
+    stdio_host_expect_exit(host, 0);
+  }
+}
+
+TRIAL_TEST(a_door_of_all_tools_lists_them) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','method':'info','id':1}\n");
+  cJSON *answer = cJSON_Parse(stdio_host_line(host));
+  const cJSON *result = cJSON_GetObjectItem(answer, "result");
+  const cJSON *tools = cJSON_GetObjectItem(result, "tools");
+  expect_schema(result, "execute_command");
+  assert_int_equal(cJSON_GetArraySize(tools), 7);
+  expect_schema(cJSON_GetArrayItem(tools, 6), "directory_tree");
+  cJSON_Delete(answer);
+  end_input(host);
+}
+
+/* Long-lived; its host compares no ids: the nth line answers the nth request. */
+TRIAL_TEST(a_plugin_answers_each_request_with_one_line) {
+  static const struct {
+    const char *request;
+    const char *answer;
+  } rows[] = {
+      {"'method':'execute','params':{'command':'echo hi'},'id':2",
+       "'id':2,'result':{'output':'hi','success':true,'metadata':{'exitCode':0,'timedOut':false,"
+       "'durationSeconds':S}}"},
+      {"'method':'execute','params':{'command':'echo no; exit 4'},'id':3",
+       "'id':3,'result':{'output':'no\\n(exit code: 4)','success':false,'metadata':{'exitCode':4,"
+       "'timedOut':false,'durationSeconds':S}}"},
+      {"'method':'execute','id':4", "'id':4,'result':{'output':'Error: command: "
+                                    "required','success':false}"},
+      {"'method':'execute','params':[],'id':5",
+       "'id':5,'error':{'code':-32602,'message':'params: expected an object, got an array'}"},
+      {"'id':6", "'id':6,'error':{'code':-32600,'message':'method: required'}"},
+      {"'method':'execute','params':{'command':'none','args':['x']},'id':7",
+       "'id':7,'result':{'output':'Error: cannot run `none`: No such file or "
+       "directory','success':false,'metadata':{'exitCode':127,'timedOut':false,"
+       "'durationSeconds':S}}"},
+      {"'method':'execute','params':{'command':'sleep 600.16','timeout':1},'id':8",
+       "'id':8,'result':{'output':'(command timed out)\\n(exit code: 124)','success':false,"
+       "'metadata':{'exitCode':124,'timedOut':true,'durationSeconds':S}}"}};
+  struct stdio_host *host = start_plugin(trial, "execute_command");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    stdio_host_send(host, formatted("{'jsonrpc':'2.0',%s}\n", rows[i].request));
+    stdio_host_expect(host, formatted("{'jsonrpc':'2.0',%s}", rows[i].answer));
+  }
+  stdio_host_send(host, "{'jsonrpc':'1.0','method':'ping','id':9}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':9,'error':{'code':-32600,'message':'jsonrpc: "
+                          "expected \\'2.0\\''}}");
+  stdio_host_send(host, "{'jsonrpc':'2.0','method':'read_file','params':{'path':'f'},'id':10}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':10,'error':{'code':-32601,'message':'read_file: "
+                          "this process serves execute_command only'}}");
+  end_input(host);
+}
+
+TRIAL_TEST(a_notification_has_no_answer) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','method':'notifications/initialized'}\n"
+                        "{'jsonrpc':'2.0','method':'execute','params':{'command':'touch ran'}}\n"
+                        "{'jsonrpc':'2.0','method':'execute','params':{'command':'ls'},'id':1}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':1,'result':{'output':'ran','success':true,"
+                          "'metadata':{'exitCode':0,'timedOut':false,'durationSeconds':S}}}");
+  end_input(host);
+}
+
+TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','method':'execute','params':{'command':'sleep 600.17'},"
+                        "'id':1}\n");
+  assert_true(proc_wait_for("sleep 600.17", WAIT_BOUND_MS) > 0);
+  stdio_host_send(host, "{'jsonrpc':'2.0','method':'cancel','params':{'id':1},'id':2}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':2,'result':{'cancelled':true}}");
+  stdio_host_expect(
+      host, "{'jsonrpc':'2.0','id':1,'result':{'output':'Error: cancelled','success':false}}");
+  end_input(host);
+}
+
+TRIAL_TEST(both_dialects_may_be_mixed) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':1,'method':'ping'}\n{'id':2,'method':'ping'}\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':1,'result':{}}");
+  stdio_host_expect(host, "{'id':2,'result':{}}");
+  end_input(host);
+}
+
+/* --- one shot: tool-runner ---------------------------------------------------------------------- */
+
+/* Its host neither ends the line nor the stream, and reads to the end of the output. */
+TRIAL_TEST(a_runner_waits_for_neither_newline_nor_end) {
+  static const struct {
+    const char *tool;
+    const char *input;
+    const char *output;
+    int exit_code;
+  } rows[] = {
+      {"execute_command", "{'command':'echo hi'}",
+       "{'output':'hi','metadata':{'exitCode':0,'timedOut':false,'durationSeconds':S}}\n", 0},
+      {"execute_command", "{'command':'echo }; exit 9'}",
+       "{'output':'}\\n(exit code: 9)','metadata':{'exitCode':9,'timedOut':false,"
+       "'durationSeconds':S}}\n",
+       1},
+      {"write_file", "{'path':'f','content':'{\\'a\\':[}'}",
+       "{'output':'Successfully wrote 7 bytes to f','metadata':{'exitCode':0,'timedOut':false,"
+       "'durationSeconds':S}}\n",
+       0},
+      {"read_file", "{'path':'/none'}",
+       "{'output':'Error: file not found: /none','metadata':{'exitCode':1,'timedOut':false,"
+       "'durationSeconds':S}}\n",
+       1},
+      {"read_file", "{}", "{'output':'Error: path: required'}\n", 1},
+      {"read_file", "[1]", "{'output':'Error: payload: expected an object, got an array'}\n", 1},
+      {"dance", "", "{'output':'Error: unknown tool: dance'}\n", 64}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct stdio_host *host = start_runner(trial, rows[i].tool);
+    stdio_host_send(host, rows[i].input);
+    stdio_host_expect_rest(host, rows[i].output);
+    stdio_host_expect_exit(host, rows[i].exit_code);
+  }
+}
+
+TRIAL_TEST(a_runner_reads_arguments_in_pieces) {
+  struct stdio_host *host = start_runner(trial, "execute_command");
+  for (const char *at = quoted("{'command':'echo \\'}{\\''}"); *at != '\0'; at++)
+    stdio_host_send_bytes(host, at, 1);
+  stdio_host_expect(host, "{'output':'}{','metadata':{'exitCode':0,'timedOut':false,"
+                          "'durationSeconds':S}}");
+  stdio_host_expect_exit(host, 0);
+}
+
+TRIAL_TEST(a_runner_is_named_by_its_variable_too) {
+  static const char *const variables[] = {"TOOL_NAME=directory_tree", NULL};
+  directory_touch(&trial->directory, "f");
+  trial->host = stdio_host_start(&(struct stdio_host_setup){
+      .name = "tool-runner", .variables = variables, .directory = trial->directory.path});
+  stdio_host_close_input(trial->host);
+  const char *line = stdio_host_line(trial->host);
+  assert_non_null(strstr(line, "f"));
+  assert_non_null(strstr(line, "\"exitCode\":0"));
+  stdio_host_expect_exit(trial->host, 0);
+}
+
+TRIAL_TEST(a_runner_without_a_name_is_wrong_usage) {
+  struct stdio_host *host = start_runner(trial, NULL);
+  stdio_host_expect(host, "{'output':'Error: no tool: expected tool-runner NAME, or TOOL_NAME'}");
+  stdio_host_expect_exit(host, 64);
+}
+
+TRIAL_TEST(broken_arguments_of_a_runner_are_answered) {
+  struct stdio_host *host = start_runner(trial, "execute_command");
+  stdio_host_send(host, "{'command':");
+  stdio_host_close_input(host);
+  assert_non_null(strstr(stdio_host_line(host), "{\"output\":\"Error: expected JSON"));
+  stdio_host_expect_exit(host, 1);
+}
+
+/* --- hosts, and what goes wrong with them ------------------------------------------------------ */
+
+/* One exchange: spawn, a line, a line, SIGKILL. */
+TRIAL_TEST(a_host_kills_it_after_the_first_line) {
+  struct stdio_host *host = start(trial, "--tool", "execute_command");
+  stdio_host_send(host, "{'id':'5b1d6ee0-1b3c-4d58-a9a1-0d2f1f1c9f01','method':'execute','params':"
+                        "{'command':'echo hi'}}\n");
+  expect_output(host, "'5b1d6ee0-1b3c-4d58-a9a1-0d2f1f1c9f01'", "hi\\n");
+  stdio_host_kill(host, SIGKILL);
+  stdio_host_expect_exit(host, -SIGKILL);
+}
+
+/* All arguments of a model's call are sent, the one that chose the method too. */
+TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
+  struct stdio_host *host = start(trial, "--tool", "execute_command");
+  stdio_host_send(host, "{'id':'a','method':'execute_command','params':{'method':"
+                        "'execute_command','command':'echo hi'}}\n");
+  expect_output(host, "'a'", "hi\\n");
+  end_input(host);
+}
+
+/* A command in the foreground ends with the program that was killed. */
+TRIAL_TEST(a_killed_one_takes_its_command_along) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "exec sleep 600.18");
+  assert_true(proc_wait_for("sleep 600.18", WAIT_BOUND_MS) > 0);
+  stdio_host_kill(host, SIGKILL);
+  stdio_host_expect_exit(host, -SIGKILL);
+  assert_true(proc_wait_gone("sleep 600.18", WAIT_BOUND_MS));
+}
+
+/* A command gets neither end of the protocol. */
+TRIAL_TEST(a_command_reads_no_request_and_writes_no_line) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "cat; readlink /proc/self/fd/0; ls /proc/self/fd");
+  send_command(host, "2", "echo second");
+  expect_output(host, "1", "/dev/null\\n0\\n1\\n2\\n3\\n");
+  expect_output(host, "2", "second\\n");
+  end_input(host);
+}
+
+TRIAL_TEST(a_background_process_does_not_hold_the_answer) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "sleep 600.19 & echo ok");
+  expect_output(host, "1", "ok\\n");
+  end_input(host);
+  assert_int_equal(proc_find("sleep 600.19"), 0);
+}
+
+TRIAL_TEST(a_deadline_ends_what_ignores_signals) {
+  struct stdio_host *host = start(trial, "--deadline", "1");
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'trap `` TERM; echo up; "
+                        "while :; do sleep 600.20; done','timeout':60}}\n");
+  send_command(host, "2", "sleep 600.21");
+  stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'up\\n','stderr':'',"
+                          "'timedOut':true,'durationSeconds':S}}");
+  stdio_host_expect(host, "{'id':2,'result':{'exitCode':124,'stdout':'','stderr':'',"
+                          "'timedOut':true,'durationSeconds':S}}");
+  send_command(host, "3", "echo on");
+  expect_output(host, "3", "on\\n");
+  end_input(host);
+}
+
+/* More answers than are held: the rest of the input waits for them to be read. */
+TRIAL_TEST(no_answer_is_lost_behind_a_slow_reader) {
+  enum { REQUESTS = 5000, LINE = 40 };
+  static char requests[REQUESTS * LINE + 1];
+  const char *arguments[] = {"--stdio", "--verbose", NULL};
+  size_t length = 0;
+  for (int i = 0; i < REQUESTS; i++)
+    length += (size_t)snprintf(requests + length, sizeof requests - length,
+                               "{'id':%d,'method':'info'}\n", i);
+  trial->host =
+      stdio_host_start(&(struct stdio_host_setup){.arguments = arguments, .input = requests});
+  for (int i = 0; i < REQUESTS; i++) {
+    const char *line = stdio_host_line(trial->host);
+    assert_non_null(line);
+    assert_non_null(strstr(line, formatted("{\"id\":%d,", i)));
+  }
+  stdio_host_expect_exit(trial->host, 0);
+}
+
+TEST_OVERLAP(4)
