@@ -9,7 +9,7 @@
 /* The tool of `execute` where none is named. */
 #define DEFAULT_TOOL "execute_command"
 
-/* Up to this value a double has every whole number. */
+/* Below this value a double has every whole number. */
 #define EXACT_MAX 9007199254740992.0
 
 static const struct json_member id_null = {.text = "null", .length = 4};
@@ -63,8 +63,8 @@ static cJSON *get(const cJSON *object, const char *name) {
 static bool is_same_value(const cJSON *a, const cJSON *b) {
   if (cJSON_IsString(a) && cJSON_IsString(b))
     return strcmp(a->valuestring, b->valuestring) == 0;
-  return cJSON_IsNumber(a) && cJSON_IsNumber(b) && a->valuedouble <= EXACT_MAX &&
-         a->valuedouble >= -EXACT_MAX && a->valuedouble >= b->valuedouble &&
+  return cJSON_IsNumber(a) && cJSON_IsNumber(b) && a->valuedouble < EXACT_MAX &&
+         a->valuedouble > -EXACT_MAX && a->valuedouble >= b->valuedouble &&
          a->valuedouble <= b->valuedouble;
 }
 
