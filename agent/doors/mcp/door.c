@@ -71,6 +71,7 @@ struct mcp_door {
   struct standard_io *io;
   struct line_reader lines;
   struct call *calls;
+  struct call *last;
   struct call *waiting;  /* the first of `calls` that waits */
   size_t waiting_memory; /* of those */
   unsigned wanted;
@@ -155,12 +156,14 @@ static void stop_waiting(struct mcp_door *self, struct call *call) {
   call->memory = 0;
 }
 
-/* It is over, answered or not. */
+/* It is over, answered or not. Those that run are the first, so that one of them is found soon. */
 static void remove_call(struct mcp_door *self, struct call *call) {
-  struct call **at = &self->calls;
-  while (*at != call)
-    at = &(*at)->next;
-  *at = call->next;
+  struct call *before = NULL;
+  for (struct call *at = self->calls; at != call; at = at->next)
+    before = at;
+  *(before != NULL ? &before->next : &self->calls) = call->next;
+  if (self->last == call)
+    self->last = before;
   if (self->waiting == call)
     self->waiting = call->next;
   stop_waiting(self, call);
@@ -170,10 +173,8 @@ static void remove_call(struct mcp_door *self, struct call *call) {
 }
 
 static void append_call(struct mcp_door *self, struct call *call) {
-  struct call **at = self->waiting != NULL ? &self->waiting : &self->calls;
-  while (*at != NULL)
-    at = &(*at)->next;
-  *at = call;
+  *(self->last != NULL ? &self->last->next : &self->calls) = call;
+  self->last = call;
   if (self->waiting == NULL)
     self->waiting = call;
   self->waiting_memory += call->memory;
@@ -373,7 +374,7 @@ static void take_batch(struct mcp_door *self, struct mcp_line *line, size_t leng
   }
   struct batch *batch = memory_allocate(sizeof *batch);
   *batch = (struct batch){.pending = 1}; /* until all of it was taken */
-  take_messages(self, line, length, batch);
+  take_messages(self, line, length / (size_t)line->count, batch);
   release_batch(self, batch);
 }
 

@@ -1,0 +1,669 @@
+/* `agent --mcp`: a server of the Model Context Protocol on standard input and output. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/agent_process.h"
+#include "tests/support/mcp_client.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define PING "{'jsonrpc':'2.0','id':%d,'method':'ping'}"
+#define META                                                                                       \
+  "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                               \
+  "'io.modelcontextprotocol/clientCapabilities':{}}"
+
+static const char *const versions[] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"};
+enum { VERSIONS = sizeof versions / sizeof *versions };
+
+static void ping(struct mcp_client *client, int id) {
+  mcp_client_send(client, formatted(PING, id));
+}
+
+static void expect_ping(struct mcp_client *client, int id) {
+  mcp_client_expect(client, formatted("{'jsonrpc':'2.0','id':%d,'result':{}}", id));
+}
+
+static void cancel(struct mcp_client *client, const char *id) {
+  mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'notifications/cancelled','params':"
+                                    "{'requestId':%s,'reason':'test'}}",
+                                    id));
+}
+
+/* Of an answer: a member of its result; to be compared only. */
+static const cJSON *member(const cJSON *answer, const char *name) {
+  return cJSON_GetObjectItem(cJSON_GetObjectItem(answer, "result"), name);
+}
+
+/* --- sessions -------------------------------------------------------------------------------- */
+
+/* As Claude Code begins, id 0 and its order of members included. */
+MCP_TEST(a_session_of_each_version) {
+  for (int i = 0; i < VERSIONS; i++) {
+    mcp_client_start(client, NULL, NULL);
+    mcp_client_initialize(client, versions[i]);
+    mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
+    mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':1,'result':{'tools':[{'name':"
+                                   "'execute_command',");
+    mcp_client_call_tool(client, 2, "execute_command", "'command':'echo hi'");
+    mcp_client_expect(client, "{'jsonrpc':'2.0','id':2,'result':{'content':[{'type':'text','text':"
+                              "'hi'}],'isError':false}}");
+    mcp_client_end_input(client);
+    assert_int_equal(mcp_client_exit(client), 0);
+    assert_string_equal(mcp_client_log(client), "");
+  }
+}
+
+MCP_TEST(a_modern_session) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_send(client,
+                  "{'jsonrpc':'2.0','id':'d','method':'server/discover','params':{" META "}}");
+  mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':'d','result':{'supportedVersions':["
+                                 "'2026-07-28']");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{" META "}}");
+  mcp_client_expect_part(client, "'ttlMs':3600000,'cacheScope':'public'");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':{'name':"
+                          "'execute_command','arguments':{'command':'exit 3'}," META "}}");
+  mcp_client_expect_part(client, "{'content':[{'type':'text','text':'(exit code: 3)'}],'isError':"
+                                 "true,'resultType':'complete','_meta':{");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'ping','params':{" META "}}");
+  mcp_client_expect_part(client, "'code':-32601");
+}
+
+/* Bridges put several clients on one process. */
+MCP_TEST(eras_and_versions_share_a_process) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_send(client,
+                  "{'jsonrpc':'2.0','id':1,'method':'server/discover','params':{" META "}}");
+  mcp_client_expect_part(client, "supportedVersions");
+  for (int i = VERSIONS - 1; i >= 0; i--) {
+    mcp_client_initialize(client, versions[i]);
+    mcp_client_send(client, "{'jsonrpc':'2.0','id':'m','method':'tools/list','params':{" META "}}");
+    mcp_client_expect_part(client, "resultType");
+    mcp_client_send(client, "{'jsonrpc':'2.0','id':'l','method':'tools/list'}");
+    const char *line = mcp_client_expect_part(client, "'id':'l'");
+    assert_null(strstr(line, "resultType"));
+    assert_int_equal(strstr(line, "annotations") != NULL, i > 0);
+  }
+}
+
+MCP_TEST(no_initialize_is_needed) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 5, "pwd", false);
+  mcp_client_expect_called(client, 5, client->directory.path, false);
+}
+
+MCP_TEST(an_initialize_of_another_version_is_no_error) {
+  static const char *const asked[] = {"2024-10-07", "2026-07-28", "latest"};
+  mcp_client_start(client, NULL, NULL);
+  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                                      "'protocolVersion':'%s','capabilities':{},'clientInfo':{"
+                                      "'name':'c','version':'1'}}}",
+                                      asked[i]));
+    mcp_client_expect_part(client, "'result':{'protocolVersion':'2025-11-25'");
+  }
+}
+
+MCP_TEST(versions_can_be_restricted) {
+  mcp_client_start(client, "--mcp=2026-07-28", NULL);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{}}");
+  mcp_client_expect_part(client, "'code':-32601,'message':'Method not found: initialize (served "
+                                 "without it: 2026-07-28)','data':{'supported':['2026-07-28']}");
+  ping(client, 2);
+  mcp_client_expect_part(client, "'code':-32602");
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  mcp_client_start(client, "--mcp=2024-11-05,2025-06-18", NULL);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                          "'protocolVersion':'2025-11-25'}}");
+  mcp_client_expect_part(client, "'protocolVersion':'2025-06-18'");
+  mcp_client_send(client,
+                  "{'jsonrpc':'2.0','id':2,'method':'server/discover','params':{" META "}}");
+  mcp_client_expect_part(client, "'code':-32601");
+}
+
+MCP_TEST(an_unknown_version_on_the_command_line_is_wrong_usage) {
+  mcp_client_start(client, "--mcp=2025-01-01", NULL);
+  assert_int_equal(mcp_client_exit(client), 64);
+  assert_non_null(strstr(mcp_client_log(client), "2026-07-28"));
+}
+
+MCP_TEST(what_there_is_not_is_answered_as_clients_need_it) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-11-25");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'prompts/list','params':{}}");
+  mcp_client_expect(client, "{'jsonrpc':'2.0','id':1,'result':{'prompts':[]}}");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':2,'method':'resources/list'}");
+  mcp_client_expect(client, "{'jsonrpc':'2.0','id':2,'result':{'resources':[]}}");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'resources/templates/list'}");
+  mcp_client_expect(client, "{'jsonrpc':'2.0','id':3,'result':{'resourceTemplates':[]}}");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':4,'method':'logging/setLevel','params':{'level':"
+                          "'info'}}");
+  mcp_client_expect(client, "{'jsonrpc':'2.0','id':4,'error':{'code':-32601,'message':'Method not "
+                            "found: logging/setLevel'}}");
+}
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+MCP_TEST(lines_end_and_begin_as_they_like) {
+  static const char text[] =
+      "\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n"
+      "\n \r\n"
+      "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":3,\"met";
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_send_bytes(client, text, sizeof text - 1);
+  expect_ping(client, 1);
+  expect_ping(client, 2);
+  static const char rest[] =
+      "hod\":\"ping\"}\n \t{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"ping\"}";
+  mcp_client_send_bytes(client, rest, sizeof rest - 1);
+  expect_ping(client, 3);
+  mcp_client_end_input(client);
+  expect_ping(client, 4);
+  assert_int_equal(mcp_client_exit(client), 0);
+}
+
+MCP_TEST(what_is_no_json_is_answered_and_the_next_line_too) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_send(client, "hello");
+  mcp_client_expect_part(client,
+                         "{'jsonrpc':'2.0','error':{'code':-32700,'message':'Parse error: ");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'ping','params':{'a':1,'a':2}}");
+  mcp_client_expect_part(client, "'code':-32700,'message':'Parse error: a: expected once");
+  mcp_client_send_bytes(client, "{\"a\":\"\xFF\"}\n", 10);
+  mcp_client_expect_part(client, "'code':-32700,'message':'Parse error: expected UTF-8");
+  ping(client, 2);
+  expect_ping(client, 2);
+}
+
+MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_too) {
+  enum { PIECE = 1 << 20, PIECES = 65 };
+  char *piece = malloc(PIECE);
+  assert_non_null(piece);
+  memset(piece, 'x', PIECE);
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 0; i < PIECES; i++)
+    mcp_client_send_bytes(client, piece, PIECE);
+  mcp_client_send_bytes(client, "\n", 1);
+  free(piece);
+  mcp_client_expect_part(client,
+                         "'code':-32700,'message':'Parse error: expected a line of at most");
+  ping(client, 1);
+  expect_ping(client, 1);
+}
+
+MCP_TEST(ids_come_back_byte_for_byte) {
+  static const char *const ids[] = {
+      "0",          "-1", "9007199254740993", "1e-1000",    "'1'",
+      "'\\u00e9/'", "''", "'a\\u0000b'",      "'\xC3\xA9'", "123456789012345678901"};
+  mcp_client_start(client, NULL, NULL);
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'ping','id':%s}", ids[i]));
+    if (strchr(ids[i], 'e') == NULL || ids[i][0] == '\'')
+      mcp_client_expect(client, formatted("{'jsonrpc':'2.0','id':%s,'result':{}}", ids[i]));
+    else
+      mcp_client_expect_part(client, "{'jsonrpc':'2.0','error':{'code':-32600,");
+  }
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':9007199254740993,'method':'tools/call','params':{"
+                          "'name':'execute_command','arguments':{'command':'true'}}}");
+  mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':9007199254740993,'result':{");
+}
+
+MCP_TEST(ids_that_are_none_are_refused_without_one) {
+  static const char *const ids[] = {"null", "1.5", "true", "[1]", "{}"};
+  mcp_client_start(client, NULL, NULL);
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'ping','id':%s}", ids[i]));
+    mcp_client_expect(client, "{'jsonrpc':'2.0','error':{'code':-32600,'message':'Invalid Request: "
+                              "id: expected a string or an integer'}}");
+  }
+}
+
+MCP_TEST(a_notification_is_never_answered_and_calls_nothing) {
+  static const char *const methods[] = {"ping",   "initialize",      "tools/list",
+                                        "no/one", "server/discover", "notifications/progress",
+                                        "",       "notifications/x"};
+  mcp_client_start(client, NULL, NULL);
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'%s'}", methods[i]));
+  mcp_client_send(client, "{'jsonrpc':'2.0','method':'tools/call','params':{'name':"
+                          "'execute_command','arguments':{'command':'touch called'}}}");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':7,'result':{}}");
+  mcp_client_call(client, 1, "true", false);
+  mcp_client_expect_called(client, 1, "(no output)", false);
+  assert_int_equal(client->line_count, 1);
+  assert_false(mcp_client_has_file(client, "called"));
+}
+
+/* --- batches --------------------------------------------------------------------------------- */
+
+MCP_TEST(a_batch_is_answered_as_one) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-03-26");
+  mcp_client_send(client,
+                  "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
+                  "'execute_command','arguments':{'command':'until [ -e go ]; do :; done'}}},"
+                  "{'jsonrpc':'2.0','method':'notifications/initialized'},"
+                  "{'jsonrpc':'2.0','id':2,'method':'ping'},5,"
+                  "{'jsonrpc':'2.0','id':3,'method':'initialize','params':{}}]");
+  mcp_client_sync(client); /* answered meanwhile */
+  mcp_client_touch(client, "go");
+  mcp_client_expect(client,
+                    "[{'jsonrpc':'2.0','id':2,'result':{}},"
+                    "{'jsonrpc':'2.0','error':{'code':-32600,'message':'Invalid Request: expected "
+                    "an object'}},"
+                    "{'jsonrpc':'2.0','id':3,'error':{'code':-32600,'message':'Invalid Request: "
+                    "initialize in a batch'}},"
+                    "{'jsonrpc':'2.0','id':1,'result':{'content':[{'type':'text','text':"
+                    "'(no output)'}],'isError':false}}]");
+}
+
+MCP_TEST(a_batch_without_requests_is_not_answered) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-03-26");
+  mcp_client_send(client, "[{'jsonrpc':'2.0','method':'notifications/initialized'}]");
+  mcp_client_send(client, "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
+                          "'execute_command','arguments':{'command':'touch up; sleep 600.091'}}}]");
+  mcp_client_await_file(client, "up");
+  cancel(client, "1");
+  assert_true(proc_wait_gone("sleep 600.091", WAIT_BOUND_MS));
+  ping(client, 2);
+  expect_ping(client, 2);
+}
+
+MCP_TEST(no_other_version_takes_batches) {
+  static const char batch[] = "[{'jsonrpc':'2.0','id':1,'method':'ping'}]";
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_send(client, batch);
+  mcp_client_expect_part(client, "{'jsonrpc':'2.0','error':{'code':-32600,");
+  for (int i = 0; i < VERSIONS; i++) {
+    mcp_client_initialize(client, versions[i]);
+    mcp_client_send(client, batch);
+    mcp_client_expect_part(client, i == 1 ? "[{'jsonrpc':'2.0','id':1,'result':{}}]"
+                                          : "{'jsonrpc':'2.0','error':{'code':-32600,");
+  }
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+MCP_TEST(the_tools_work) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call_tool(client, 1, "write_file", "'path':'f','content':'one\\ntwo\\n'");
+  mcp_client_expect_called(client, 1, "Successfully wrote 8 bytes to f", false);
+  mcp_client_call_tool(client, 2, "read_file", "'path':'f'");
+  mcp_client_expect_called(client, 2, "one\ntwo\n", false);
+  mcp_client_call_tool(client, 3, "edit_file",
+                       "'path':'f','edits':[{'old_string':'two','new_string':'2'}]");
+  mcp_client_expect_called(client, 3, "Edited f (1 change)\n\n@ line 2:\n- two\n+ 2\n", false);
+  mcp_client_call_tool(client, 4, "grep", "'pattern':'^2$'");
+  mcp_client_expect_called(client, 4, "f:2:2", false);
+  mcp_client_call_tool(client, 5, "list_directory", "'path':'.'");
+  mcp_client_expect_called(client, 5, "file          6  f\n", false);
+  mcp_client_call_tool(client, 6, "execute_command", "'command':'cat','args':['f']");
+  mcp_client_expect_called(client, 6, "one\n2", false);
+  mcp_client_call_tool(client, 7, "directory_tree", "");
+  cJSON *answer = mcp_client_answer(client, 7);
+  assert_true(cJSON_IsFalse(member(answer, "isError")));
+  cJSON_Delete(answer);
+}
+
+/* In every version: a model sees results, and not errors of the protocol. */
+MCP_TEST(bad_arguments_are_a_result) {
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 0; i < VERSIONS; i++) {
+    mcp_client_initialize(client, versions[i]);
+    mcp_client_call_tool(client, 10 * i + 1, "execute_command", "'command':'true','timeout':'30'");
+    mcp_client_expect_called(client, 10 * i + 1, "Error: timeout: expected an integer", true);
+    mcp_client_call_tool(client, 10 * i + 2, "execute_command", "'command':'true','cwd':'/'");
+    mcp_client_expect_called(client, 10 * i + 2,
+                             "Error: unknown argument 'cwd' (execute_command takes command, args, "
+                             "workdir, timeout, env, stdin)",
+                             true);
+    mcp_client_call_tool(client, 10 * i + 3, "execute_command", "'command':'true','timeout':30.0");
+    mcp_client_expect_called(client, 10 * i + 3, "(no output)", false);
+  }
+}
+
+MCP_TEST(an_unknown_tool_is_an_error) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call_tool(client, 1, "x", "");
+  mcp_client_expect(client, "{'jsonrpc':'2.0','id':1,'error':{'code':-32602,'message':'Unknown "
+                            "tool: x'}}");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':{'name':'grep',"
+                          "'arguments':[]}}");
+  mcp_client_expect_part(client, "'id':2,'error':{'code':-32602,");
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'tools/call','params':['grep']}");
+  mcp_client_expect_part(client, "'id':3,'error':{'code':-32602,");
+}
+
+MCP_TEST(what_a_command_ends_with_is_told) {
+  static const struct {
+    const char *arguments;
+    const char *text;
+    bool is_error;
+  } rows[] = {
+      {"'command':'echo out; echo err >&2; exit 3'", "out\nSTDERR: err\n(exit code: 3)", true},
+      {"'command':'kill -9 $$'", "(exit code: 137)", true},
+      {"'command':'true'", "(no output)", false},
+      {"'command':'sleep 60','timeout':1", "(command timed out)\n(exit code: 124)", true},
+      {"'command':'no-such-program','args':['a']",
+       "Error: cannot run 'no-such-program': No such file or directory", true},
+      {"'command':'true','workdir':'none'", "Error: workdir: no such directory: none", true},
+      {"'command':'cat','stdin':'in\\n'", "in", false},
+      {"'command':'echo $A','env':['A=1']", "1", false},
+  };
+  mcp_client_start(client, NULL, NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    mcp_client_call_tool(client, (int)i, "execute_command", rows[i].arguments);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    mcp_client_expect_called(client, (int)i, rows[i].text, rows[i].is_error);
+}
+
+/* A command that reads its standard input would eat requests; one that writes to descriptor 1
+   would write between answers. */
+MCP_TEST(a_command_has_neither_of_the_servers_streams) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 1, "cat; echo {}; ls -l /proc/self/fd | wc -l", false);
+  for (int i = 2; i < 20; i++)
+    ping(client, i);
+  mcp_client_expect_called(client, 1, "{}\n5", false); /* a total, 0, 1, 2, and the directory */
+  for (int i = 2; i < 20; i++)
+    cJSON_Delete(mcp_client_answer(client, i));
+  assert_int_equal(client->line_count, 19);
+}
+
+MCP_TEST(everything_else_is_answered_while_calls_run) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-11-25");
+  mcp_client_call(client, 1, "touch up; until [ -e go ]; do :; done", false);
+  mcp_client_await_file(client, "up");
+  ping(client, 2);
+  expect_ping(client, 2);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'tools/list'}");
+  mcp_client_expect_part(client, "'tools':[");
+  mcp_client_call_tool(client, 4, "write_file", "'path':'go','content':''");
+  mcp_client_expect_called(client, 1, "(no output)", false);
+  mcp_client_expect_called(client, 4, "Successfully wrote 0 bytes to go", false);
+}
+
+MCP_TEST(sixteen_calls_run_and_more_wait_in_order) {
+  enum { RUN = 16, MORE = 4 };
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 1; i <= RUN + MORE; i++)
+    mcp_client_call(client, i,
+                    formatted("touch up.%d; until [ -e go.%d ]; do sleep 0.01; done", i, i), true);
+  for (int i = 1; i <= RUN; i++)
+    mcp_client_await_file(client, formatted("up.%d", i));
+  mcp_client_sync(client);
+  assert_false(mcp_client_has_file(client, formatted("up.%d", RUN + 1)));
+  cancel(client, "18"); /* waits */
+  mcp_client_touch(client, "go.5");
+  mcp_client_expect_called(client, 5, "(no output)", false);
+  mcp_client_await_file(client, formatted("up.%d", RUN + 1));
+  mcp_client_touch(client, "go.17");
+  mcp_client_await_file(client, "up.19");
+  assert_false(mcp_client_has_file(client, "up.20"));
+  for (int i = 1; i <= RUN + MORE; i++)
+    mcp_client_touch(client, formatted("go.%d", i));
+  for (int i = 1; i <= RUN + MORE; i++)
+    if (i != 18)
+      mcp_client_expect_called(client, i, "(no output)", false);
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(mcp_client_count(client, "'id':18,"), 0);
+  assert_false(mcp_client_has_file(client, "up.18"));
+}
+
+MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
+  mcp_client_start(client, NULL, NULL);
+  char text[512];
+  (void)snprintf(text, sizeof text,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+                 "\"execute_command\",\"arguments\":{\"command\":\"head -c 200000 /dev/zero | tr "
+                 "'\\\\000' '\\\\001' | tee /dev/stderr\"}}}\n");
+  mcp_client_send_bytes(client, text, strlen(text));
+  const char *line = mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':1,'result':{");
+  assert_in_range(strlen(line), 6 * 2 * 51200, (1 << 20) - 1);
+  assert_non_null(strstr(line, "...(truncated)"));
+}
+
+MCP_TEST(output_that_is_not_utf8_is_repaired) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call_tool(client, 1, "execute_command",
+                       "'command':'printf','args':['\\\\377a\\\\000b']");
+  mcp_client_expect_called(client, 1,
+                           "\xEF\xBF\xBD"
+                           "ab",
+                           false);
+}
+
+/* --- structured results ---------------------------------------------------------------------- */
+
+MCP_TEST(structured_results_are_asked_for_by_a_flag) {
+  mcp_client_start(client, NULL, "--structured");
+  for (int i = 0; i < VERSIONS; i++) {
+    mcp_client_initialize(client, versions[i]);
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':%d,'method':'tools/list'}", 100 + i));
+    cJSON *answer = mcp_client_answer(client, 100 + i);
+    const cJSON *tool = member(answer, "tools")->child;
+    const cJSON *schema = cJSON_GetObjectItem(tool, "outputSchema");
+    assert_int_equal(schema != NULL, i >= 2);
+    if (schema != NULL)
+      assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(schema, "type")), "object");
+    cJSON_Delete(answer);
+    mcp_client_call(client, 200 + i, "echo out; echo err >&2; exit 3", false);
+    answer = mcp_client_answer(client, 200 + i);
+    const cJSON *structured = member(answer, "structuredContent");
+    assert_int_equal(structured != NULL, i >= 2);
+    if (structured != NULL)
+      assert_int_equal(cJSON_GetObjectItem(structured, "exitCode")->valueint, 3);
+    cJSON_Delete(answer);
+    mcp_client_call_tool(client, 300 + i, "execute_command", "'command':5");
+    answer = mcp_client_answer(client, 300 + i);
+    assert_null(member(answer, "structuredContent"));
+    cJSON_Delete(answer);
+    mcp_client_call_tool(client, 400 + i, "list_directory", "'path':'/'");
+    answer = mcp_client_answer(client, 400 + i);
+    assert_null(member(answer, "structuredContent"));
+    cJSON_Delete(answer);
+  }
+}
+
+/* --- cancel ---------------------------------------------------------------------------------- */
+
+MCP_TEST(a_cancelled_call_ends_and_is_not_answered) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 1, "touch up; sleep 600.081 & sleep 600.082", true);
+  mcp_client_await_file(client, "up");
+  assert_true(proc_wait_for("sleep 600.082", WAIT_BOUND_MS) > 0);
+  cancel(client, "'1'"); /* somebody else */
+  mcp_client_sync(client);
+  assert_true(proc_find("sleep 600.082") > 0);
+  cancel(client, "1");
+  assert_true(proc_wait_gone("sleep 600.081", WAIT_BOUND_MS));
+  assert_true(proc_wait_gone("sleep 600.082", WAIT_BOUND_MS));
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(mcp_client_count(client, "'id':1,"), 0);
+}
+
+MCP_TEST(a_cancel_of_nothing_is_ignored) {
+  static const char *const params[] = {"{'requestId':77}",
+                                       "{'requestId':'x'}",
+                                       "{'requestId':null}",
+                                       "{'requestId':1.5}",
+                                       "{}",
+                                       "[1]",
+                                       "null"};
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-11-25");
+  mcp_client_call(client, 1, "true", false);
+  mcp_client_expect_called(client, 1, "(no output)", false);
+  cancel(client, "1");
+  cancel(client, "0");
+  for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'notifications/cancelled',"
+                                      "'params':%s}",
+                                      params[i]));
+  size_t lines = client->line_count;
+  mcp_client_sync(client);
+  assert_int_equal(client->line_count, lines + 1);
+}
+
+/* --- progress -------------------------------------------------------------------------------- */
+
+/* The seconds of a line of progress with this token; negative when it is something else. */
+static double progress_of(const char *line, const char *token) {
+  cJSON *message = cJSON_Parse(line);
+  const cJSON *params = cJSON_GetObjectItem(message, "params");
+  const cJSON *name = cJSON_GetObjectItem(params, "progressToken");
+  double seconds = -1;
+  if (name != NULL && strcmp(cJSON_GetStringValue(name), token) == 0)
+    seconds = cJSON_GetObjectItem(params, "progress")->valuedouble;
+  cJSON_Delete(message);
+  return seconds;
+}
+
+MCP_TEST(progress_rises_and_has_the_last_line_and_ends_with_the_answer) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-06-18");
+  mcp_client_call(client, 1,
+                  "echo one; echo two; until [ -e go.1 ]; do :; done; echo three; "
+                  "until [ -e go.2 ]; do :; done",
+                  true);
+  double first = progress_of(mcp_client_expect_part(client, "'message':'two'"), "1");
+  assert_true(first >= 0.5);
+  mcp_client_touch(client, "go.1");
+  double second = progress_of(mcp_client_expect_part(client, "'message':'three'"), "1");
+  assert_true(second > first);
+  mcp_client_touch(client, "go.2");
+  mcp_client_expect_called(client, 1, "one\ntwo\nthree", false);
+  size_t lines = client->line_count;
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(client->line_count, lines);
+}
+
+/* Readers that take the next line for the answer are lost by a line that they have not asked for. */
+MCP_TEST(there_is_no_progress_without_a_token) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-11-25");
+  mcp_client_call(client, 1, "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", false);
+  mcp_client_call(client, 2, "sleep 0.7", true);
+  mcp_client_expect_called(client, 1, "1\n2\n3\n4\n5\n6\n7\n8", false);
+  mcp_client_expect_called(client, 2, "(no output)", false);
+  assert_true(mcp_client_count(client, "notifications/progress") > 0);
+  assert_int_equal(mcp_client_count(client, "notifications/progress"),
+                   mcp_client_count(client, "'progressToken':'2'"));
+}
+
+MCP_TEST(the_oldest_version_has_no_messages_of_progress) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2024-11-05");
+  mcp_client_call(client, 1, "echo one; until [ -e go ]; do :; done", true);
+  const char *line = mcp_client_expect_part(client, "notifications/progress");
+  assert_null(strstr(line, "message"));
+  mcp_client_touch(client, "go");
+  mcp_client_expect_called(client, 1, "one", false);
+}
+
+/* --- what is not read ------------------------------------------------------------------------ */
+
+/* Its input is full, and it waits. */
+static bool is_stalled(void *context) {
+  struct mcp_client *client = context;
+  static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n";
+  for (int i = 0; i < 1000; i++)
+    if (write(client->in, line, sizeof line - 1) < 0)
+      return proc_sleeps_in(client->pid, SYS_epoll_wait) ||
+             proc_sleeps_in(client->pid, SYS_epoll_pwait);
+  return false;
+}
+
+static bool still_stalled(void *context) {
+  return is_stalled(context) && is_stalled(context);
+}
+
+/* Above 16 MiB of answers nothing is read. */
+MCP_TEST(answers_that_nobody_reads_are_bounded) {
+  enum { HWM_MAX_KIB = 64 * 1024 };
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_sync(client);
+  assert_int_equal(fcntl(client->in, F_SETFL, O_NONBLOCK), 0);
+  assert_true(wait_until(still_stalled, client, 2 * WAIT_BOUND_MS));
+  long peak = proc_status_kib(client->pid, "VmHWM");
+  print_message("resident: %ld KiB at most\n", peak);
+  assert_in_range(peak, 16 * 1024, agent_process_is_shipped() ? HWM_MAX_KIB : 8 * HWM_MAX_KIB);
+  /* The last write may have been cut within a line. */
+  assert_int_equal(fcntl(client->in, F_SETFL, 0), 0);
+  size_t lines = client->line_count;
+  while (client->line_count < lines + 100)
+    assert_non_null(mcp_client_line(client));
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+MCP_TEST(the_end_of_the_input_before_any_byte_is_a_silent_end) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(client->line_count, 0);
+  assert_string_equal(mcp_client_log(client), "");
+}
+
+MCP_TEST(what_was_asked_before_the_end_of_the_input_is_answered) {
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 0; i < 40; i++)
+    mcp_client_call(client, i, formatted("echo %d", i), false);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':50,'method':'tools/list'}");
+  mcp_client_end_input(client);
+  for (int i = 0; i < 40; i++)
+    mcp_client_expect_called(client, i, formatted("%d", i), false);
+  cJSON_Delete(mcp_client_answer(client, 50));
+  assert_int_equal(mcp_client_exit(client), 0);
+}
+
+/* Also of what the command has left in the background, or what ignores SIGTERM. */
+MCP_TEST(nothing_outlives_the_input) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 1, "setsid sleep 600.083 >/dev/null 2>&1 & echo up", false);
+  mcp_client_expect_called(client, 1, "up", false);
+  mcp_client_call(client, 2, "trap : TERM; touch up; sleep 600.084; sleep 600.085", false);
+  mcp_client_await_file(client, "up");
+  assert_true(proc_wait_for("sleep 600.083", WAIT_BOUND_MS) > 0);
+  mcp_client_end_input(client);
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(proc_find("sleep 600.083"), 0);
+  assert_int_equal(proc_find("sleep 600.084"), 0);
+  assert_int_equal(proc_find("sleep 600.085"), 0);
+}
+
+MCP_TEST(nothing_outlives_the_reader) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 1, "touch up; sleep 600.086", false);
+  mcp_client_await_file(client, "up");
+  close(client->out);
+  client->out = -1;
+  assert_int_equal(mcp_client_exit(client), 0);
+  assert_int_equal(proc_find("sleep 600.086"), 0);
+}
+
+MCP_TEST(a_signal_ends_it) {
+  static const int signals[] = {SIGTERM, SIGINT};
+  for (size_t i = 0; i < 2; i++) {
+    mcp_client_start(client, NULL, NULL);
+    mcp_client_initialize(client, "2025-11-25");
+    mcp_client_call(client, 1, formatted("touch up.%zu; sleep 600.087", i), false);
+    mcp_client_await_file(client, formatted("up.%zu", i));
+    assert_int_equal(kill(client->pid, signals[i]), 0);
+    assert_int_equal(mcp_client_exit(client), 128 + signals[i]);
+    assert_int_equal(proc_find("sleep 600.087"), 0);
+  }
+}
+
+TEST_OVERLAP(4)
