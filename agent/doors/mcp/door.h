@@ -23,7 +23,7 @@
 /* The end of standard input: what was asked for has so long to end, and all is over after so long.
    Clients end by force after two seconds. */
 #define MCP_DOOR_END_MS 1000
-#define MCP_DOOR_GONE_MS 1900
+#define MCP_DOOR_GONE_MS 1800
 
 /* While more bytes than these are not written, nothing is read and no call begins; and progress is
    not reported. */
