@@ -77,6 +77,13 @@ TRIAL_TEST(a_line_as_in_the_header) {
   assert_true(found);
 }
 
+TRIAL_TEST(a_plain_line_has_nothing_before_it_and_comes_at_any_level) {
+  trial->log.least = LOG_ERROR;
+  log_plain(&trial->log, "[x] %s", "a\nb\x7F");
+  assert_true(take(trial));
+  assert_string_equal(trial->text, "[x] a\\x0ab\\u007f\n");
+}
+
 TRIAL_TEST(the_zone_does_not_matter) {
   assert_int_equal(setenv("TZ", "XYZ-7:30", 1), 0);
   tzset();

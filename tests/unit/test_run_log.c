@@ -59,7 +59,7 @@ static void done(const struct trial *trial, struct run_report report) {
   struct run_fields fields = {.args = args};
   const struct step step = {
       .step_id = id, .kind = &run_kind.wire, .target = command, .fields = &fields};
-  run_log_done(&trial->log, &step, &report);
+  run_log_done(&trial->log, &step, &report, false);
 }
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
@@ -81,6 +81,19 @@ TRIAL_TEST(the_agents_own_word_is_told) {
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`: timed out after 1s\n");
 }
 
+/* A door that logs for itself what a command may hold. */
+TRIAL_TEST(a_quiet_one_is_for_debugging) {
+  char id[] = "11111111-2222-3333-4444-555555555555", path[] = "src/a.c";
+  const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
+  struct run_report told = report(1, "file not found: src/a.c");
+  told.holder = "pid 42 (sleep)";
+  run_log_done(&trial->log, &step, &told, true);
+  expect(trial, "DEBUG job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
+                "file not found: src/a.c\n");
+  expect(trial, "DEBUG job=j step=11111111 pid 42 (sleep) still holds its output in the "
+                "background; what it prints from now on is dropped\n");
+}
+
 TRIAL_TEST(without_a_word_there_is_none) {
   done(trial, report(-1, NULL));
   expect(trial, "WARN  job=j step=11111111 exit=-1 in 12ms `git status`\n");
@@ -91,11 +104,11 @@ TRIAL_TEST(a_file_kind_has_its_kind_path_and_reason) {
   char path[] = "src/a.c";
   const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
   struct run_report told = report(1, "file not found: src/a.c");
-  run_log_done(&trial->log, &step, &told);
+  run_log_done(&trial->log, &step, &told, false);
   expect(trial, "WARN  job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
                 "file not found: src/a.c\n");
   told = report(0, NULL);
-  run_log_done(&trial->log, &step, &told);
+  run_log_done(&trial->log, &step, &told, false);
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
 }
 

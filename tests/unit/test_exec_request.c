@@ -1,0 +1,211 @@
+#include "agent/doors/files/exec_request.h"
+
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+
+static const struct exec_request_defaults defaults = {
+    .directory = EXEC_REQUEST_DIRECTORY, .timeout_seconds = 30, .timeout_max_seconds = 120};
+
+static enum exec_request_state parse(struct exec_request *self, const char *text,
+                                     struct error *error) {
+  *error = (struct error){{0}};
+  return exec_request_parse(self, quoted(text), strlen(text), "17", &defaults, error);
+}
+
+/* The step of a request, to be freed. */
+static char *step_of(const struct exec_request *request) {
+  struct buffer out = {0}, env = {0};
+  exec_request_add_step(request, "17", "bash", NULL, &env, &out);
+  buffer_add(&out, "", 1);
+  return out.bytes;
+}
+
+struct row {
+  const char *request;
+  const char *step; /* of the field after stepId on */
+};
+
+static void expect_step(const struct row *row) {
+  struct exec_request request;
+  struct error error;
+  if (parse(&request, row->request, &error) != EXEC_REQUEST_READY)
+    fail_msg("%s: %s", row->request, error.text);
+  char *step = step_of(&request);
+  assert_string_equal(step, quoted(formatted("{'stepId':'17',%s}", row->step)));
+  free(step);
+  exec_request_release(&request);
+}
+
+TEST(a_request_becomes_a_step) {
+#define REST "'workingDirectory':'/workspace','timeoutSeconds':30"
+  static const struct row rows[] = {
+      {"{'command':'ls'}", "'command':'bash','args':['-c','ls']," REST},
+      {"{'command':'ls','args':['-l','*.c']}", "'command':'bash','args':['-c','ls -l *.c']," REST},
+      {"{'command':'ls','args':[],'argv':[],'stdin':'','target':null}",
+       "'command':'bash','args':['-c','ls']," REST},
+      {"{'command':'ls','args':null,'argv':null,'stdin':null,'workDir':null,'timeout':null}",
+       "'command':'bash','args':['-c','ls']," REST},
+      {"{'command':5,'args':6,'argv':['ls']}", "'command':'ls','args':[]," REST},
+      {"{'argv':['a','b c','']}", "'command':'a','args':['b c','']," REST},
+      {"{'argv':['cat'],'stdin':'x'}", "'command':'cat','args':[]," REST ",'stdin':'x\\n'"},
+      {"{'argv':['cat'],'stdin':'x\\u0000y'}",
+       "'command':'cat','args':[]," REST ",'stdin':'x\\u0000y\\n'"},
+      {"{'command':'cat','stdin':'x'}", "'command':'bash','args':['-c','cat']," REST
+                                        ",'stdin':'x\\n'"},
+      {"{'id':5,'command':'ls','_meta':{'a':['b']},'other':{}}",
+       "'command':'bash','args':['-c','ls']," REST},
+      {" \n{'command':'ls','workDir':'','timeout':0}\n",
+       "'command':'bash','args':['-c','ls']," REST},
+      {"{'command':'ls','workDir':'/x y'}",
+       "'command':'bash','args':['-c','ls'],'workingDirectory':'/x y','timeoutSeconds':30"},
+  };
+#undef REST
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_step(&rows[i]);
+}
+
+TEST(the_timeout_is_rounded_down_and_bounded) {
+  static const struct {
+    const char *text;
+    unsigned seconds;
+  } rows[] = {{"1", 1},       {"1.9", 1},   {"0.9", 30},   {"-5", 30},     {"120", 120},
+              {"121", 120},   {"1e9", 120}, {"1e999", 120}, {"'45'", 45},   {"'999'", 120},
+              {"'4.5'", 30},  {"''", 30},   {"'abc'", 30},  {"'a[$(x)]'", 30}, {"true", 30},
+              {"[7]", 30},    {"'-7'", 30}, {"{}", 30},
+              {"'99999999999999999999999'", 120}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct exec_request request;
+    struct error error;
+    const char *text = formatted("{'command':'ls','timeout':%s}", rows[i].text);
+    assert_int_equal(parse(&request, text, &error), EXEC_REQUEST_READY);
+    if (request.timeout_seconds != rows[i].seconds)
+      fail_msg("%s: %u s", rows[i].text, request.timeout_seconds);
+    exec_request_release(&request);
+  }
+}
+
+struct refusal {
+  const char *request;
+  const char *reason;
+};
+
+static void expect_refused(enum exec_request_state expected, const struct refusal *rows,
+                           size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    struct exec_request request;
+    struct error error;
+    enum exec_request_state state = parse(&request, rows[i].request, &error);
+    if (state != expected || strcmp(error.text, rows[i].reason) != 0)
+      fail_msg("%s: %d, `%s`", rows[i].request, (int)state, error.text);
+    exec_request_release(&request);
+  }
+}
+
+TEST(what_cannot_be_executed_is_refused) {
+  static const struct refusal rows[] = {
+      {"{}", "command: expected a non-empty string, got nothing"},
+      {"{'command':''}", "command: expected a non-empty string, got an empty string"},
+      {"{'command':'','args':['ls']}", "command: expected a non-empty string, got an empty string"},
+      {"{'command':null,'argv':[]}", "command: expected a non-empty string, got nothing"},
+      {"{'command':5}", "command: expected a string, got a number"},
+      {"{'command':['ls']}", "command: expected a string, got an array"},
+      {"{'command':'a\\u0000b'}", "command: expected a string without NUL, got one with it"},
+      {"{'command':'ls','args':'-l'}", "args: expected an array of strings, got a string"},
+      {"{'command':'ls','args':[5]}", "args: expected a string, got a number"},
+      {"{'argv':'ls'}", "argv: expected an array of strings, got a string"},
+      {"{'argv':['ls',null]}", "argv: expected a string, got null"},
+      {"{'argv':['a\\u0000b']}", "argv: expected a string without NUL, got one with it"},
+      {"{'argv':['']}", "argv: expected the name of a program, got an empty string"},
+      {"{'argv':['ls'],'stdin':5}", "stdin: expected a string, got a number"},
+      {"{'command':'ls','workDir':5}", "workDir: expected a string, got a number"},
+      {"{'command':'ls','workDir':'/\\u0000'}",
+       "workDir: expected a string without NUL, got one with it"},
+      {"{'command':'ls','target':5}", "target: expected a string, got a number"},
+      {"{'command':'ls','command':'rm'}", "command: expected once, got it twice"},
+  };
+  expect_refused(EXEC_REQUEST_REFUSED, rows, sizeof rows / sizeof *rows);
+}
+
+TEST(what_is_not_whole_may_become_so) {
+  static const struct refusal rows[] = {
+      {"", "request is not valid JSON: it is empty"},
+      {"{'command':'ls'", "request is not valid JSON: it ends too early, after 15 bytes"},
+  };
+  expect_refused(EXEC_REQUEST_SHORT, rows, sizeof rows / sizeof *rows);
+}
+
+TEST(what_is_not_json_is_broken) {
+  static const struct refusal rows[] = {
+      {"['ls']", "request is not valid JSON: broken at byte 0"},
+      {"{'command':ls}", "request is not valid JSON: broken at byte 11"},
+      {"{'timeout':01}", "request is not valid JSON: expected a JSON number at byte 11"},
+  };
+  expect_refused(EXEC_REQUEST_BROKEN, rows, sizeof rows / sizeof *rows);
+}
+
+TEST(a_target_is_compared_without_case_and_white_space) {
+  static const struct {
+    const char *target, *pack;
+    bool is_for;
+  } rows[] = {
+      {"'k8s-ops'", "k8s-ops", true},    {"' K8s\\t-OPS \\n'", "k8s-ops", true},
+      {"'k8s-ops'", " K8S-ops ", true},  {"'k8s-ops'", "echotool", false},
+      {"'k8s-ops'", NULL, true},         {"'k8s-ops'", "", true},
+      {"'k8s-ops'", " ", true},          {"''", "echotool", true},
+      {"' '", "echotool", true},         {"null", "echotool", true},
+      {"5", "echotool", true},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct exec_request request;
+    struct error error;
+    (void)parse(&request, formatted("{'command':'ls','target':%s}", rows[i].target), &error);
+    if (exec_request_is_for(&request, rows[i].pack) != rows[i].is_for)
+      fail_msg("%s for %s", rows[i].target, rows[i].pack);
+    exec_request_release(&request);
+  }
+}
+
+TEST(of_another_target_a_request_that_is_refused_is_also_not_ours) {
+  struct exec_request request;
+  struct error error;
+  assert_int_equal(parse(&request, "{'command':5,'target':'other'}", &error), EXEC_REQUEST_REFUSED);
+  assert_false(exec_request_is_for(&request, "k8s-ops"));
+  exec_request_release(&request);
+}
+
+TEST(the_id_is_the_file_s) {
+  struct exec_request request;
+  struct error error;
+  (void)parse(&request, "{'id':'17','command':'ls'}", &error);
+  assert_false(request.other_id);
+  exec_request_release(&request);
+  (void)parse(&request, "{'id':'../18','command':'ls'}", &error);
+  assert_true(request.other_id);
+  exec_request_release(&request);
+}
+
+TEST(names_have_an_id) {
+  const char *id = NULL;
+  size_t length = 0;
+  assert_true(exec_request_name("exec-request-17.json", &id, &length));
+  assert_int_equal(length, 2);
+  assert_memory_equal(id, "17", 2);
+  assert_false(exec_request_name("exec-request-17.json.tmp", &id, &length));
+  assert_false(exec_request_name("exec-result-17.json", &id, &length));
+  assert_false(exec_request_name("exec-request-json", &id, &length));
+  assert_true(exec_request_name("exec-request-.json", &id, &length));
+  assert_false(exec_request_id_is_valid(id, length));
+}
+
+TEST(an_id_is_text) {
+  char longest[EXEC_REQUEST_ID_MAX + 1];
+  memset(longest, 'x', sizeof longest);
+  assert_true(exec_request_id_is_valid(longest, EXEC_REQUEST_ID_MAX));
+  assert_false(exec_request_id_is_valid(longest, EXEC_REQUEST_ID_MAX + 1));
+  static const char *const good[] = {"17", "a b", "\xC3\xA4", ".."};
+  static const char *const bad[] = {"a\nb", "\x7F", "\xC2\x80", "\xFF", "\xC3"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    assert_true(exec_request_id_is_valid(good[i], strlen(good[i])));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_false(exec_request_id_is_valid(bad[i], strlen(bad[i])));
+}
