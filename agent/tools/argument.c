@@ -29,7 +29,7 @@ double argument_integer(const cJSON *arguments, const char *name) {
 
 static void add_choices(struct buffer *out, const struct argument_choice *choices) {
   buffer_add_string(out, ",\"enum\":[");
-  for (const struct argument_choice *choice = choices; choice->name != NULL; choice++) {
+  for (const struct argument_choice *choice = choices; choice->name[0] != '\0'; choice++) {
     buffer_add_string(out, choice == choices ? "" : ",");
     buffer_add_json(out, choice->name, strlen(choice->name));
   }
@@ -45,7 +45,7 @@ static void add_range(struct buffer *out, unsigned minimum, unsigned maximum) {
   buffer_add_number(out, maximum);
 }
 
-static const char *const type_schemas[] = {
+static const char type_schemas[][sizeof "integer"] = {
     [ARGUMENT_TEXT] = "string",     [ARGUMENT_BYTES] = "string",  [ARGUMENT_INTEGER] = "integer",
     [ARGUMENT_TIMEOUT] = "integer", [ARGUMENT_FLAG] = "boolean",  [ARGUMENT_CHOICE] = "string",
     [ARGUMENT_TEXTS] = "array",     [ARGUMENT_OBJECTS] = "array",
@@ -133,7 +133,7 @@ static int check_integer(const struct argument *self, const char *path,
 }
 
 static const struct argument_choice *find_choice(const struct argument *self, const cJSON *value) {
-  for (const struct argument_choice *choice = self->choices; choice->name != NULL; choice++)
+  for (const struct argument_choice *choice = self->choices; choice->name[0] != '\0'; choice++)
     if (cJSON_IsString(value) && strcmp(choice->name, value->valuestring) == 0)
       return choice;
   return NULL;
@@ -146,8 +146,8 @@ static int check_choice(const struct argument *self, const char *path, const cJS
   char names[128] = "";
   size_t used = 0;
   for (const struct argument_choice *choice = self->choices;
-       choice->name != NULL && used < sizeof names; choice++) {
-    const char *separator = choice[1].name == NULL ? " or " : ", ";
+       choice->name[0] != '\0' && used < sizeof names; choice++) {
+    const char *separator = choice[1].name[0] == '\0' ? " or " : ", ";
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? separator : "",
                              choice->name);
   }
@@ -289,7 +289,7 @@ static void write_table(const struct argument_table *self, const cJSON *argument
     const cJSON *value = argument_get(arguments, row->name);
     if (row->type == ARGUMENT_TEXT && value != NULL && value->valuestring[0] == '\0')
       value = NULL;
-    if (row->wire == NULL || (value == NULL && row->fallback == NULL))
+    if (row->wire[0] == '\0' || (value == NULL && row->fallback[0] == '\0'))
       continue;
     buffer_add_string(out, separator);
     separator = ",";

@@ -25,19 +25,21 @@ enum argument_type {
 };
 
 struct argument_choice {
-  const char *name; /* NULL after the last one */
-  const char *wire; /* the value in the Step */
+  char name[20]; /* empty after the last one */
+  char wire[20]; /* the value in the Step */
 };
 
+/* Its short texts are arrays: a pointer takes four times its size in the program, since it is
+   relocated. */
 struct argument {
-  const char *name;
-  enum argument_type type;
-  bool required; /* of a text: and not empty */
+  char name[16];
+  char wire[16];          /* the field of the Step; "": the tool itself does something with it */
+  char fallback[8];       /* JSON: the field's value when absent; "": no field */
+  unsigned char type;     /* enum argument_type */
+  bool required;          /* of a text: and not empty */
+  unsigned short minimum; /* of an integer */
+  unsigned short maximum; /* of an integer; 0: none */
   const char *description;
-  const char *wire;     /* the field of the Step; NULL: the tool itself does something with it */
-  const char *fallback; /* JSON: the field's value when absent; NULL: no field */
-  unsigned minimum;     /* of an integer */
-  unsigned maximum;     /* of an integer; 0: none */
   const struct argument_choice *choices;
   const struct argument_table *element; /* of objects */
 };

@@ -14,11 +14,11 @@
 #include "wire/json_guard.h"
 
 struct tool {
-  const char *name;
-  const char *title;
+  char name[16];
+  char title[16];
+  char kind[16]; /* of its steps */
   const char *description;
   const char *hints;
-  const char *kind; /* of its steps */
   struct argument_table arguments;
   /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
      NULL: it runs commands. */
@@ -48,28 +48,22 @@ static const struct argument command_arguments[] = {
     {.name = "command",
      .type = ARGUMENT_TEXT,
      .required = true,
-     .description = "The command line for the shell, such as 'make test 2>&1 | tail'. With args: "
-                    "the program alone, found on PATH unless it has a slash."},
+     .description = "The command line for the shell; with args, the program alone."},
     {.name = "args",
      .type = ARGUMENT_TEXTS,
-     .description =
-         "Arguments of the program, passed unchanged. When there are any, the program is "
-         "executed directly, without a shell."},
+     .description = "Arguments of the program, which is then executed directly, without a shell."},
     {.name = "workdir",
      .type = ARGUMENT_TEXT,
-     .description = "Working directory of the command. A relative path begins at the directory of "
-                    "the sandbox, which is the default."},
+     .description = "Working directory. Defaults to the directory of the sandbox."},
     {.name = "timeout",
      .type = ARGUMENT_TIMEOUT,
-     .description = "Seconds after which the command and all processes that it has started are "
-                    "ended"},
+     .description = "Seconds after which the command is ended"},
     {.name = "env",
      .type = ARGUMENT_TEXTS,
      .description = "Environment variables to add, each as NAME=value."},
     {.name = "stdin",
      .type = ARGUMENT_BYTES,
-     .description = "Text for standard input, which ends after it. Without it, standard input is "
-                    "empty.",
+     .description = "Text for standard input. Defaults to none.",
      .wire = "stdin"},
 };
 
@@ -77,7 +71,7 @@ static const struct argument read_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .required = true,
-     .description = "Path of the file, absolute or relative to the directory of the sandbox.",
+     .description = "Path of the file; a relative one begins at the directory of the sandbox.",
      .wire = "path"},
     {.name = "offset",
      .type = ARGUMENT_INTEGER,
@@ -93,8 +87,7 @@ static const struct argument write_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .required = true,
-     .description = "Path of the file, absolute or relative to the directory of the sandbox. "
-                    "Missing directories are created.",
+     .description = "Path of the file. Missing directories are created.",
      .wire = "path"},
     {.name = "content",
      .type = ARGUMENT_BYTES,
@@ -108,7 +101,7 @@ static const struct argument replacement_arguments[] = {
      .type = ARGUMENT_BYTES,
      .required = true,
      .description = "The exact text to replace, with its white space. It must be in the file once, "
-                    "unless replace_all is set: include as many lines around it as it takes.",
+                    "unless replace_all is set.",
      .wire = "oldString"},
     {.name = "new_string",
      .type = ARGUMENT_BYTES,
@@ -127,7 +120,7 @@ static const struct argument edit_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .required = true,
-     .description = "Path of the file, absolute or relative to the directory of the sandbox.",
+     .description = "Path of the file; a relative one begins at the directory of the sandbox.",
      .wire = "path"},
     {.name = "edits",
      .type = ARGUMENT_OBJECTS,
@@ -142,14 +135,14 @@ static const struct argument list_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .required = true,
-     .description = "Path of the directory, absolute or relative to the directory of the sandbox.",
+     .description = "Path of the directory.",
      .wire = "path"},
 };
 
 static const struct argument_choice output_modes[] = {{"content", "content"},
                                                       {"files_with_matches", "filesWithMatches"},
                                                       {"count", "count"},
-                                                      {NULL, NULL}};
+                                                      {"", ""}};
 
 static const struct argument grep_arguments[] = {
     {.name = "pattern",
@@ -164,12 +157,12 @@ static const struct argument grep_arguments[] = {
      .fallback = "\".\""},
     {.name = "glob",
      .type = ARGUMENT_TEXT,
-     .description = "Which files to search, such as '*.c' or 'src/**/*.{ts,tsx}'. Defaults to all.",
+     .description = "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'. Defaults to all.",
      .wire = "glob"},
     {.name = "output_mode",
      .type = ARGUMENT_CHOICE,
-     .description = "content: matching lines as path:line:text; files_with_matches: paths alone; "
-                    "count: matching lines per file as path:count. Defaults to content.",
+     .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
+                    "path:number of lines.",
      .wire = "outputMode",
      .choices = output_modes},
     {.name = "head_limit",
@@ -205,8 +198,7 @@ static const struct argument tree_arguments[] = {
      .wire = "maxDepth"},
     {.name = "exclude",
      .type = ARGUMENT_TEXTS,
-     .description = "Globs of names to leave out, such as '*.o'. Directories like .git and "
-                    "node_modules are always left out.",
+     .description = "Globs of names to leave out, such as '*.o'.",
      .wire = "excludeGlobs"},
 };
 
@@ -270,57 +262,54 @@ static bool answer_tree(const struct tool_call *call, const struct run_result *r
 static const struct tool tools[] = {
     {.name = "execute_command",
      .title = "Execute command",
-     .description = "Runs a command line in the shell of the sandbox (bash, or sh where there is "
-                    "no bash) and returns what it has printed, and its exit code when that is not "
-                    "0. With args, runs a program directly. Of stdout and stderr 50 KB each are "
-                    "returned.",
+     .description =
+         "Runs a command line in the shell of the sandbox, or with args a program directly. "
+         "Returns the first 50 KB of stdout and of stderr, and the exit code when it is not 0.",
      .hints = CHANGES("false", "true"),
      .kind = "run",
      .arguments = ARGUMENT_TABLE(command_arguments)},
     {.name = "read_file",
      .title = "Read file",
-     .description = "Returns the text of a file of at most 1 MB. At most 100 KB are returned at a "
-                    "time; a last line says so, and with which offset to continue.",
+     .description = "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
+                    "says with which offset to continue.",
      .hints = READ_ONLY,
      .kind = "readFile",
      .arguments = ARGUMENT_TABLE(read_arguments),
      .answer = answer_read},
     {.name = "write_file",
      .title = "Write file",
-     .description = "Creates a file, or replaces the whole content of one. To change a part of a "
-                    "file, use edit_file.",
+     .description =
+         "Creates a file, or replaces its whole content. To change a part, use edit_file.",
      .hints = CHANGES("true", "false"),
      .kind = "writeFile",
      .arguments = ARGUMENT_TABLE(write_arguments),
      .answer = answer_write},
     {.name = "edit_file",
      .title = "Edit file",
-     .description =
-         "Replaces pieces of a text file by others. All edits are applied, or none: when "
-         "one does not match, the file stays as it is.",
+     .description = "Replaces pieces of a text file. All edits are applied, or none.",
      .hints = CHANGES("false", "false"),
      .kind = "editFile",
      .arguments = ARGUMENT_TABLE(edit_arguments),
      .answer = answer_edit},
     {.name = "list_directory",
      .title = "List directory",
-     .description = "Lists the entries of a directory, hidden ones too: type, size in bytes, and "
-                    "name.",
+     .description = "Lists a directory, hidden entries too: type, size in bytes, name.",
      .hints = READ_ONLY,
      .kind = "listFiles",
      .arguments = ARGUMENT_TABLE(list_arguments),
      .answer = answer_list},
     {.name = "grep",
      .title = "Search files",
-     .description = "Searches the text files of a directory for a regular expression. Directories "
-                    "like .git and node_modules are left out.",
+     .description = "Searches text files for a regular expression. Leaves out directories like "
+                    ".git and node_modules.",
      .hints = READ_ONLY,
      .kind = "grep",
      .arguments = ARGUMENT_TABLE(grep_arguments),
      .answer = answer_grep},
     {.name = "directory_tree",
      .title = "Directory tree",
-     .description = "Shows the directories and files below a directory as a tree.",
+     .description = "Shows what is below a directory as a tree. Leaves out directories like .git "
+                    "and node_modules.",
      .hints = READ_ONLY,
      .kind = "directoryTree",
      .arguments = ARGUMENT_TABLE(tree_arguments),

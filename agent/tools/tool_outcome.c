@@ -5,41 +5,17 @@
 #include "agent/tools/answer.h"
 #include "wire/step_result.h"
 
-#define PROPERTY(NAME, TYPE, DESCRIPTION)                                                          \
-  "\"" NAME "\":{\"type\":\"" TYPE "\",\"description\":\"" DESCRIPTION "\"}"
+#define PROPERTY(NAME, TYPE) "\"" NAME "\":{\"type\":\"" TYPE "\"}"
 
 const char tool_outcome_schema[] =
-    "{\"type\":\"object\",\"properties\":{" PROPERTY("exitCode", "integer", "Exit code; 128+N: ended by signal N; 124: timed out; 126, 127: not executed") "," PROPERTY("timedOut", "boolean", "Whether the time limit has ended it") "," PROPERTY(
-        "durationSeconds", "number",
-        "How long it ran") "," PROPERTY("stdou"
-                                        "t",
-                                        "strin"
-                                        "g",
-                                        "Standa"
-                                        "rd "
-                                        "output"
-                                        ", at "
-                                        "most "
-                                        "51200 "
-                                        "bytes") "," PROPERTY("stder"
-                                                              "r",
-                                                              "strin"
-                                                              "g",
-                                                              "Stand"
-                                                              "ard "
-                                                              "error"
-                                                              ", at "
-                                                              "most "
-                                                              "51200"
-                                                              " byte"
-                                                              "s") "," PROPERTY("stdoutTruncated",
-                                                                                "boolean",
-                                                                                "Whether there was "
-                                                                                "more standard "
-                                                                                "output") "," PROPERTY("stderrTruncated",
-                                                                                                       "boolean",
-                                                                                                       "Whether there was more standard error") "},\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
-                                                                                                                                                "\"stdoutTruncated\",\"stderrTruncated\"],\"additionalProperties\":false}";
+    "{\"type\":\"object\",\"properties\":{" PROPERTY("exitCode", "integer") "," PROPERTY("timedOut", "boolean") "," PROPERTY(
+        "durationSeconds",
+        "number") "," PROPERTY("stdout",
+                               "string") "," PROPERTY("stderr",
+                                                      "string") "," PROPERTY("stdoutTruncated",
+                                                                             "boolean") "," PROPERTY("stderrTruncated",
+                                                                                                     "boolean") "},\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
+                                                                                                                "\"stdoutTruncated\",\"stderrTruncated\"]}";
 
 static void add_stream_json(struct buffer *out, const char *name, const struct run_stream *stream) {
   buffer_add_string(out, name);

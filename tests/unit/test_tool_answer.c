@@ -3,6 +3,7 @@
 #include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
+#include "wire/json_guard.h"
 
 static const struct tool_settings settings = {.default_timeout_seconds = 30,
                                               .max_timeout_seconds = 600,
@@ -184,6 +185,8 @@ TEST(a_write_says_how_much) {
          "Successfully wrote 7 bytes to ../a b");
   expect("write_file", "{'path':'a','content':''}", printed(""), false,
          "Successfully wrote 0 bytes to a");
+  expect("write_file", "{'path':'a','content':'" JSON_GUARD_NUL "x" JSON_GUARD_NUL "'}",
+         printed(""), false, "Successfully wrote 3 bytes to a");
 }
 
 TEST(an_edit_and_a_tree_are_the_texts_of_the_engine) {
@@ -288,4 +291,17 @@ TEST(outcomes_have_their_members_in_order) {
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"
                  "'stderr':'\xEF\xBF\xBD...(truncated)','stdoutTruncated':false,"
                  "'stderrTruncated':true}");
+}
+
+TEST(an_answer_of_the_largest_size_is_kept) {
+  struct buffer text = lines("x", ANSWER_MAX);
+  expect("directory_tree", "{}", printed(text.bytes), false, text.bytes);
+  text.length--;
+  buffer_add(&text, "\ny", 3);
+  char *cut =
+      answer_of("directory_tree", "{}", &(struct run_result){.output = stream(text.bytes)}, false);
+  assert_memory_equal(cut, text.bytes, ANSWER_MAX);
+  assert_string_equal(cut + ANSWER_MAX, "\n... (truncated at 100 KB)");
+  free(cut);
+  buffer_release(&text);
 }
