@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
 #include "wire/step_field.h"
@@ -262,7 +263,9 @@ static void write_value(const struct argument *self, const cJSON *value, struct 
   } else if (self->type == ARGUMENT_FLAG) {
     buffer_add_string(out, cJSON_IsTrue(value) ? "true" : "false");
   } else if (self->type == ARGUMENT_CHOICE) {
-    argument_add_string(out, find_choice(self, value)->wire);
+    const struct argument_choice *choice = find_choice(self, value);
+    CHECK(choice != NULL);
+    argument_add_string(out, choice->wire);
   } else if (cJSON_IsString(value)) {
     argument_add_string(out, value->valuestring);
   } else {
