@@ -77,7 +77,7 @@ struct call {
 struct stdio_door {
   struct door door; /* first */
   const struct log *log;
-  const struct stdio_door_options *options;
+  struct stdio_door_options options;
   const struct tool *tool; /* the only one, or NULL */
   struct tool_settings settings;
   struct standard_io *io;
@@ -133,16 +133,16 @@ static void free_call(struct call *call) {
 }
 
 static unsigned deadline_seconds(const struct stdio_door *self, enum stdio_dialect dialect) {
-  if (self->options->deadline_seconds > 0)
-    return self->options->deadline_seconds;
-  return self->options->one_shot || dialect == STDIO_JSON_RPC ? STDIO_DOOR_DEADLINE_SECONDS : 0;
+  if (self->options.deadline_seconds > 0)
+    return self->options.deadline_seconds;
+  return self->options.one_shot || dialect == STDIO_JSON_RPC ? STDIO_DOOR_DEADLINE_SECONDS : 0;
 }
 
 static struct call *add_call(struct stdio_door *self, struct stdio_address to, size_t bytes) {
   struct call *call = memory_allocate(sizeof *call);
   *call = (struct call){.to = to, .bytes = bytes, .arrived_ms = clock_monotonic_ms()};
   unsigned seconds = deadline_seconds(self, to.dialect);
-  if (self->options->one_shot)
+  if (self->options.one_shot)
     call->arrived_ms = self->made_ms;
   if (seconds > 0)
     call->deadline_ms = call->arrived_ms + (int64_t)seconds * 1000;
@@ -176,7 +176,7 @@ static void answer_only(struct stdio_door *self, const char *text, size_t length
 
 static void answer_text(struct stdio_door *self, const struct call *call, const char *text,
                         size_t length) {
-  if (self->options->one_shot)
+  if (self->options.one_shot)
     answer_only(self, text, length, NULL, EXIT_FAILED);
   else
     stdio_answer_refusal(standard_io_output(self->io), &call->to, text, length);
@@ -184,7 +184,7 @@ static void answer_text(struct stdio_door *self, const struct call *call, const 
 
 static void answer_result(struct stdio_door *self, const struct call *call,
                           const struct run_result *result) {
-  if (!self->options->one_shot) {
+  if (!self->options.one_shot) {
     stdio_answer_result(standard_io_output(self->io), &call->to, call->tool, result);
     return;
   }
@@ -422,7 +422,7 @@ static void serve_request(struct stdio_door *self, const struct stdio_request *r
     return;
   case STDIO_INFO:
     stdio_answer_info(standard_io_output(self->io), &to, self->tool, &self->settings,
-                      self->options->version);
+                      self->options.version);
     return;
   case STDIO_PING:
     stdio_answer_json(standard_io_output(self->io), &to, "{}");
@@ -494,10 +494,10 @@ static void await_only(struct stdio_door *self) {
   struct error error;
   int64_t end_ms = self->made_ms + (int64_t)deadline_seconds(self, STDIO_PLAIN) * 1000;
   int64_t left_ms = end_ms - ANSWER_AHEAD_MS - clock_monotonic_ms();
-  if (self->options->tool == NULL) {
+  if (self->options.tool == NULL) {
     fail_only(self, AGENT_EXIT_USAGE, "no tool: expected tool-runner NAME, or TOOL_NAME");
   } else if (self->tool == NULL) {
-    (void)error_set(&error, "unknown tool: %s", self->options->tool);
+    (void)error_set(&error, "unknown tool: %s", self->options.tool);
     fail_only(self, AGENT_EXIT_USAGE, error.text);
   } else if (left_ms <= 0) {
     fail_only(self, EXIT_FAILED, "no complete JSON object came on standard input in time");
@@ -516,7 +516,7 @@ static bool takes_lines(const struct stdio_door *self) {
 static bool takes_input(const struct stdio_door *self) {
   if (is_leaving(self))
     return false;
-  return self->options->one_shot ? !self->is_complete : takes_lines(self);
+  return self->options.one_shot ? !self->is_complete : takes_lines(self);
 }
 
 /* Runs or answers the first call; false: it has to wait. */
@@ -557,7 +557,7 @@ static void go_on(struct stdio_door *self) {
   bool has_more = true;
   (void)event_del(self->deadline);
   self->is_drained = false;
-  if (!is_leaving(self) && self->options->one_shot && !self->is_complete)
+  if (!is_leaving(self) && self->options.one_shot && !self->is_complete)
     await_only(self);
   while (has_more && !is_leaving(self)) {
     has_more = serve_next(self);
@@ -592,7 +592,7 @@ static void want(struct door *door, unsigned requests) {
 
 static void on_input(void *owner, const char *bytes, size_t length) {
   struct stdio_door *self = owner;
-  if (!self->options->one_shot) {
+  if (!self->options.one_shot) {
     line_reader_add(&self->lines, bytes, length);
   } else {
     size_t taken;
@@ -608,7 +608,7 @@ static void on_input_ended(void *owner) {
   struct stdio_door *self = owner;
   self->input_ended = true;
   line_reader_end(&self->lines);
-  if (self->options->one_shot && !self->is_complete)
+  if (self->options.one_shot && !self->is_complete)
     serve_only(self);
   go_on(self);
 }
@@ -706,7 +706,7 @@ struct door *stdio_door_new(struct event_base *base, const struct log *log,
   *self =
       (struct stdio_door){.door = {.type = &stdio_door_type, .terms = terms},
                           .log = log,
-                          .options = options,
+                          .options = *options,
                           .tool = options->tool != NULL ? tool_find(options->tool) : NULL,
                           .settings = {.default_timeout_seconds = options->default_timeout_seconds,
                                        .max_timeout_seconds = options->max_timeout_seconds,

@@ -38,7 +38,7 @@
    that has not answered after 60 s. Other requests have none then. */
 #define STDIO_DOOR_DEADLINE_SECONDS 55
 
-/* Nothing is owned; all of it must outlive the door. */
+/* The texts must outlive the door. */
 struct stdio_door_options {
   const char *tool; /* the only one that is served; NULL: all, but with one_shot: none was named */
   bool one_shot;    /* and then the name need not be that of a tool */
