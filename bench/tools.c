@@ -51,7 +51,7 @@ struct tools_bench {
   unsigned long calls;
 };
 
-static void start(pid_t *pid, int in, int out, const char *const *arguments) {
+static void start(pid_t *pid, int in, int out, int log, const char *const *arguments) {
   *pid = fork();
   assert_true(*pid >= 0);
   if (*pid > 0)
@@ -59,6 +59,7 @@ static void start(pid_t *pid, int in, int out, const char *const *arguments) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)dup2(in, STDIN_FILENO);
   (void)dup2(out, STDOUT_FILENO);
+  (void)dup2(log, STDERR_FILENO);
   (void)execv(arguments[0], (char *const *)(uintptr_t)arguments);
   _exit(127);
 }
@@ -72,7 +73,7 @@ static struct piped start_piped(const char *const *arguments) {
   struct piped self;
   int in[2], out[2];
   assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
-  start(&self.pid, in[0], out[1], arguments);
+  start(&self.pid, in[0], out[1], STDERR_FILENO, arguments);
   close(in[0]);
   close(out[1]);
   self.in = in[1];
@@ -194,8 +195,8 @@ static void start_executors(struct tools_bench *self) {
   int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
   const char *const ours[] = {agent_process_program(), flag, NULL};
   const char *const script[] = {"/bin/bash", "bench/executor.sh", tools, NULL};
-  start(&self->ours.pid, quiet, quiet, ours);
-  start(&self->script.pid, quiet, quiet, script);
+  start(&self->ours.pid, quiet, quiet, quiet, ours);
+  start(&self->script.pid, quiet, quiet, quiet, script);
   close(quiet);
 }
 
