@@ -328,7 +328,9 @@ test-integration: $(agent) $(short_idle)
 chosen = $(if $(T),$(foreach t,$(T),$(out)/tests/$(dir $(t))test_$(notdir $(t))),$(1))
 run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
-run-test-integration: $(call chosen,$(integration_programs))
+# With a server of one's own choice: those that need one.
+need_no_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(integration_sources))
+run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER),$(call program,$(need_no_server))),$(integration_programs)))
 run-test run-test-unit run-test-integration:
 	@AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run $(filter $(out)/%,$^)
 
