@@ -1,0 +1,89 @@
+/* A tool whose process hangs in the kernel, where not even SIGKILL ends it: the answer keeps to its
+   deadline. */
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/quoted.h"
+#include "tests/support/stdio_host.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+enum { DEADLINE_MS = 1000 };
+
+struct trial {
+  char path[64];
+  struct hanging_mount mount;
+  struct stdio_host *host;
+};
+
+static int set_up(void **state) {
+  struct trial *self = calloc(1, sizeof *self);
+  const char *const arguments[] = {"--stdio", "--deadline", "1", NULL};
+  assert_non_null(self);
+  snprintf(self->path, sizeof self->path, "/tmp/unit-test-XXXXXX");
+  assert_non_null(mkdtemp(self->path));
+  hanging_mount_init(&self->mount, self->path);
+  self->host = stdio_host_start(&(struct stdio_host_setup){.arguments = arguments});
+  *state = self;
+  return 0;
+}
+
+/* What a failed test leaves mounted would hang whoever cleans up. */
+static int tear_down(void **state) {
+  struct trial *self = *state;
+  (void)umount2(self->path, MNT_DETACH);
+  stdio_host_free(self->host);
+  rmdir(self->path);
+  free(self);
+  return 0;
+}
+
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+static void send_read(struct trial *self, const char *id) {
+  stdio_host_send(self->host, formatted("{'id':%s,'method':'read_file','params':{'path':'%s/f'}}\n",
+                                        id, self->path));
+}
+
+static void expect_timed_out(struct trial *self, const char *id) {
+  stdio_host_expect(self->host, formatted("{'id':%s,'error':{'code':-1,'message':'(command timed "
+                                          "out)\\n(exit code: 124)'}}",
+                                          id));
+}
+
+TRIAL_TEST(its_answer_leaves_at_the_deadline) {
+  int64_t sent_ms = wait_now_ms();
+  send_read(trial, "1");
+  send_read(trial, "2");
+  expect_timed_out(trial, "1");
+  expect_timed_out(trial, "2");
+  assert_in_range(wait_now_ms() - sent_ms, DEADLINE_MS / 2, DEADLINE_MS);
+  hanging_mount_release(&trial->mount);
+  stdio_host_send(trial->host, "{'id':3,'method':'execute','params':{'command':'echo on'}}\n");
+  stdio_host_expect(trial->host, "{'id':3,'result':{'exitCode':0,'stdout':'on\\n','stderr':'',"
+                                 "'timedOut':false,'durationSeconds':S}}");
+  stdio_host_close_input(trial->host);
+  stdio_host_expect_exit(trial->host, 0);
+}
+
+/* It is answered; the program waits no longer for its process than the engine does. */
+TRIAL_TEST(the_end_of_the_input_is_the_end_all_the_same) {
+  send_read(trial, "1");
+  stdio_host_close_input(trial->host);
+  expect_timed_out(trial, "1");
+  stdio_host_expect_exit(trial->host, 0);
+  hanging_mount_release(&trial->mount);
+}
+
+TRIAL_TEST(a_shutdown_while_it_hangs_is_answered) {
+  send_read(trial, "1");
+  expect_timed_out(trial, "1");
+  stdio_host_send(trial->host, "{'id':2,'method':'shutdown'}\n");
+  stdio_host_expect(trial->host, "{'id':2,'result':null}");
+  stdio_host_expect_exit(trial->host, 0);
+  hanging_mount_release(&trial->mount);
+}
+
+TEST_GROUP(injection_begin_group, NULL)
