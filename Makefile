@@ -410,6 +410,11 @@ $(out)/bench/picture: $(out)/obj/bench/picture.o $(out)/deps/libcjson.a $(out)/l
 smoke: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/redis-cli
 
+# What hosts of tools write, and read.
+.PHONY: smoke-stdio
+smoke-stdio: $(agent)
+	@AGENT='$(abspath $(agent))' smoke/stdio
+
 # What a server's author would write.
 .PHONY: smoke-clients
 smoke-clients: $(agent) | $(server)
@@ -536,6 +541,7 @@ help:
 	@echo '                      BASELINE=path: beside another build, in turns)'
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
+	@echo 'make smoke-stdio      lines of JSON, as hosts of tools write them, and the answers'
 	@echo 'make smoke-clients    the clients of examples/, in Python, TypeScript and, with an SDK, C#'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'
