@@ -79,6 +79,7 @@ struct files_door {
   unsigned running;
   unsigned scans;
   bool tools_logged; /* that it is missing */
+  bool no_workspace; /* EXEC_REQUEST_DIRECTORY was missing when it was needed last */
 };
 
 static struct files_door *self_of(struct door *door) {
@@ -418,8 +419,22 @@ static void log_exec(const struct files_door *self, const struct exec *exec,
   buffer_release(&text);
 }
 
+/* Asked only when a child has found it missing, so that to ask does not block. */
+static bool has_no_workspace(struct files_door *self) {
+  struct stat file;
+  self->no_workspace = stat(EXEC_REQUEST_DIRECTORY, &file) != 0 && errno == ENOENT;
+  return self->no_workspace;
+}
+
+static bool is_workspace(const char *directory) {
+  return strcmp(directory, EXEC_REQUEST_DIRECTORY) == 0;
+}
+
 static void run(struct files_door *self, struct exec *exec, const struct exec_request *request) {
   char path[PATH_MAX];
+  bool again = exec->elsewhere;
+  if (self->no_workspace && is_workspace(request->directory))
+    exec->elsewhere = has_no_workspace(self);
   const char *directory = exec->elsewhere ? own_directory(path) : request->directory;
   struct buffer env = {0}, payload = {0};
   struct request step = {.ticket = exec};
@@ -430,7 +445,7 @@ static void run(struct files_door *self, struct exec *exec, const struct exec_re
   buffer_release(&env);
   buffer_release(&payload);
   if (parsed == 0) {
-    if (!exec->elsewhere)
+    if (!again)
       log_exec(self, exec, request, directory);
     exec->state = EXEC_RUNNING;
     self->wanted--;
@@ -474,14 +489,11 @@ static void begin(struct door *door, struct run *run) {
   engine_start(run);
 }
 
-/* True: it has only to run in another directory. The child found it missing, so that to ask for it
-   does not block. */
+/* True: it has only to run in another directory. */
 static bool runs_elsewhere(struct files_door *self, struct exec *exec, const struct run *run,
                            const struct run_result *ended) {
-  struct stat file;
   if (self->state != SERVING || ended->failure != RUN_NO_DIRECTORY || exec->elsewhere ||
-      strcmp(run_step(run)->working_directory, EXEC_REQUEST_DIRECTORY) != 0 ||
-      stat(EXEC_REQUEST_DIRECTORY, &file) == 0 || errno != ENOENT)
+      !is_workspace(run_step(run)->working_directory) || !has_no_workspace(self))
     return false;
   exec->elsewhere = true;
   queue(self, exec);

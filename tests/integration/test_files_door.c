@@ -1,0 +1,254 @@
+/* `agent --ipc`: what requests say, and what results say of them. */
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/quoted.h"
+#include "tests/support/sidecar.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* The runner's request, with all of its fields. */
+#define FROM_RUNNER                                                                                \
+  "{'id':'1718100000000000000','command':'%s','args':null,'workDir':'/workspace','timeout':30,"    \
+  "'target':'','_meta':{'trace_id':'x','span_id':'y','traceparent':'z'}}"
+
+SIDECAR_TEST(the_runner_gets_its_answer_and_nothing_remains) {
+  static const char *const id = "1718100000000000000";
+  sidecar_start(sidecar, NULL);
+  const cJSON *result = sidecar_dispatch(
+      sidecar, id, formatted(FROM_RUNNER, "echo out; echo err >&2; exit 3"), WAIT_BOUND_MS);
+  assert_non_null(result);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 3);
+  assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "out");
+  assert_string_equal(cJSON_GetObjectItem(result, "stderr")->valuestring, "err");
+  sidecar_wait_gone(sidecar, sidecar_claim_name(id));
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 1); /* its lock */
+}
+
+SIDECAR_TEST(a_result_is_one_line_that_everybody_can_read) {
+  struct stat file;
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "17", "{'command':'echo a; printf b; umask 077'}");
+  sidecar_expect(sidecar, "17", 0, "a\nb", "");
+  assert_int_equal(stat(sidecar_path(sidecar, sidecar_result_name("17")), &file), 0);
+  assert_int_equal(file.st_mode, S_IFREG | 0644);
+  tree_expect(sidecar->tree, sidecar_result_name("17"),
+              quoted("{'id':'17','exitCode':0,'stdout':'a\\nb','stderr':'','timedOut':false}\n"),
+              0644);
+}
+
+struct row {
+  const char *request;
+  int exit_code;
+  const char *output;
+  const char *errors; /* NULL: not asked for */
+};
+
+/* All at once. */
+static void expect_rows(struct sidecar *sidecar, const struct row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    sidecar_request(sidecar, formatted("%zu", i), rows[i].request);
+  for (size_t i = 0; i < count; i++)
+    sidecar_expect(sidecar, formatted("%zu", i), rows[i].exit_code, rows[i].output, rows[i].errors);
+}
+
+SIDECAR_TEST(each_field_of_a_request) {
+  static const struct row rows[] = {
+      {"{'command':'echo','args':['$WHO','a  b']}", 0, "me a b", ""},
+      {"{'command':'echo','args':['x','a  b;','echo y']}", 0, "x a b\ny", ""},
+      {"{'argv':['printf','%s|','a  b','$x','*']}", 0, "a  b|$x|*|", ""},
+      {"{'argv':['cat'],'stdin':'{}'}", 0, "{}", ""},
+      {"{'argv':['wc','-c'],'stdin':'abc'}", 0, "4", ""},
+      {"{'argv':['cat'],'stdin':''}", 0, "", ""},
+      {"{'command':'cat','stdin':'in a shell'}", 0, "in a shell", ""},
+      {"{'command':'cat; echo end'}", 0, "end", ""},
+      {"{'command':'pwd','workDir':'/tmp'}", 0, "/tmp", ""},
+      {"{'argv':['/bin/sh','-c','echo $SANDBOX_STEP_ID']}", 0, "9", ""},
+      {"{'id':'../../x','command':'echo $SANDBOX_STEP_ID'}", 0, "10", ""},
+      {"{'command':'[ $BASH ] && echo bash'}", 0, "bash", ""},
+  };
+  static const char *const settings[] = {"WHO=me", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  expect_rows(sidecar, rows, sizeof rows / sizeof *rows);
+}
+
+SIDECAR_TEST(each_end_of_a_command) {
+  static const struct row rows[] = {
+      {"{'command':'exit 0'}", 0, "", ""},
+      {"{'command':'exit 255'}", 255, "", ""},
+      {"{'command':'kill -9 $$'}", 137, "", ""},
+      {"{'argv':['sh','-c','kill -TERM $$']}", 143, "", ""},
+      {"{'command':'exit 124'}", 124, "", ""}, /* which is no timeout */
+      {"{'argv':['no-such-tool']}", 127, "",
+       "tool-executor: cannot run 'no-such-tool': No such file or directory"},
+      {"{'argv':['./no-such-tool']}", 127, "",
+       "tool-executor: cannot run './no-such-tool': No such file or directory"},
+      {"{'argv':['/etc/passwd']}", 126, "",
+       "tool-executor: cannot run '/etc/passwd': permission denied: not executable (no x in its "
+       "mode)"},
+      {"{'argv':['/etc']}", 126, "",
+       "tool-executor: cannot run '/etc': permission denied: it is a directory"},
+      {"{'command':'no-such-tool'}", 127, "", NULL},
+      {"{'command':'pwd','workDir':'/no/where'}", 125, "",
+       "tool-executor: working directory /no/where: No such file or directory"},
+      {"{'command':'pwd','workDir':'/etc/passwd'}", 125, "",
+       "tool-executor: working directory /etc/passwd: Not a directory"},
+      {"{'command':''}", 125, "",
+       "tool-executor: command: expected a non-empty string, got an empty string"},
+      {"{'argv':'ls'}", 125, "", "tool-executor: argv: expected an array of strings, got a string"},
+      {"{'command':'ls',}", 125, "",
+       "tool-executor: request is not valid JSON: broken at byte 16"},
+      {"['ls']", 125, "", "tool-executor: request is not valid JSON: broken at byte 0"},
+  };
+  sidecar_start(sidecar, NULL);
+  expect_rows(sidecar, rows, sizeof rows / sizeof *rows);
+}
+
+static void expect_timeout(struct sidecar *sidecar, const char *id) {
+  const cJSON *result = sidecar_result(sidecar, id);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 124);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
+  assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "up");
+}
+
+SIDECAR_TEST(a_deadline_is_124_whatever_the_command_does) {
+  static const char *const scripts[] = {"sleep 60", "trap \\\"exit 0\\\" TERM; sleep 60 & wait",
+                                        "trap \\\"\\\" TERM; while :; do sleep 1; done"};
+  sidecar_start(sidecar, NULL);
+  for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+    sidecar_request(sidecar, formatted("%zu", i),
+                    formatted("{'command':'echo up; %s','timeout':1}", scripts[i]));
+  for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+    expect_timeout(sidecar, formatted("%zu", i));
+}
+
+SIDECAR_TEST(timeouts_have_a_default_and_a_maximum) {
+  static const char *const settings[] = {"SANDBOX_DEFAULT_TIMEOUT=60", "SANDBOX_MAX_TIMEOUT=300",
+                                         NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  static const struct {
+    const char *timeout, *logged;
+  } rows[] = {{"null", "exec [0] (timeout=60s, "}, {"1000", "exec [1] (timeout=300s, "},
+              {"'120'", "exec [2] (timeout=120s, "}, {"0", "exec [3] (timeout=60s, "}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    sidecar_request(sidecar, formatted("%zu", i),
+                    formatted("{'command':'true','timeout':%s}", rows[i].timeout));
+    agent_process_wait_log(sidecar->agent, rows[i].logged);
+  }
+}
+
+SIDECAR_TEST(the_target_decides_whose_it_is) {
+  static const char *const settings[] = {"SYMPOZIUM_SKILL_PACK=K8s-Ops", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "other", "{'command':'echo no','target':'echotool'}");
+  sidecar_request(sidecar, "broken", "{'command':5,'target':'echotool'}");
+  sidecar_request(sidecar, "1", "{'command':'echo 1','target':' k8s-OPS\\t'}");
+  sidecar_request(sidecar, "2", "{'command':'echo 2'}");
+  sidecar_expect(sidecar, "1", 0, "1", "");
+  sidecar_expect(sidecar, "2", 0, "2", "");
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("other")));
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("broken")));
+  /* It may be written anew. */
+  sidecar_request(sidecar, "other", "{'command':'echo yes','target':'k8s-ops'}");
+  sidecar_expect(sidecar, "other", 0, "yes", "");
+}
+
+/* /workspace is missing here, or it is used. */
+SIDECAR_TEST(without_a_workspace_commands_run_where_the_agent_is) {
+  bool there = access("/workspace", F_OK) == 0;
+  sidecar_start(sidecar, &(struct agent_setup){.directory = "/usr"});
+  sidecar_request(sidecar, "1", "{'command':'pwd'}");
+  sidecar_request(sidecar, "2", "{'argv':['pwd'],'workDir':'/workspace'}");
+  sidecar_expect(sidecar, "1", 0, there ? "/workspace" : "/usr", "");
+  sidecar_expect(sidecar, "2", 0, there ? "/workspace" : "/usr", "");
+}
+
+SIDECAR_TEST(the_directory_of_requests_that_name_none_can_be_set) {
+  static const char *const settings[] = {"SANDBOX_WORKDIR=/usr", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "1", "{'command':'pwd'}");
+  sidecar_expect(sidecar, "1", 0, "/usr", "");
+}
+
+SIDECAR_TEST(a_secret_s_file_is_read_for_each_command) {
+  tree_make(sidecar->tree, "token=first");
+  const char *const settings[] = {
+      formatted("SANDBOX_ENV_FILES=GH_TOKEN=%s:NONE=/no/where", tree_path(sidecar->tree, "token")),
+      NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "1", "{'command':'echo $GH_TOKEN ${NONE-none}'}");
+  sidecar_expect(sidecar, "1", 0, "first none", "");
+  tree_write(sidecar->tree, "token", "second\n", 0644);
+  sidecar_request(sidecar, "2", "{'argv':['sh','-c','echo $GH_TOKEN ${NONE-none}']}");
+  sidecar_expect(sidecar, "2", 0, "second none", "");
+  assert_int_equal(agent_process_count_log(sidecar->agent, "commands have no NONE"), 1);
+}
+
+SIDECAR_TEST(its_log_shows_no_command) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'echo secret; exit 3','workDir':'/tmp'}");
+  sidecar_request(sidecar, "2", "{'argv':['no-such-secret'],'workDir':'/tmp'}");
+  sidecar_expect(sidecar, "1", 3, "secret", "");
+  (void)sidecar_result(sidecar, "2");
+  agent_process_wait_log(sidecar->agent, "[tool-executor] exec [1] (timeout=30s, workdir=/tmp)\n");
+  agent_process_wait_log(sidecar->agent, "[tool-executor] done [1]: exit=3 timed_out=false\n");
+  agent_process_wait_log(sidecar->agent, "[tool-executor] done [2]: exit=127 timed_out=false\n");
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "secret"), 0);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "\n"), 6);
+}
+
+SIDECAR_TEST(a_verbose_log_shows_them) {
+  static const char *const arguments[] = {"--verbose", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  sidecar_request(sidecar, "1", "{'command':'echo','args':['x'],'workDir':'/tmp'}");
+  sidecar_expect(sidecar, "1", 0, "x", "");
+  agent_process_wait_log(sidecar->agent, "workdir=/tmp): echo x\n");
+}
+
+SIDECAR_TEST(a_queue_is_worked_off_in_order) {
+  enum { REQUESTS = 40 };
+  static const char *const arguments[] = {"--concurrency=1", NULL};
+  char order[96];
+  (void)snprintf(order, sizeof order, "%s/order", sidecar->path);
+  tree_make(sidecar->tree, "tools/ order");
+  for (int i = 0; i < REQUESTS; i++) { /* the oldest has the last name */
+    const char *id = formatted("%02d", REQUESTS - 1 - i);
+    sidecar_request(sidecar, id, formatted("{'command':'echo %s >>%s'}", id, order));
+    const struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+    assert_int_equal(
+        utimensat(AT_FDCWD, sidecar_path(sidecar, sidecar_request_name(id)), times, 0), 0);
+  }
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  char expected[REQUESTS * 3 + 1], *end = expected;
+  for (int i = REQUESTS - 1; i >= 0; i--) {
+    sidecar_expect(sidecar, formatted("%02d", i), 0, "", "");
+    end = stpcpy(end, formatted("%02d\n", i));
+  }
+  tree_expect(sidecar->tree, "order", expected, 0644);
+}
+
+SIDECAR_TEST(sixteen_run_at_once_and_no_more) {
+  tree_make(sidecar->tree, "tools/ gate|");
+  char gate[96];
+  (void)snprintf(gate, sizeof gate, "%s/gate", sidecar->path);
+  for (int i = 0; i < 17; i++)
+    sidecar_request(sidecar, formatted("%02d", i),
+                    formatted("{'command':'touch up-%02d; read x <%s','workDir':'%s'}", i, gate,
+                              sidecar->path));
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < 16; i++)
+    sidecar_wait_for(sidecar, formatted("up-%02d", i));
+  assert_false(sidecar_has(sidecar, "up-16"));
+  int fd = open(gate, O_RDWR | O_CLOEXEC);
+  for (int i = 0; i < 17; i++)
+    assert_int_equal(write(fd, "x\n", 2), 2);
+  for (int i = 0; i < 17; i++)
+    (void)sidecar_result(sidecar, formatted("%02d", i));
+  close(fd);
+}
+
+TEST_OVERLAP(4)

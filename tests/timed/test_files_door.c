@@ -1,0 +1,156 @@
+/* `agent --ipc`: how soon a request is answered, and how soon the program ends. */
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/sidecar.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static double now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* When the name has come into the watched directory. */
+static double arrival_ms(int inotify, const char *name) {
+  _Alignas(struct inotify_event) char bytes[4096];
+  struct pollfd readable = {.fd = inotify, .events = POLLIN};
+  while (poll(&readable, 1, WAIT_BOUND_MS) == 1) {
+    ssize_t length = read(inotify, bytes, sizeof bytes);
+    double at_ms = now_ms();
+    for (ssize_t at = 0; at < length;) {
+      const struct inotify_event *event = (const void *)(bytes + at);
+      if (event->len > 0 && strcmp(event->name, name) == 0)
+        return at_ms;
+      at += (ssize_t)sizeof *event + (ssize_t)event->len;
+    }
+  }
+  fail_msg("%s never came", name);
+  return 0;
+}
+
+static int compare(const void *left, const void *right) {
+  double difference = *(const double *)left - *(const double *)right;
+  return difference < 0 ? -1 : difference > 0;
+}
+
+/* From the rename of the request to the rename of the result. */
+static double median_ms(struct sidecar *sidecar, const char *request) {
+  enum { ROUNDS = 200 };
+  double taken_ms[ROUNDS];
+  sidecar_start(sidecar, NULL);
+  int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  assert_true(inotify_add_watch(inotify, sidecar_path(sidecar, "tools"), IN_MOVED_TO) >= 0);
+  for (int i = 0; i < ROUNDS; i++) {
+    char id[16], name[64];
+    (void)snprintf(id, sizeof id, "%d", i);
+    (void)snprintf(name, sizeof name, "exec-result-%d.json", i);
+    sidecar_request_whole(sidecar, id, request);
+    double begin_ms = now_ms();
+    taken_ms[i] = arrival_ms(inotify, name) - begin_ms;
+    sidecar_delete(sidecar, id);
+  }
+  close(inotify);
+  qsort(taken_ms, ROUNDS, sizeof *taken_ms, compare);
+  print_message("%s: median %.2f ms, 19 of 20 within %.2f ms\n", request, taken_ms[ROUNDS / 2],
+                taken_ms[ROUNDS * 19 / 20]);
+  return taken_ms[ROUNDS / 2];
+}
+
+SIDECAR_TEST(a_command_is_answered_within_5_ms) {
+  assert_true(median_ms(sidecar, "{'argv':['true'],'workDir':'/tmp'}") <= 5);
+}
+
+SIDECAR_TEST(a_line_for_a_shell_is_answered_within_5_ms) {
+  assert_true(median_ms(sidecar, "{'command':'true','workDir':'/tmp'}") <= 5);
+}
+
+/* A second child is made when the first has found the directory missing. */
+SIDECAR_TEST(without_a_workspace_it_is_within_5_ms_too) {
+  assert_true(median_ms(sidecar, "{'argv':['true']}") <= 5);
+}
+
+static double answered_after_ms(struct sidecar *sidecar, const char *request) {
+  sidecar_start(sidecar, NULL);
+  double begin_ms = now_ms();
+  sidecar_request(sidecar, "1", request);
+  sidecar_wait_for(sidecar, sidecar_result_name("1"));
+  return now_ms() - begin_ms;
+}
+
+/* The runner waits 10 s more than the timeout. */
+SIDECAR_TEST(a_timeout_is_answered_2100_ms_later_at_the_latest) {
+  double taken_ms = answered_after_ms(
+      sidecar, "{'command':'trap \\\"\\\" TERM; while :; do sleep 1; done','timeout':1,"
+               "'workDir':'/tmp'}");
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms >= 3000 && taken_ms <= 3100);
+}
+
+SIDECAR_TEST(what_obeys_is_answered_at_once) {
+  double taken_ms =
+      answered_after_ms(sidecar, "{'command':'sleep 60','timeout':1,'workDir':'/tmp'}");
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms >= 1000 && taken_ms <= 1200);
+}
+
+SIDECAR_TEST(a_server_in_the_background_costs_100_ms) {
+  double taken_ms =
+      answered_after_ms(sidecar, "{'command':'sleep 600.091 & echo ok','workDir':'/tmp'}");
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms <= 200);
+  sidecar_expect(sidecar, "1", 0, "ok", "");
+  assert_true(proc_find("sleep 600.091") > 0);
+}
+
+/* Three commands that SIGTERM does not end; one leaves another behind, which ignores it too. */
+static void start_stubborn_ones(struct sidecar *sidecar) {
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < 3; i++)
+    sidecar_request(sidecar, formatted("%d", i),
+                    formatted("{'command':'trap \\\"\\\" TERM; setsid sleep 600.09%d & "
+                              "while :; do sleep 1; done','workDir':'/tmp'}",
+                              i + 2));
+  for (int i = 0; i < 3; i++)
+    assert_true(proc_wait_for(formatted("sleep 600.09%d", i + 2), WAIT_BOUND_MS) > 0);
+}
+
+SIDECAR_TEST(a_signal_ends_it_within_3_s) {
+  start_stubborn_ones(sidecar);
+  double begin_ms = now_ms();
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
+  double taken_ms = now_ms() - begin_ms;
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms <= 3000);
+  sidecar_expect(sidecar, "1", 125, "", "tool-executor: stopped by SIGTERM");
+}
+
+SIDECAR_TEST(done_ends_it_within_2500_ms) {
+  start_stubborn_ones(sidecar);
+  double begin_ms = now_ms();
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  double taken_ms = now_ms() - begin_ms;
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms >= 1000 && taken_ms <= 2500);
+}
+
+SIDECAR_TEST(done_ends_an_idle_one_at_once) {
+  sidecar_start(sidecar, NULL);
+  double begin_ms = now_ms();
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  double taken_ms = now_ms() - begin_ms;
+  print_message("%.0f ms\n", taken_ms);
+  assert_true(taken_ms <= 200);
+}
