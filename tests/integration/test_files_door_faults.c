@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,8 +30,8 @@ static void expect_service(struct sidecar *sidecar, const char *id) {
 /* The runner creates the file, and writes it then. */
 SIDECAR_TEST(an_empty_request_is_not_run_and_waited_for) {
   sidecar_start(sidecar, NULL);
-  int fd = open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC,
-                0644);
+  int fd =
+      open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   assert_true(fd >= 0);
   expect_service(sidecar, "2");
   assert_false(sidecar_has(sidecar, sidecar_claim_name("1")));
@@ -57,8 +58,8 @@ SIDECAR_TEST(half_a_request_is_answered_in_the_end) {
 /* Its writer has it open: what is there may be the middle of a rewrite. */
 SIDECAR_TEST(what_is_not_json_is_answered_also_when_nobody_closes_it) {
   sidecar_start(sidecar, NULL);
-  int fd = open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC,
-                0644);
+  int fd =
+      open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   assert_int_equal(write(fd, "nonsense", 8), 8);
   sidecar_expect(sidecar, "1", 125, "",
                  "tool-executor: request is not valid JSON: broken at byte 0");
@@ -83,9 +84,9 @@ SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
 SIDECAR_TEST(a_request_that_appears_without_being_written_is_found) {
   sidecar_start(sidecar, NULL);
   sidecar_write(sidecar, "tools/other", quoted("{'command':'echo x'}"), 20);
-  assert_int_equal(link(sidecar_path(sidecar, "tools/other"),
-                        sidecar_path(sidecar, sidecar_request_name("1"))),
-                   0);
+  assert_int_equal(
+      link(sidecar_path(sidecar, "tools/other"), sidecar_path(sidecar, sidecar_request_name("1"))),
+      0);
   sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
@@ -96,7 +97,7 @@ SIDECAR_TEST(what_is_no_regular_file_is_ignored_and_logged_once) {
                            "tools/exec-request-l.json>../victim tools/exec-request-n.json>none");
   sidecar_start(sidecar, NULL);
   expect_service(sidecar, "1");
-  tree_make(sidecar->tree, "tools/exec-request-g.json|");
+  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* in which the script hangs for ever */
   expect_service(sidecar, "2");
   agent_process_wait_log(sidecar->agent, "[g] is ignored: it is a FIFO");
   assert_int_equal(agent_process_count_log(sidecar->agent, "[f] is ignored: it is a FIFO"), 1);
@@ -107,6 +108,8 @@ SIDECAR_TEST(what_is_no_regular_file_is_ignored_and_logged_once) {
   sidecar_request_whole(sidecar, "f", "{'command':'echo now'}");
   sidecar_expect(sidecar, "f", 0, "now", "");
   assert_int_equal(agent_process_count_log(sidecar->agent, "[g] is ignored"), 1);
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
 }
 
 SIDECAR_TEST(a_name_that_is_no_text_is_ignored) {
@@ -126,19 +129,18 @@ SIDECAR_TEST(a_name_that_is_no_text_is_ignored) {
 
 static int make_unreadable(void *context, struct error *error) {
   (void)error;
-  int fd = open(sidecar_path(context, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC,
-                0600);
+  int fd =
+      open(sidecar_path(context, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   return fd >= 0 && write(fd, "{}", 2) == 2 ? 0 : -1;
 }
 
 /* As another user of the pod may write it. */
 SIDECAR_TEST(a_request_that_cannot_be_read_is_told_and_read_when_it_can) {
   struct error error;
-  const char *const *none = NULL;
   assert_int_equal(chmod(sidecar->path, 0777), 0);
-  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY, .environment = none});
+  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY});
   assert_int_equal(make_unreadable(sidecar, &error), 0);
-  agent_process_wait_log(sidecar->agent, "[1] is ignored: Permission denied");
+  agent_process_wait_log(sidecar->agent, "[1] cannot be read: Permission denied");
   assert_int_equal(chmod(sidecar_path(sidecar, sidecar_request_name("1")), 0644), 0);
   sidecar_expect(sidecar, "1", 125, "",
                  "tool-executor: command: expected a non-empty string, got nothing");
@@ -208,7 +210,10 @@ SIDECAR_TEST(output_is_cut_between_characters) {
 SIDECAR_TEST(bytes_that_are_no_text_are_replaced_and_nul_is_dropped) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'printf `a\\\\0b\\\\377c\\\\r\\\\n\\\\n`'}");
-  sidecar_expect(sidecar, "1", 0, "ab\xEF\xBF\xBD" "c\r", "");
+  sidecar_expect(sidecar, "1", 0,
+                 "ab\xEF\xBF\xBD"
+                 "c\r",
+                 "");
 }
 
 /* The whole directory has 64 KiB; somebody else fills it. */
@@ -218,9 +223,9 @@ SIDECAR_TEST(without_space_a_result_is_cut_and_without_any_it_waits) {
   sidecar_request(sidecar, "1", "{'command':'yes | head -c 51000; yes | head -c 51000 >&2'}");
   expect_cut(sidecar_result(sidecar, "1"), "stdout", 4096);
   agent_process_wait_log(sidecar->agent, "[1]: the result is cut: No space left on device");
-  sidecar_request(sidecar, "2",
-                  formatted("{'command':'echo x; dd if=/dev/zero of=%s/full bs=4096'}",
-                            sidecar->path));
+  sidecar_request(
+      sidecar, "2",
+      formatted("{'command':'echo x; dd if=/dev/zero of=%s/full bs=4096'}", sidecar->path));
   agent_process_wait_log(sidecar->agent, "[2]: the result cannot be written: ");
   assert_false(sidecar_has(sidecar, sidecar_result_name("2")));
   assert_int_equal(unlink(sidecar_path(sidecar, "full")), 0);
@@ -249,8 +254,8 @@ SIDECAR_TEST(a_directory_that_is_deleted_is_made_again) {
 }
 
 SIDECAR_TEST(a_directory_that_is_missing_ends_it) {
-  sidecar->agent =
-      sidecar_spawn(sidecar, &(struct agent_setup){.arguments = (const char *[]){"--verbose", NULL}});
+  sidecar->agent = sidecar_spawn(
+      sidecar, &(struct agent_setup){.arguments = (const char *[]){"--verbose", NULL}});
   agent_process_wait_log(sidecar->agent, "started");
   sidecar_kill(sidecar);
   (void)snprintf(sidecar->path + strlen(sidecar->path), 6, "/none");
@@ -264,6 +269,20 @@ SIDECAR_TEST(a_tools_that_cannot_be_made_ends_it) {
   sidecar->agent = sidecar_spawn(sidecar, &(struct agent_setup){.uid = NOBODY});
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 3);
   agent_process_wait_log(sidecar->agent, "/tools: Permission denied");
+}
+
+/* Where it lacks descriptors, it serves when it has some. */
+SIDECAR_TEST(what_it_lacks_for_a_time_loses_no_request) {
+  sidecar_start(sidecar, NULL);
+  struct rlimit before;
+  pid_t agent = agent_process_pid(sidecar->agent);
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, NULL, &before), 0);
+  const struct rlimit standard = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &standard, NULL), 0);
+  sidecar_request(sidecar, "1", "{'command':'echo x'}");
+  agent_process_wait_log(sidecar->agent, "[1] cannot be read: ");
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &before, NULL), 0);
+  sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
 /* Indistinguishable from "claimed" for the script, which is silent for ever. */
@@ -299,10 +318,8 @@ static void refuse_call(const void *context) {
 }
 
 static void expect_service_without(struct sidecar *sidecar, const struct refused_call *refused) {
-  sidecar_start(sidecar,
-                &(struct agent_setup){.prepare = refuse_call, .prepare_context = refused});
-  const cJSON *result =
-      sidecar_dispatch(sidecar, "1", "{'command':'echo served'}", WAIT_BOUND_MS);
+  sidecar_start(sidecar, &(struct agent_setup){.prepare = refuse_call, .prepare_context = refused});
+  const cJSON *result = sidecar_dispatch(sidecar, "1", "{'command':'echo served'}", WAIT_BOUND_MS);
   assert_non_null(result);
   assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "served");
   sidecar_wait_gone(sidecar, sidecar_claim_name("1"));

@@ -213,8 +213,8 @@ void sidecar_expect(struct sidecar *self, const char *id, int exit_code, const c
   if (got_code != exit_code || strcmp(got_output, output) != 0 ||
       (errors != NULL && strcmp(got_errors, errors) != 0) ||
       cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")))
-    agent_process_fail(self->agent, "%s: exit code %d, stdout `%.500s`, stderr `%.500s`",
-                       copy.text, got_code, got_output, got_errors);
+    agent_process_fail(self->agent, "%s: exit code %d, stdout `%.500s`, stderr `%.500s`", copy.text,
+                       got_code, got_output, got_errors);
 }
 
 const cJSON *sidecar_dispatch(struct sidecar *self, const char *id, const char *request,

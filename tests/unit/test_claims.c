@@ -54,8 +54,9 @@ TREE_TEST(one_of_two_gets_it) {
 /* The directory of a script is empty: a rename(2) would replace it. */
 TREE_TEST(a_script_s_is_left_alone) {
   struct claims claims = begin(tree);
-  tree_make(tree, ".claim-1/ .claim-2/ .claim-2/owner=nobody .claim-3/ .claim-3/owner>.claim-2/owner "
-                  ".claim-4/ .claim-4/owner|");
+  tree_make(tree,
+            ".claim-1/ .claim-2/ .claim-2/owner=nobody .claim-3/ .claim-3/owner>.claim-2/owner "
+            ".claim-4/ .claim-4/owner|");
   for (const char *id = "1\0002\0003\0004\0"; *id != '\0'; id += 2) {
     assert_int_equal(claims_take(&claims, id), CLAIM_FOREIGN);
     assert_int_equal(owner(&claims, id), CLAIM_OF_SCRIPT);

@@ -20,10 +20,10 @@ TREE_TEST(values_are_files_without_line_endings_at_the_end) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "a=secret b l>a");
   tree_write(tree, "c", "two\nlines\n\n", 0600);
-  struct env_files *files = env_files_new(
-      formatted("A=%s:B=%s:C=%s:L=%s", tree_path(tree, "a"), tree_path(tree, "b"),
-                tree_path(tree, "c"), tree_path(tree, "l")),
-      &log);
+  struct env_files *files =
+      env_files_new(formatted("A=%s:B=%s:C=%s:L=%s", tree_path(tree, "a"), tree_path(tree, "b"),
+                              tree_path(tree, "c"), tree_path(tree, "l")),
+                    &log);
   expect(files, "{'A':'secret','B':'','C':'two\\nlines','L':'secret'}");
   tree_write(tree, "a", "rotated", 0600);
   expect(files, "{'A':'rotated','B':'','C':'two\\nlines','L':'rotated'}");
@@ -66,8 +66,8 @@ TREE_TEST(what_no_variable_can_hold_is_left_out) {
 TREE_TEST(what_is_no_name_and_path_is_ignored) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "a=x");
-  struct env_files *files = env_files_new(
-      formatted("nothing:=/x:N=::A=%s:A=/y:", tree_path(tree, "a")), &log);
+  struct env_files *files =
+      env_files_new(formatted("nothing:=/x:N=::A=%s:A=/y:", tree_path(tree, "a")), &log);
   expect(files, "{'A':'x'}");
   assert_int_equal(logged_count(&log, "ignored"), 4);
   env_files_free(files);

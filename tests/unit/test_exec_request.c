@@ -50,8 +50,8 @@ TEST(a_request_becomes_a_step) {
       {"{'argv':['cat'],'stdin':'x'}", "'command':'cat','args':[]," REST ",'stdin':'x\\n'"},
       {"{'argv':['cat'],'stdin':'x\\u0000y'}",
        "'command':'cat','args':[]," REST ",'stdin':'x\\u0000y\\n'"},
-      {"{'command':'cat','stdin':'x'}", "'command':'bash','args':['-c','cat']," REST
-                                        ",'stdin':'x\\n'"},
+      {"{'command':'cat','stdin':'x'}",
+       "'command':'bash','args':['-c','cat']," REST ",'stdin':'x\\n'"},
       {"{'id':5,'command':'ls','_meta':{'a':['b']},'other':{}}",
        "'command':'bash','args':['-c','ls']," REST},
       {" \n{'command':'ls','workDir':'','timeout':0}\n",
@@ -68,10 +68,24 @@ TEST(the_timeout_is_rounded_down_and_bounded) {
   static const struct {
     const char *text;
     unsigned seconds;
-  } rows[] = {{"1", 1},       {"1.9", 1},   {"0.9", 30},   {"-5", 30},     {"120", 120},
-              {"121", 120},   {"1e9", 120}, {"1e999", 120}, {"'45'", 45},   {"'999'", 120},
-              {"'4.5'", 30},  {"''", 30},   {"'abc'", 30},  {"'a[$(x)]'", 30}, {"true", 30},
-              {"[7]", 30},    {"'-7'", 30}, {"{}", 30},
+  } rows[] = {{"1", 1},
+              {"1.9", 1},
+              {"0.9", 30},
+              {"-5", 30},
+              {"120", 120},
+              {"121", 120},
+              {"1e9", 120},
+              {"1e999", 120},
+              {"'45'", 45},
+              {"'999'", 120},
+              {"'4.5'", 30},
+              {"''", 30},
+              {"'abc'", 30},
+              {"'a[$(x)]'", 30},
+              {"true", 30},
+              {"[7]", 30},
+              {"'-7'", 30},
+              {"{}", 30},
               {"'99999999999999999999999'", 120}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct exec_request request;
@@ -148,11 +162,11 @@ TEST(a_target_is_compared_without_case_and_white_space) {
     const char *target, *pack;
     bool is_for;
   } rows[] = {
-      {"'k8s-ops'", "k8s-ops", true},    {"' K8s\\t-OPS \\n'", "k8s-ops", true},
-      {"'k8s-ops'", " K8S-ops ", true},  {"'k8s-ops'", "echotool", false},
-      {"'k8s-ops'", NULL, true},         {"'k8s-ops'", "", true},
-      {"'k8s-ops'", " ", true},          {"''", "echotool", true},
-      {"' '", "echotool", true},         {"null", "echotool", true},
+      {"'k8s-ops'", "k8s-ops", true},   {"' K8s\\t-OPS \\n'", "k8s-ops", true},
+      {"'k8s-ops'", " K8S-ops ", true}, {"'k8s-ops'", "echotool", false},
+      {"'k8s-ops'", NULL, true},        {"'k8s-ops'", "", true},
+      {"'k8s-ops'", " ", true},         {"''", "echotool", true},
+      {"' '", "echotool", true},        {"null", "echotool", true},
       {"5", "echotool", true},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

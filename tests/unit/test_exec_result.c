@@ -16,10 +16,11 @@ static struct exec_stream stream(const char *text) {
 }
 
 TEST(five_fields_in_one_line) {
-  expect(&(struct exec_result){.id = "17", .output = stream("Analysis complete: 3 issues found.\n")},
-         EXEC_RESULT_STREAM_MAX,
-         "{'id':'17','exitCode':0,'stdout':'Analysis complete: 3 issues found.','stderr':'',"
-         "'timedOut':false}\n");
+  expect(
+      &(struct exec_result){.id = "17", .output = stream("Analysis complete: 3 issues found.\n")},
+      EXEC_RESULT_STREAM_MAX,
+      "{'id':'17','exitCode':0,'stdout':'Analysis complete: 3 issues found.','stderr':'',"
+      "'timedOut':false}\n");
   expect(&(struct exec_result){.id = "a\xC3\xA4", .exit_code = 124, .timed_out = true},
          EXEC_RESULT_STREAM_MAX,
          "{'id':'a\xC3\xA4','exitCode':124,'stdout':'','stderr':'','timedOut':true}\n");

@@ -51,15 +51,24 @@ TEST(each_beginning_of_an_object_is_short) {
 
 TEST(what_no_bytes_can_mend_is_broken) {
   static const struct row rows[] = {
-      {"[", JSON_PREFIX_BROKEN, 0},           {"1", JSON_PREFIX_BROKEN, 0},
-      {"x", JSON_PREFIX_BROKEN, 0},           {"{}{", JSON_PREFIX_BROKEN, 2},
-      {"{} x", JSON_PREFIX_BROKEN, 3},        {"{,", JSON_PREFIX_BROKEN, 1},
-      {"{'a',", JSON_PREFIX_BROKEN, 4},       {"{'a':]", JSON_PREFIX_BROKEN, 5},
-      {"{'a':1]", JSON_PREFIX_BROKEN, 6},     {"{'a':1,}", JSON_PREFIX_BROKEN, 7},
-      {"{'a':[1,]", JSON_PREFIX_BROKEN, 8},   {"{'a':[1}", JSON_PREFIX_BROKEN, 7},
-      {"{'a':trux", JSON_PREFIX_BROKEN, 8},   {"{'a':'\n", JSON_PREFIX_BROKEN, 6},
-      {"{'a':'\\x", JSON_PREFIX_BROKEN, 7},   {"{'a':'\\u00g", JSON_PREFIX_BROKEN, 10},
-      {"{'a':'\xFF", JSON_PREFIX_BROKEN, 6},  {"{'a':'\xC3'", JSON_PREFIX_BROKEN, 6},
+      {"[", JSON_PREFIX_BROKEN, 0},
+      {"1", JSON_PREFIX_BROKEN, 0},
+      {"x", JSON_PREFIX_BROKEN, 0},
+      {"{}{", JSON_PREFIX_BROKEN, 2},
+      {"{} x", JSON_PREFIX_BROKEN, 3},
+      {"{,", JSON_PREFIX_BROKEN, 1},
+      {"{'a',", JSON_PREFIX_BROKEN, 4},
+      {"{'a':]", JSON_PREFIX_BROKEN, 5},
+      {"{'a':1]", JSON_PREFIX_BROKEN, 6},
+      {"{'a':1,}", JSON_PREFIX_BROKEN, 7},
+      {"{'a':[1,]", JSON_PREFIX_BROKEN, 8},
+      {"{'a':[1}", JSON_PREFIX_BROKEN, 7},
+      {"{'a':trux", JSON_PREFIX_BROKEN, 8},
+      {"{'a':'\n", JSON_PREFIX_BROKEN, 6},
+      {"{'a':'\\x", JSON_PREFIX_BROKEN, 7},
+      {"{'a':'\\u00g", JSON_PREFIX_BROKEN, 10},
+      {"{'a':'\xFF", JSON_PREFIX_BROKEN, 6},
+      {"{'a':'\xC3'", JSON_PREFIX_BROKEN, 6},
       {"\xEF\xBB\xBF{}", JSON_PREFIX_BROKEN, 0},
   };
   expect_rows(rows, sizeof rows / sizeof *rows);

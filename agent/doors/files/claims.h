@@ -30,8 +30,8 @@ struct claims {
   int directory; /* the caller's */
   int lock;      /* -1: none */
   char instance[CLAIMS_INSTANCE_LENGTH + 1];
-  uint64_t names;     /* that were made so far */
-  bool plain_mkdir;   /* the file system cannot rename without replacing: claims are made in place */
+  uint64_t names;   /* that were made so far */
+  bool plain_mkdir; /* the file system cannot rename without replacing: claims are made in place */
   unsigned open_mode; /* rights of claims: those of the directory */
 };
 

@@ -203,6 +203,7 @@ enum look {
   LOOK_BROKEN,
   LOOK_OTHERS, /* is for another sidecar */
   LOOK_NO_REQUEST,
+  LOOK_UNREADABLE, /* now */
   LOOK_GONE
 };
 
@@ -263,6 +264,7 @@ static enum look read_request(const struct files_door *self, const struct exec *
     break;
   case IPC_READ_ERROR:
     (void)error_set(&out->error, "%s", strerror(errno));
+    look = LOOK_UNREADABLE;
     break;
   }
   buffer_release(&text);
@@ -288,6 +290,14 @@ static void pass_over(struct files_door *self, struct exec *exec, const struct l
   }
   exec->state = EXEC_OTHERS;
   exec->identity = looked->file;
+}
+
+static void try_again(struct files_door *self, struct exec *exec, const char *what,
+                      const char *why) {
+  if (!exec->logged)
+    log_line(self->log, LOG_WARN, NULL, "[%s] cannot be %s: %s: tried again", exec->id, what, why);
+  exec->logged = true;
+  exec->state = EXEC_REFUSED;
 }
 
 /* Of a claim that is not ours. One of an agent that is dead is answered for it. */
@@ -326,11 +336,7 @@ static bool claim(struct files_door *self, struct exec *exec) {
     judge(self, exec);
     return false;
   case CLAIM_REFUSED:
-    if (!exec->logged)
-      log_line(self->log, LOG_WARN, NULL, "[%s] cannot be claimed: %s: tried again", exec->id,
-               strerror(errno));
-    exec->logged = true;
-    exec->state = EXEC_REFUSED;
+    try_again(self, exec, "claimed", strerror(errno));
     return false;
   }
   if (has_request(self, exec) && !has_result(self, exec->id))
@@ -352,6 +358,8 @@ static void look(struct files_door *self, struct exec *exec, bool closed) {
     forget(self, exec);
   } else if (found == LOOK_OTHERS || found == LOOK_NO_REQUEST) {
     pass_over(self, exec, &looked, found == LOOK_OTHERS);
+  } else if (found == LOOK_UNREADABLE) {
+    try_again(self, exec, "read", looked.error.text);
   } else if (found == LOOK_SHORT && waits(exec, &looked, SHORT_MS)) {
     /* until it is whole */
   } else if (found == LOOK_BROKEN && !closed && waits(exec, &looked, BROKEN_MS)) {
@@ -696,7 +704,7 @@ static void arm_timer(struct files_door *self) {
   int64_t now_ms = clock_monotonic_ms(), due_ms = INT64_MAX;
   for (size_t i = 0; i < self->execs.count; i++) {
     const struct exec *exec = self->execs.items[i];
-    if (exec->state == EXEC_WAITING && exec->due_ms < due_ms)
+    if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && self->state == SERVING)
       due_ms = exec->due_ms;
     if (exec->state == EXEC_ANSWERING && now_ms + RETRY_MS < due_ms)
       due_ms = now_ms + RETRY_MS;
@@ -721,7 +729,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
   int64_t now_ms = clock_monotonic_ms();
   for (size_t i = self->execs.count; i > 0; i--) {
     struct exec *exec = self->execs.items[i - 1];
-    if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms)
+    if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && self->state == SERVING)
       look(self, exec, false);
     else if (exec->state == EXEC_ANSWERING)
       answer_again(self, exec, false);

@@ -171,7 +171,8 @@ static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   struct json_guard guard;
   struct error reason;
   if (json_guard_scan(&guard, text, length, "id", &reason) != 0) {
-    size_t skipped = strncmp(reason.text, payload, sizeof payload - 1) == 0 ? sizeof payload - 1 : 0;
+    size_t skipped =
+        strncmp(reason.text, payload, sizeof payload - 1) == 0 ? sizeof payload - 1 : 0;
     (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
     return NULL;
   }

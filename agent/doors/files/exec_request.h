@@ -39,9 +39,9 @@ enum exec_request_state {
 };
 
 struct exec_request {
-  cJSON *root;  /* what the texts below are in */
-  char *target; /* in lower case, without white space; "": anyone. NULL in a SHORT or BROKEN one */
-  bool other_id;         /* it has another `id` than the file's name */
+  cJSON *root;   /* what the texts below are in */
+  char *target;  /* in lower case, without white space; "": anyone. NULL in a SHORT or BROKEN one */
+  bool other_id; /* it has another `id` than the file's name */
   const cJSON *argv;     /* strings, one at least; NULL: a line for a shell */
   const char *command;   /* not empty, without argv */
   const cJSON *args;     /* strings; or NULL */

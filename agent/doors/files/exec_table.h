@@ -18,7 +18,7 @@
  *    │                                 │
  *    ├── no regular file, for another sidecar ──► OTHERS
  *    ├── claimed by another one ──► FOREIGN
- *    ├── the claim is refused by the system ──► REFUSED
+ *    ├── the system refuses to read or to claim it ──► REFUSED
  *    └── claimed ──► QUEUED ──► RUNNING ──► ANSWERING ──► ANSWERED ── both files gone ──► removed
  *                      │           └── file gone ──► CANCELLED ── it has ended ──► removed
  *                      └── cannot be executed ──► ANSWERING
@@ -39,12 +39,12 @@ enum exec_state {
 struct exec {
   char *id;
   enum exec_state state;
-  bool logged;           /* why it is not executed; once */
-  bool request_seen;     /* by the scan that runs */
-  struct stat identity;  /* OTHERS: of the file that was looked at */
-  uint64_t hash;         /* WAITING: of what was read last */
-  int64_t since_ms;      /* WAITING: since when it is this */
-  int64_t due_ms;        /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
+  bool logged;          /* why it is not executed; once */
+  bool request_seen;    /* by the scan that runs */
+  struct stat identity; /* OTHERS: of the file that was looked at */
+  uint64_t hash;        /* WAITING: of what was read last */
+  int64_t since_ms;     /* WAITING: since when it is this */
+  int64_t due_ms; /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
   struct timespec mtime; /* QUEUED: the order */
   bool elsewhere;        /* its directory is missing: it runs in the agent's own */
   struct run *run;       /* RUNNING, CANCELLED */

@@ -136,8 +136,8 @@ void watch_tools(struct watch *self) {
   if (self->fd < 0)
     return;
   int before = self->tools;
-  self->tools = inotify_add_watch(self->fd, self->tools_path,
-                                  TOOLS_MASK | IN_ONLYDIR | IN_DONT_FOLLOW);
+  self->tools =
+      inotify_add_watch(self->fd, self->tools_path, TOOLS_MASK | IN_ONLYDIR | IN_DONT_FOLLOW);
   if (before >= 0 && before != self->tools)
     (void)inotify_rm_watch(self->fd, before);
   if (self->tools < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
