@@ -134,7 +134,7 @@ bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
-scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run 2>/dev/null)
+scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run 2>/dev/null)
 c_files := $(shell find base wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
@@ -344,6 +344,16 @@ $(integration_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsu
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
+# The official clients and the conformance suite of MCP; and what the tests of the door have recorded, against the
+# protocol's schemas, where there is a directory of them (<version>/schema.json), else against the SDK's types.
+MCP_SCHEMAS ?= $(abspath $(wildcard ../shared/mcp-schema))
+.PHONY: test-mcp run-test-mcp
+test-mcp: $(agent)
+	@deps/install test manifests
+	$(in_tests) run-test-mcp
+run-test-mcp: $(out)/tests/integration/test_mcp
+	@AGENT='$(AGENT)' MCP_SCHEMAS='$(MCP_SCHEMAS)' tests/mcp/run $<
+
 # Everything that can break between the agent and Redis, broken: tests/fault/main.c.
 .PHONY: fault run-fault
 fault: $(agent) | $(server)
@@ -534,6 +544,7 @@ help:
 	@echo '                      (T=unit/utf8 or T=timed/cancel: one program; TEST_FILTER=name: one test;'
 	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
 	@echo '                      ACL=1: as the Redis user of docs/redis.md)'
+	@echo 'make test-mcp         agent --mcp with the official clients of MCP and its conformance suite, by npm'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
 	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'

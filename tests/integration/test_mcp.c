@@ -187,6 +187,7 @@ MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_too) {
   assert_non_null(piece);
   memset(piece, 'x', PIECE);
   mcp_client_start(client, NULL, NULL);
+  mcp_client_end_transcript(client);
   for (int i = 0; i < PIECES; i++)
     mcp_client_send_bytes(client, piece, PIECE);
   mcp_client_send_bytes(client, "\n", 1);
@@ -362,6 +363,8 @@ MCP_TEST(what_a_command_ends_with_is_told) {
     mcp_client_call_tool(client, (int)i, "execute_command", rows[i].arguments);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     mcp_client_expect_called(client, (int)i, rows[i].text, rows[i].is_error);
+  /* Clients show each line there as a warning. */
+  assert_string_equal(mcp_client_log(client), "");
 }
 
 /* A command that reads its standard input would eat requests; one that writes to descriptor 1
@@ -594,6 +597,7 @@ MCP_TEST(answers_that_nobody_reads_are_bounded) {
   enum { HWM_MAX_KIB = 64 * 1024 };
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
+  mcp_client_end_transcript(client);
   assert_int_equal(fcntl(client->in, F_SETFL, O_NONBLOCK), 0);
   assert_true(wait_until(still_stalled, client, 2 * WAIT_BOUND_MS));
   long peak = proc_status_kib(client->pid, "VmHWM");

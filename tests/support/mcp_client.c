@@ -50,6 +50,7 @@ int mcp_client_tear_down(void **state) {
     free(self->lines[i]);
   free((void *)self->lines);
   free(self->text);
+  free(self->sent);
   if (self->transcript != NULL)
     fclose(self->transcript);
   directory_release(&self->directory);
@@ -60,6 +61,29 @@ int mcp_client_tear_down(void **state) {
 static void record(struct mcp_client *self, const char *mark, const char *text, size_t length) {
   if (self->transcript != NULL)
     fprintf(self->transcript, "%s%.*s\n", mark, (int)length, text);
+}
+
+void mcp_client_end_transcript(struct mcp_client *self) {
+  record(self, "= ", "end", strlen("end"));
+  if (self->transcript != NULL)
+    fclose(self->transcript);
+  self->transcript = NULL;
+}
+
+/* Bytes that begin or end within a line, which is recorded as a whole. */
+static void record_sent(struct mcp_client *self, const char *bytes, size_t length) {
+  if (self->transcript == NULL)
+    return;
+  self->sent = realloc(self->sent, self->sent_length + length);
+  assert_non_null(self->sent);
+  memcpy(self->sent + self->sent_length, bytes, length);
+  self->sent_length += length;
+  for (const char *end; (end = memchr(self->sent, '\n', self->sent_length)) != NULL;) {
+    size_t line = (size_t)(end - self->sent);
+    record(self, "> ", self->sent, line);
+    self->sent_length -= line + 1;
+    memmove(self->sent, end + 1, self->sent_length);
+  }
 }
 
 static void exec_agent(const struct mcp_client *self, const char *const *arguments) {
@@ -83,6 +107,7 @@ void mcp_client_start(struct mcp_client *self, const char *flag, const char *oth
   self->log = memfd_create("log", MFD_CLOEXEC);
   const char *const arguments[] = {agent_process_program(), flag != NULL ? flag : "--mcp", other,
                                    NULL};
+  self->sent_length = 0;
   record(self, "= ", "start", strlen("start"));
   self->pid = fork();
   assert_true(self->pid >= 0);
@@ -119,7 +144,7 @@ static void write_all(struct mcp_client *self, const char *bytes, size_t length)
 }
 
 void mcp_client_send_bytes(struct mcp_client *self, const char *bytes, size_t length) {
-  record(self, "> ", bytes, length < 100000 ? length : 0);
+  record_sent(self, bytes, length);
   write_all(self, bytes, length);
 }
 
@@ -136,6 +161,8 @@ void mcp_client_send(struct mcp_client *self, const char *json) {
 }
 
 void mcp_client_end_input(struct mcp_client *self) {
+  if (self->sent_length > 0)
+    record_sent(self, "\n", 1);
   close_fd(&self->in);
 }
 

@@ -38,6 +38,8 @@ struct mcp_client {
   size_t next;  /* the first that mcp_client_line has not returned */
   struct directory directory;
   FILE *transcript; /* or NULL */
+  char *sent;       /* to be recorded: of bytes that are no whole line yet */
+  size_t sent_length;
 };
 
 int mcp_client_set_up(void **state);
@@ -93,6 +95,9 @@ int mcp_client_exit(struct mcp_client *self);
 void mcp_client_await_file(struct mcp_client *self, const char *name);
 void mcp_client_touch(struct mcp_client *self, const char *name);
 bool mcp_client_has_file(const struct mcp_client *self, const char *name);
+
+/* For a test that writes to the descriptor itself. */
+void mcp_client_end_transcript(struct mcp_client *self);
 
 /* Its standard error. */
 const char *mcp_client_log(const struct mcp_client *self);

@@ -1,0 +1,149 @@
+// The official clients against the agent: node clients.mjs AGENT
+//
+// The SDK of before (@modelcontextprotocol/sdk), the present one (@modelcontextprotocol/client), which negotiates in
+// three ways, and the command line of the inspector.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import * as v1 from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import * as v2 from '@modelcontextprotocol/client';
+import { StdioClientTransport as TransportV2 } from '@modelcontextprotocol/client/stdio';
+
+const agent = process.argv[2];
+const room = mkdtempSync(join(tmpdir(), 'mcp-'));
+process.on('exit', () => rmSync(room, { recursive: true, force: true }));
+const names = ['execute_command', 'read_file', 'write_file', 'edit_file', 'list_directory', 'grep', 'directory_tree'];
+const info = { name: 'test', version: '1' };
+
+function clientV1(args) {
+  const transport = new TransportV1({ command: agent, args, cwd: room });
+  return { client: new v1.Client(info), transport };
+}
+
+function clientV2(mode, args) {
+  const transport = new TransportV2({ command: agent, args, cwd: room });
+  return { client: new v2.Client(info, { versionNegotiation: { mode } }), transport };
+}
+
+// What both kinds of client offer alike.
+async function use({ client, transport }, { structured = false, era = 'legacy' } = {}) {
+  const errors = [];
+  client.onerror = (error) => errors.push(error);
+  await client.connect(transport);
+  // The SDK of before has a schema in between.
+  const call = (name, args, options) =>
+    client.callTool({ name, arguments: args }, ...(client instanceof v1.Client ? [undefined] : []), options);
+  const command = (text, options) => call('execute_command', { command: text }, options);
+
+  assert.equal(client.getServerVersion().name, 'sandbox-agent');
+  assert.deepEqual(client.getServerCapabilities(), { tools: {} });
+  assert.match(client.getInstructions(), /execute_command/);
+  const { tools, nextCursor } = await client.listTools();
+  assert.deepEqual(tools.map((tool) => tool.name), names);
+  assert.equal(nextCursor, undefined);
+  assert.equal('outputSchema' in tools[0] && tools[0].outputSchema !== undefined, structured);
+  if (era === 'legacy') await client.ping();
+  if (client.getProtocolEra) assert.equal(client.getProtocolEra(), era);
+
+  const failed = await command('echo out; echo err >&2; exit 3');
+  assert.deepEqual(failed.content, [{ type: 'text', text: 'out\nSTDERR: err\n(exit code: 3)' }]);
+  assert.equal(failed.isError, true);
+  assert.equal(failed.structuredContent?.exitCode, structured ? 3 : undefined);
+  const refused = await call('execute_command', {});
+  assert.equal(refused.isError, true);
+  await assert.rejects(call('no_such_tool', {}), (error) => error.code === -32602);
+
+  // Side by side, each with its own answer.
+  const echoes = await Promise.all([...Array(24).keys()].map((i) => command(`echo ${i}`)));
+  assert.deepEqual(echoes.map((echo) => echo.content[0].text), [...Array(24).keys()].map(String));
+
+  await call('write_file', { path: 'f', content: 'é\n\u2028"' });
+  assert.equal(readFileSync(join(room, 'f'), 'utf8'), 'é\n\u2028"');
+  const read = await call('read_file', { path: 'f' });
+  assert.equal(read.content[0].text, 'é\n\u2028"');
+
+  // A time limit that each report begins anew.
+  const reports = [];
+  const slow = await command('for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.2; done', {
+    onprogress: (progress) => reports.push(progress), timeout: 900, resetTimeoutOnProgress: true,
+  });
+  assert.equal(slow.content[0].text, '1\n2\n3\n4\n5\n6\n7');
+  assert.ok(reports.length >= 2 && reports.every((r, i) => i === 0 || r.progress > reports[i - 1].progress));
+  assert.ok(reports.every((report) => /^\d$/.test(report.message)));
+
+  // Cancelled: the process is gone, and the client is not confused.
+  const controller = new AbortController();
+  const cancelled = command('echo $$ >pid; exec sleep 60', { signal: controller.signal });
+  const pid = await until(() => readFileSync(join(room, 'pid'), 'utf8').trim());
+  controller.abort();
+  await assert.rejects(cancelled);
+  await until(() => !isAlive(Number(pid)) || undefined);
+  rmSync(join(room, 'pid'));
+  assert.equal((await command('echo after')).content[0].text, 'after');
+
+  const server = transport.pid;
+  assert.ok(isAlive(server));
+  const start = Date.now();
+  await client.close();
+  assert.ok(!isAlive(server), 'the server outlives its client');
+  assert.ok(Date.now() - start < 1000, 'the end takes a second');
+  assert.deepEqual(errors, []);
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+async function until(read) {
+  for (const end = Date.now() + 20000; Date.now() < end; await new Promise((done) => setTimeout(done, 5))) {
+    try {
+      const value = read();
+      if (value) return value;
+    } catch {
+      continue;
+    }
+  }
+  throw new Error(`nothing: ${read}`);
+}
+
+async function inspect(...args) {
+  const run = promisify(execFile);
+  const bin = new URL('node_modules/.bin/mcp-inspector', import.meta.url).pathname;
+  return JSON.parse((await run(bin, ['--cli', agent, '--mcp', ...args], { cwd: room })).stdout);
+}
+
+async function test(name, run) {
+  const start = Date.now();
+  await run();
+  console.log(`ok    ${name.padEnd(50)} ${String(Date.now() - start).padStart(6)} ms`);
+}
+
+await test('sdk 1', () => use(clientV1(['--mcp'])));
+await test('sdk 1, structured', () => use(clientV1(['--mcp', '--structured']), { structured: true }));
+await test('sdk 1, --mcp=2024-11-05', async () => {
+  const { client, transport } = clientV1(['--mcp=2024-11-05']);
+  await client.connect(transport);
+  assert.equal((await client.listTools()).tools.length, names.length);
+  await client.close();
+});
+await test('sdk 2, initialize', () => use(clientV2('legacy', ['--mcp'])));
+await test('sdk 2, probing', () => use(clientV2('auto', ['--mcp']), { era: 'modern' }));
+await test('sdk 2, probing, structured', () =>
+  use(clientV2('auto', ['--mcp', '--structured']), { structured: true, era: 'modern' }));
+await test('sdk 2, probing a server of before', () => use(clientV2('auto', ['--mcp=2025-11-25'])));
+await test('sdk 2, pinned to 2026-07-28', () =>
+  use(clientV2({ pin: '2026-07-28' }, ['--mcp=2026-07-28']), { era: 'modern' }));
+await test('inspector', async () => {
+  assert.deepEqual((await inspect('--method', 'tools/list')).tools.map((tool) => tool.name), names);
+  const answer = await inspect('--method', 'tools/call', '--tool-name', 'execute_command', '--tool-arg', 'command=echo hi');
+  assert.equal(answer.content[0].text, 'hi');
+});
