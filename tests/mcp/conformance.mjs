@@ -19,8 +19,7 @@ const scenarios = [
 ];
 
 async function conform(url, [scenario, version]) {
-  const program = spawn(process.execPath, ['--import', here('old_node.mjs'),
-    here('node_modules/@modelcontextprotocol/conformance/dist/index.js'), 'server', '--url', url,
+  const program = spawn(process.execPath, [here('node_modules/@modelcontextprotocol/conformance/dist/index.js'), 'server', '--url', url,
     '--scenario', scenario, '--spec-version', version]);
   let text = '';
   program.stdout.on('data', (data) => (text += data));
