@@ -392,7 +392,7 @@ static void vanish(struct files_door *self, struct exec *exec) {
     release(self, exec);
     break;
   case EXEC_RUNNING:
-    log_line(self->log, LOG_INFO, NULL, "[%s] was deleted: stopped", exec->id);
+    log_plain(self->log, LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
     exec->state = EXEC_CANCELLED;
     engine_stop(exec->run, GRACE_MS, "its request was deleted");
     break;
