@@ -558,7 +558,6 @@ help:
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-stdio      lines of JSON, as hosts of tools write them, and the answers'
-
 	@echo 'make smoke-files      a skill sidecar, by files in its directory, shown'
 	@echo 'make smoke-clients    the clients of examples/, in Python, TypeScript and, with an SDK, C#'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
