@@ -98,9 +98,9 @@ bool line_reader_next(struct line_reader *self, struct line *line) {
     self->skipping = false;
     if (length > 0 && text[length - 1] == '\r')
       length--;
-    if (is_rest || is_blank(text, length))
-      continue;
     bool too_long = length > self->limit;
+    if (is_rest || (!too_long && is_blank(text, length)))
+      continue;
     *line = (struct line){
         .text = too_long ? NULL : text, .length = too_long ? 0 : length, .too_long = too_long};
     return true;

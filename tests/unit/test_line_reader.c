@@ -99,6 +99,7 @@ TRIAL_TEST(a_line_beyond_the_limit_is_told_once_and_skipped) {
   expect(trial, "abc\nabcd\nabc\r\nabcd\r\nabcdefghijkl\na\n", "[abc]![abc]!![a]");
   expect(trial, "abcdefgh", "!");
   expect(trial, "abcd", "!");
+  expect(trial, "      \n   \n    \r\na", "!![a]"); /* what is blank, too */
 }
 
 TRIAL_TEST(it_is_told_before_its_end_arrives_and_is_not_kept) {
