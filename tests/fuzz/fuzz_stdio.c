@@ -1,0 +1,138 @@
+/*
+ * Any bytes as a stream of lines in pieces of any size, and each line as a request. The lines are
+ * those of the stream, whatever the pieces are; each request is answered by one line of JSON, or by
+ * none when it is a notification.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doors/line_reader.h"
+#include "agent/doors/stdio/stdio_answer.h"
+#include "agent/doors/stdio/stdio_request.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "wire/json_extent.h"
+#include "wire/json_guard.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct tool_settings settings = {.default_timeout_seconds = 30,
+                                              .max_timeout_seconds = 120,
+                                              .clamps_timeout = true,
+                                              .directory = "/d",
+                                              .shell = "sh"};
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+/* One line, which is JSON. */
+static void check_answer(struct buffer *out) {
+  struct json_guard guard;
+  struct error error;
+  demand(out->length > 0 && out->bytes[out->length - 1] == '\n');
+  demand(memchr(out->bytes, '\n', out->length - 1) == NULL);
+  demand(json_guard_scan(&guard, out->bytes, out->length, "", &error) == 0);
+  cJSON *tree = cJSON_ParseWithLength(out->bytes, out->length);
+  demand(cJSON_IsObject(tree));
+  cJSON_Delete(tree);
+  buffer_release(out);
+}
+
+static void answer(const struct stdio_request *request, struct buffer *out) {
+  const struct stdio_address to = {
+      .dialect = request->dialect, .id = request->id.text, .id_length = request->id.length};
+  if (request->method == STDIO_CALL) {
+    struct buffer text = {0};
+    struct tool_call *call =
+        tool_call_new(request->tool, request->arguments, &settings, "1", &text);
+    if (call == NULL)
+      stdio_answer_refusal(out, &to, text.bytes, text.length);
+    else
+      stdio_answer_json(out, &to, "{}");
+    tool_call_free(call);
+    buffer_release(&text);
+  } else if (request->method == STDIO_INVALID) {
+    stdio_answer_error(out, &to, request->code, request->error.text);
+  } else {
+    demand(request->method != STDIO_CANCEL || request->cancelled.length > 0);
+    stdio_answer_json(out, &to, "null");
+  }
+}
+
+/* A copy that ends where the line does. */
+static void check_line(const struct line *line, struct stdio_rules *rules) {
+  struct stdio_request request;
+  struct buffer out = {0};
+  char *copy = memory_allocate(line->length);
+  memcpy(copy, line->text, line->length);
+  stdio_request_parse(&request, rules, copy, line->length);
+  demand(request.id.text == NULL || request.id.length > 0);
+  demand(request.method != STDIO_CALL || request.tool != NULL);
+  answer(&request, &out);
+  if (request.id.text != NULL)
+    check_answer(&out);
+  demand(out.length == 0);
+  rules->speaks_json_rpc |= request.dialect == STDIO_JSON_RPC;
+  stdio_request_release(&request);
+  free(copy);
+}
+
+/* The lines, each with a newline; of one that is too long an "!" alone. */
+static void read_lines(struct buffer *out, const char *bytes, size_t length, size_t piece,
+                       size_t limit) {
+  struct line_reader reader = {.limit = limit};
+  struct line line;
+  for (size_t at = 0; at <= length; at += piece) {
+    line_reader_add(&reader, bytes + at, length - at < piece ? length - at : piece);
+    if (length - at < piece)
+      line_reader_end(&reader);
+    while (line_reader_next(&reader, &line)) {
+      demand(line.too_long || (line.length <= limit && line.length > 0));
+      buffer_add(out, line.too_long ? "!" : line.text, line.too_long ? 1 : line.length);
+      buffer_add(out, "\n", 1);
+    }
+  }
+  line_reader_release(&reader);
+}
+
+static void check_pieces(const char *bytes, size_t length, size_t piece, size_t limit) {
+  struct buffer whole = {0}, pieces = {0};
+  read_lines(&whole, bytes, length, length + 1, limit);
+  read_lines(&pieces, bytes, length, piece, limit);
+  demand(whole.length == pieces.length);
+  demand(whole.length == 0 || memcmp(whole.bytes, pieces.bytes, whole.length) == 0);
+  buffer_release(&whole);
+  buffer_release(&pieces);
+}
+
+static void check_extent(const char *bytes, size_t length) {
+  struct json_extent extent = {0}, byte_by_byte = {0};
+  size_t taken, one, at = 0;
+  bool ends = json_extent_take(&extent, bytes, length, &taken);
+  while (at < length && !json_extent_take(&byte_by_byte, bytes + at, 1, &one))
+    at++;
+  demand(ends ? at + 1 == taken : at == length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 2)
+    return 0;
+  const char *bytes = (const char *)data + 2;
+  size_t length = size - 2;
+  struct stdio_rules rules = {.tool = data[1] % 8 < 7 ? tool_at(data[1] % 8) : NULL};
+  struct line_reader reader = {.limit = SIZE_MAX};
+  struct line line;
+  check_pieces(bytes, length, (size_t)data[0] + 1, data[1]);
+  check_extent(bytes, length);
+  line_reader_add(&reader, bytes, length);
+  line_reader_end(&reader);
+  while (line_reader_next(&reader, &line))
+    check_line(&line, &rules);
+  line_reader_release(&reader);
+  return 0;
+}
