@@ -578,6 +578,11 @@ TRIAL_TEST(a_runner_waits_for_neither_newline_nor_end) {
        "{'output':'}\\n(exit code: 9)','metadata':{'exitCode':9,'timedOut':false,"
        "'durationSeconds':S}}\n",
        1},
+      {"execute_command",
+       "{'command':'printf `\\\\377\\\\303(a`'}", /* a byte that is not UTF-8 ends a reader */
+       "{'output':'\xEF\xBF\xBD\xEF\xBF\xBD(a','metadata':{'exitCode':0,'timedOut':false,"
+       "'durationSeconds':S}}\n",
+       0},
       {"write_file", "{'path':'f','content':'{\\'a\\':[}'}",
        "{'output':'Successfully wrote 7 bytes to f','metadata':{'exitCode':0,'timedOut':false,"
        "'durationSeconds':S}}\n",
