@@ -1,0 +1,160 @@
+#include "agent/doors/files/watch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/support/logged.h"
+#include "tests/support/loop.h"
+#include "tests/support/tree.h"
+#include "tests/support/virtual_time.h"
+#include "tests/test.h"
+
+struct trial {
+  struct loop loop;
+  struct tree *tree;
+  struct log log;
+  struct watch *watch;
+  char told[512]; /* one word for each call */
+  int scans;
+  int settled;
+};
+
+static void tell(struct trial *self, const char *what, const char *name) {
+  size_t length = strlen(self->told);
+  (void)snprintf(self->told + length, sizeof self->told - length, "%s%s ", what, name);
+}
+
+static void on_written(void *owner, const char *name) {
+  tell(owner, "+", name);
+}
+
+static void on_removed(void *owner, const char *name) {
+  tell(owner, "-", name);
+}
+
+static void on_scan(void *owner) {
+  struct trial *self = owner;
+  self->scans++;
+}
+
+static void on_settled(void *owner) {
+  struct trial *self = owner;
+  self->settled++;
+}
+
+static int set_up(void **state) {
+  static const struct watch_handler handler = {
+      .written = on_written, .removed = on_removed, .scan = on_scan, .settled = on_settled};
+  struct trial *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  void *tree;
+  assert_int_equal(tree_set_up(&tree), 0);
+  self->tree = tree;
+  tree_make(self->tree, "tools/");
+  self->log = logged_open(LOG_WARN);
+  loop_init(&self->loop);
+  self->watch = watch_new(self->loop.base, &self->log, self->tree->path, &handler, self);
+  watch_tools(self->watch);
+  assert_true(watch_has_inotify(self->watch));
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *self = *state;
+  watch_free(self->watch);
+  loop_release(&self->loop);
+  close(self->log.fd);
+  void *tree = self->tree;
+  assert_int_equal(tree_tear_down(&tree), 0);
+  free(self);
+  return 0;
+}
+
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+static void expect(struct trial *trial, const char *told) {
+  loop_settle(&trial->loop);
+  assert_string_equal(trial->told, told);
+  trial->told[0] = '\0';
+}
+
+TRIAL_TEST(what_is_written_renamed_and_removed_is_told) {
+  tree_make(trial->tree, "tools/a");
+  expect(trial, "+a ");
+  assert_int_equal(renameat(trial->tree->fd, "tools/a", trial->tree->fd, "tools/b"), 0);
+  expect(trial, "-a +b ");
+  assert_int_equal(unlinkat(trial->tree->fd, "tools/b", 0), 0);
+  expect(trial, "-b ");
+  assert_int_equal(trial->scans, 0);
+  assert_true(trial->settled >= 3);
+}
+
+TRIAL_TEST(what_is_still_being_written_is_not) {
+  int fd = openat(trial->tree->fd, "tools/a", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_int_equal(write(fd, "x", 1), 1);
+  expect(trial, "");
+  assert_int_equal(trial->settled, 0);
+  close(fd);
+  expect(trial, "+a ");
+}
+
+TRIAL_TEST(of_the_names_above_two_count) {
+  tree_make(trial->tree, "input output");
+  expect(trial, "");
+  assert_int_equal(trial->scans, 0);
+  tree_make(trial->tree, "done");
+  expect(trial, "");
+  assert_true(trial->scans > 0);
+}
+
+TRIAL_TEST(of_another_directory_of_this_name_everything_is_told) {
+  assert_int_equal(renameat(trial->tree->fd, "tools", trial->tree->fd, "old"), 0);
+  tree_make(trial->tree, "tools/");
+  loop_settle(&trial->loop);
+  assert_true(trial->scans > 0);
+  watch_tools(trial->watch);
+  tree_make(trial->tree, "old/a tools/b");
+  expect(trial, "+b ");
+}
+
+TRIAL_TEST(a_scan_comes_each_second) {
+  virtual_time_pass(&trial->loop, 999);
+  assert_int_equal(trial->scans, 0);
+  virtual_time_pass(&trial->loop, 2002);
+  assert_int_equal(trial->scans, 3);
+  watch_stop(trial->watch);
+  virtual_time_pass(&trial->loop, 5000);
+  assert_int_equal(trial->scans, 3);
+}
+
+static unsigned long queue_length(void) {
+  unsigned long length = 0;
+  FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%lu", &length), 1);
+  (void)fclose(file);
+  return length;
+}
+
+/* Each removal is an event of its own: two that are alike become one. */
+TRIAL_TEST(after_more_than_the_kernel_remembers_there_is_a_scan) {
+  char name[2][32] = {"tools/a", "tools/b"};
+  tree_make(trial->tree, "tools/a");
+  for (unsigned long i = 0; i <= queue_length() / 2; i++)
+    assert_int_equal(renameat(trial->tree->fd, name[i % 2], trial->tree->fd, name[(i + 1) % 2]), 0);
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->scans, 1);
+}
+
+TRIAL_TEST(without_a_directory_that_can_be_watched_scans_come_each_100_ms) {
+  struct watch *watch =
+      watch_new(trial->loop.base, &trial->log, "/no/where",
+                &(struct watch_handler){.scan = on_scan, .settled = on_settled}, trial);
+  assert_false(watch_has_inotify(watch));
+  assert_int_equal(logged_count(&trial->log, "looking every 100 ms"), 1);
+  virtual_time_pass(&trial->loop, 501);
+  assert_int_equal(trial->scans, 5);
+  watch_free(watch);
+}
