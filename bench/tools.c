@@ -87,7 +87,7 @@ static void send_all(int fd, const char *text) {
 
 /* Reads until a line ends, which must hold this. */
 static void expect_line(int fd, const char *text) {
-  char line[1024];
+  char line[1024] = "";
   size_t length = 0;
   while (length == 0 || line[length - 1] != '\n') {
     ssize_t size = read(fd, line + length, sizeof line - 1 - length);
@@ -132,7 +132,7 @@ static double once_ms(const struct tools_bench *self) {
 }
 
 static void write_request(const struct executor *self, const char *name, const char *command) {
-  char hidden[PATH_MAX + 64], path[PATH_MAX + 64];
+  char hidden[PATH_MAX + 128], path[PATH_MAX + 128];
   (void)snprintf(hidden, sizeof hidden, "%s/tools/.request", self->directory);
   (void)snprintf(path, sizeof path, "%s/tools/exec-request-%s.json", self->directory, name);
   FILE *file = fopen(hidden, "we");
@@ -161,7 +161,7 @@ static void await_result(const struct executor *self, const char *name) {
 }
 
 static double request_ms(struct executor *self, const char *command) {
-  char name[32], result[64], path[PATH_MAX + 64];
+  char name[32], result[64], path[PATH_MAX + 128];
   (void)snprintf(name, sizeof name, "%lu", 1000 + ++self->requests);
   (void)snprintf(result, sizeof result, "exec-result-%s.json", name);
   double begin_ms = latency_now_ms();
