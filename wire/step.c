@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown"};
 const struct step_kind step_cancel = {.name = "cancel"};
@@ -47,65 +48,20 @@ bool step_is_work(const struct step *self) {
   return self->kind->target != NULL;
 }
 
-/* cJSON cannot tell exhausted memory from bad JSON. */
-static bool is_exhausted;
-
-static void *try_to_allocate(size_t size) {
-  void *memory = malloc(size);
-  is_exhausted |= memory == NULL;
-  return memory;
-}
-
-static cJSON *parse(const char *text, size_t length, const char **end) {
-  is_exhausted = false;
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = try_to_allocate, .free_fn = free});
-  return cJSON_ParseWithLengthOpts(text, length, end, false);
-}
-
 /* The stepId that the guard found, or the nil id: for the answer when nothing else can be read. */
 static char *echoed_id(const struct json_guard *guard) {
   /* A character of one byte takes up to six as an escape. */
   if (guard->member == NULL || guard->member_length > 6 * STEP_ID_MAX + 2)
     return memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
-  size_t length;
-  char *text = json_guard_mark_nul(guard->member, guard->member_length, &length);
-  cJSON *value = parse(text, length, NULL);
-  free(text);
+  struct error error;
+  cJSON *value = json_tree_parse(guard->member, guard->member_length, &error);
   const char *id = cJSON_IsString(value) ? value->valuestring : "";
-  length = strlen(id);
+  size_t length = strlen(id);
   if (length == 0 || length > STEP_ID_MAX || strstr(id, JSON_GUARD_NUL) != NULL)
     id = STEP_NIL_ID;
   char *copy = memory_copy(id, strlen(id));
   cJSON_Delete(value);
   return copy;
-}
-
-/* The payload as a tree, which is an object and nothing after it; or NULL. */
-static cJSON *read_tree(const char *text, size_t length, struct error *error) {
-  const char *end;
-  cJSON *root = parse(text, length, &end);
-  if (root == NULL && is_exhausted) {
-    error_set(error, "payload: there is not enough memory for its %zu bytes", length);
-    return NULL;
-  }
-  if (root == NULL) {
-    error_set(error, "payload: expected JSON, got what is broken or cut off near byte %zu",
-              length > 0 ? json_guard_text_offset(text, (size_t)(end - text)) : 0);
-    return NULL;
-  }
-  size_t at = (size_t)(end - text);
-  while (at < length && strchr(" \t\r\n", text[at]) != NULL)
-    at++;
-  if (!cJSON_IsObject(root)) {
-    step_field_reject("payload", "an object", root, error);
-  } else if (at < length) {
-    error_set(error, "payload: expected one object, got more behind it at byte %zu",
-              json_guard_text_offset(text, at));
-  } else {
-    return root;
-  }
-  cJSON_Delete(root);
-  return NULL;
 }
 
 static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
@@ -180,14 +136,11 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
   if (unsafe != 0)
     return -1;
 
-  char *marked = NULL;
-  if (guard.has_nul)
-    payload = marked = json_guard_mark_nul(payload, length, &length);
-  cJSON *root = read_tree(payload, length, error);
-  free(marked);
+  cJSON *root = json_tree_parse_guarded(&guard, payload, length, error);
   if (root == NULL)
     return -1;
-  int result = read_fields(self, kinds, root, error);
+  int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
+                                    : step_field_reject("payload", "an object", root, error);
   if (result != 0)
     forget_target(self, root);
   cJSON_Delete(root);

@@ -444,7 +444,7 @@ static void serve_line(struct stdio_door *self, const struct line *line) {
   const struct stdio_rules rules = {.tool = self->tool, .speaks_json_rpc = self->speaks_json_rpc};
   if (line->too_long) {
     (void)error_set(&error, "expected a line of at most %zu bytes", self->lines.limit);
-    stdio_request_init_error(&request, &rules, error.text);
+    stdio_request_init_error(&request, &rules, &error);
   } else {
     stdio_request_parse(&request, &rules, line->text, line->length);
   }

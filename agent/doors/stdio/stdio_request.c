@@ -1,9 +1,8 @@
 #include "agent/doors/stdio/stdio_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 /* The tool of `execute` where none is named. */
@@ -17,37 +16,20 @@ static const struct json_member id_zero = {.text = "0", .length = 1};
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-static bool is_space(char byte) {
-  return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
-}
-
-/* One value and nothing after it, which is JSON and no more than the guard lets pass. */
-static cJSON *parse_value(const char *text, size_t length, struct error *error) {
-  struct json_guard guard;
-  if (json_guard_scan(&guard, text, length, "id", error) != 0)
-    return NULL;
-  char *marked = guard.has_nul ? json_guard_mark_nul(text, length, &length) : NULL;
-  const char *begin = marked != NULL ? marked : text, *end = begin;
-  cJSON *tree = cJSON_ParseWithLengthOpts(begin, length, &end, false);
-  size_t at = (size_t)(end - begin);
-  while (tree != NULL && at < length && is_space(begin[at]))
-    at++;
-  if (tree == NULL || at < length) {
-    (void)error_set(error, "expected JSON, got what is broken or cut off near byte %zu",
-                    json_guard_text_offset(begin, at));
-    cJSON_Delete(tree);
-    tree = NULL;
-  }
-  free(marked);
-  return tree;
+/* The reason of json_tree.h without its subject, which is clear here. */
+static const char *reason_of(const struct error *error) {
+  static const char prefix[] = "payload: ";
+  size_t length = sizeof prefix - 1;
+  return error->text + (strncmp(error->text, prefix, length) == 0 ? length : 0);
 }
 
 cJSON *stdio_request_parse_object(const char *text, size_t length, struct error *error) {
-  cJSON *tree = parse_value(text, length, error);
+  struct error reason;
+  cJSON *tree = json_tree_parse(text, length, &reason);
   if (tree == NULL)
-    return NULL;
-  if (!cJSON_IsObject(tree))
-    (void)step_field_reject("payload", "an object", tree, error);
+    (void)error_set(error, "%s", reason_of(&reason));
+  else if (!cJSON_IsObject(tree))
+    (void)step_field_reject("arguments", "an object", tree, error);
   else if (step_field_names_unique(tree, "", error) == 0)
     return tree;
   cJSON_Delete(tree);
@@ -72,8 +54,8 @@ bool stdio_request_is_same_id(const struct json_member *a, const struct json_mem
   if (a->length == b->length && memcmp(a->text, b->text, a->length) == 0)
     return true;
   struct error error;
-  cJSON *left = parse_value(a->text, a->length, &error);
-  cJSON *right = parse_value(b->text, b->length, &error);
+  cJSON *left = json_tree_parse(a->text, a->length, &error);
+  cJSON *right = json_tree_parse(b->text, b->length, &error);
   bool same = is_same_value(left, right);
   cJSON_Delete(left);
   cJSON_Delete(right);
@@ -96,13 +78,10 @@ static struct json_member unknown_id(const struct stdio_request *self) {
 }
 
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
-                              const char *reason) {
-  static const char prefix[] = "payload: ";
-  if (strncmp(reason, prefix, sizeof prefix - 1) == 0)
-    reason += sizeof prefix - 1;
+                              const struct error *error) {
   *self = (struct stdio_request){.dialect = rules->speaks_json_rpc ? STDIO_JSON_RPC : STDIO_PLAIN};
   self->id = unknown_id(self);
-  (void)error_set(&self->error, "Parse error: %s", reason);
+  (void)error_set(&self->error, "Parse error: %s", reason_of(error));
   (void)reject(self, STDIO_PARSE_ERROR);
 }
 
@@ -252,10 +231,10 @@ static int read_method(struct stdio_request *self, const struct stdio_rules *rul
 void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *rules,
                          const char *line, size_t length) {
   struct error error;
-  cJSON *tree = parse_value(line, length, &error);
+  cJSON *tree = json_tree_parse(line, length, &error);
   if (tree == NULL || (cJSON_IsObject(tree) && step_field_names_unique(tree, "", &error) != 0)) {
     cJSON_Delete(tree);
-    stdio_request_init_error(self, rules, error.text);
+    stdio_request_init_error(self, rules, &error);
     return;
   }
   *self = (struct stdio_request){.tree = tree};

@@ -70,7 +70,7 @@ void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *r
 
 /* An invalid one, for what is not even read. */
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
-                              const char *reason);
+                              const struct error *error);
 void stdio_request_release(struct stdio_request *self);
 
 /* Whether two ids are the same: of one type, and of one value. Both were parsed. */
