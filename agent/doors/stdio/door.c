@@ -7,8 +7,8 @@
  * deadlines have the order of the queue, so that those of its first call are all that there is to
  * watch:
  *
- *   deadline - grace - KILL_AHEAD   SIGTERM
- *   deadline - KILL_AHEAD           SIGKILL
+ *   deadline - grace - kill ahead   SIGTERM
+ *   deadline - kill ahead           SIGKILL
  *   deadline - ANSWER_AHEAD         the answer, without the run's end: its process hangs in the
  *                                   kernel. The next call waits for that end, or for its deadline.
  */
@@ -47,9 +47,11 @@
 #define DRAIN_MS 100
 #define LEAVE_BACKGROUND_MS 500
 
-/* At a deadline: an eighth of the time, and GRACE_MS at the most. */
-#define DEADLINE_GRACE_SHARE 8
-#define KILL_AHEAD_MS 150
+/* Before a deadline: the grace, and then the time to collect what was killed, are a sixteenth of
+   the whole time each, within these bounds. */
+#define DEADLINE_SHARE 16
+#define KILL_AHEAD_MIN_MS 100
+#define KILL_AHEAD_MAX_MS 1000
 #define ANSWER_AHEAD_MS 30
 
 #define PROGRESS_MS 250
@@ -288,18 +290,27 @@ static void result(struct door *door, const struct run *run, const struct step_e
 
 /* --- deadlines ------------------------------------------------------------------------------- */
 
+static int64_t share_of(const struct call *call) {
+  return (call->deadline_ms - call->arrived_ms) / DEADLINE_SHARE;
+}
+
 static int64_t deadline_grace_ms(const struct call *call) {
-  int64_t share = (call->deadline_ms - call->arrived_ms) / DEADLINE_GRACE_SHARE;
-  return share < GRACE_MS ? share : GRACE_MS;
+  return share_of(call) < GRACE_MS ? share_of(call) : GRACE_MS;
+}
+
+static int64_t kill_ahead_ms(const struct call *call) {
+  int64_t share_ms = share_of(call) > KILL_AHEAD_MIN_MS ? share_of(call) : KILL_AHEAD_MIN_MS;
+  return share_ms < KILL_AHEAD_MAX_MS ? share_ms : KILL_AHEAD_MAX_MS;
 }
 
 /* When the next thing is to be done for the first call. */
 static int64_t due_ms(const struct stdio_door *self) {
   const struct call *call = self->first;
+  int64_t kill_at_ms = call->deadline_ms - kill_ahead_ms(call);
   if (call == self->running && call->end == CALL_OPEN)
-    return call->deadline_ms - KILL_AHEAD_MS - deadline_grace_ms(call);
+    return kill_at_ms - deadline_grace_ms(call);
   if (call == self->running && !call->killed)
-    return call->deadline_ms - KILL_AHEAD_MS;
+    return kill_at_ms;
   return call->deadline_ms - ANSWER_AHEAD_MS;
 }
 
