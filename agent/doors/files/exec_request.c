@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 bool exec_request_name(const char *name, const char **id, size_t *id_length) {
@@ -167,24 +168,14 @@ static int read_fields(struct exec_request *self, const char *id,
 
 /* Of text that json_prefix_scan found whole. NULL: the guard, or cJSON, refuses it. */
 static cJSON *read_tree(const char *text, size_t length, struct error *error) {
-  static const char payload[] = "payload: ";
-  struct json_guard guard;
+  static const char subject[] = "payload: ";
   struct error reason;
-  if (json_guard_scan(&guard, text, length, "id", &reason) != 0) {
-    size_t skipped =
-        strncmp(reason.text, payload, sizeof payload - 1) == 0 ? sizeof payload - 1 : 0;
-    (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
-    return NULL;
-  }
-  char *marked = NULL;
-  if (guard.has_nul)
-    text = marked = json_guard_mark_nul(text, length, &length);
-  cJSON_InitHooks(NULL);
-  cJSON *root = cJSON_ParseWithLength(text, length);
-  free(marked);
-  if (root == NULL)
-    (void)error_set(error, "request is not valid JSON, or needs too much memory");
-  return root;
+  cJSON *root = json_tree_parse(text, length, &reason);
+  if (root != NULL)
+    return root;
+  size_t skipped = strncmp(reason.text, subject, sizeof subject - 1) == 0 ? sizeof subject - 1 : 0;
+  (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
+  return NULL;
 }
 
 enum exec_request_state exec_request_parse(struct exec_request *self, const char *text,

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 /* --- ids and tokens -------------------------------------------------------------------------- */
@@ -97,36 +98,9 @@ static int check_names(const cJSON *root, struct error *error) {
   return 0;
 }
 
-static size_t count_spaces(const char *text, size_t length) {
-  size_t count = 0;
-  while (count < length && strchr(" \t\r\n", text[count]) != NULL)
-    count++;
-  return count;
-}
-
-static cJSON *parse(const char *text, size_t length, struct error *error) {
-  struct json_guard guard;
-  const char *end;
-  if (json_guard_scan(&guard, text, length, "", error) != 0)
-    return NULL;
-  char *marked = NULL;
-  if (guard.has_nul)
-    text = marked = json_guard_mark_nul(text, length, &length);
-  cJSON *root = cJSON_ParseWithLengthOpts(text, length, &end, false);
-  size_t at = (size_t)(end - text);
-  if (root == NULL || at + count_spaces(text + at, length - at) != length) {
-    (void)error_set(error, "payload: expected JSON, got what is broken near byte %zu",
-                    json_guard_text_offset(text, at));
-    cJSON_Delete(root);
-    root = NULL;
-  }
-  free(marked);
-  return root;
-}
-
 int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error) {
   *self = (struct mcp_line){.at = text, .end = text + length};
-  self->root = parse(text, length, error);
+  self->root = json_tree_parse(text, length, error);
   if (self->root == NULL)
     return -1;
   if (check_names(self->root, error) != 0) {
