@@ -127,6 +127,25 @@ TEST(an_answer_leaves_at_its_deadline) {
   expect_within("answers with a deadline of a second", deadline_ms, 1000);
 }
 
+/* Its host waits for its arguments to be read, or has forgotten them. */
+static double no_arguments_ms(void) {
+  double started_ms = now_ms();
+  const char *arguments[] = {"--deadline", "1", "execute_command", NULL};
+  struct stdio_host *host =
+      stdio_host_start(&(struct stdio_host_setup){.name = "tool-runner", .arguments = arguments});
+  stdio_host_send(host, "{'command':");
+  stdio_host_expect(host, "{'output':'Error: no complete JSON object came on standard input in "
+                          "time'}");
+  stdio_host_expect_exit(host, 1);
+  double took_ms = now_ms() - started_ms;
+  stdio_host_free(host);
+  return took_ms;
+}
+
+TEST(a_runner_without_arguments_answers_at_its_deadline) {
+  expect_within("a runner without arguments", no_arguments_ms, 1100);
+}
+
 /* A command that needs less than the deadline is not ended ahead of it. */
 TEST(a_deadline_leaves_most_of_its_time) {
   struct stdio_host *host = start(NULL, "--deadline", "2");
