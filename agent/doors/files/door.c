@@ -282,6 +282,14 @@ static bool waits(struct exec *exec, const struct looked *looked, int64_t time_m
   return now_ms < exec->due_ms;
 }
 
+/* What is not JSON may be the middle of a rewrite, unless its writer has closed it. */
+static bool is_unfinished(struct exec *exec, const struct looked *looked, enum look found,
+                          bool closed) {
+  if (found == LOOK_SHORT)
+    return waits(exec, looked, SHORT_MS);
+  return found == LOOK_BROKEN && !closed && waits(exec, looked, BROKEN_MS);
+}
+
 static void pass_over(struct files_door *self, struct exec *exec, const struct looked *looked,
                       bool is_request) {
   if (!is_request && !exec->logged) {
@@ -360,11 +368,7 @@ static void look(struct files_door *self, struct exec *exec, bool closed) {
     pass_over(self, exec, &looked, found == LOOK_OTHERS);
   } else if (found == LOOK_UNREADABLE) {
     try_again(self, exec, "read", looked.error.text);
-  } else if (found == LOOK_SHORT && waits(exec, &looked, SHORT_MS)) {
-    /* until it is whole */
-  } else if (found == LOOK_BROKEN && !closed && waits(exec, &looked, BROKEN_MS)) {
-    /* it may be the middle of a rewrite */
-  } else if (claim(self, exec)) {
+  } else if (!is_unfinished(exec, &looked, found, closed) && claim(self, exec)) {
     exec->mtime = looked.file.st_mtim;
     if (looked.request.other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
