@@ -430,6 +430,11 @@ smoke-stdio: $(agent)
 smoke-files: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/files
 
+# Lines of JSON, as clients of MCP write them.
+.PHONY: smoke-mcp
+smoke-mcp: $(agent)
+	@AGENT='$(abspath $(agent))' smoke/mcp
+
 # What a server's author would write.
 .PHONY: smoke-clients
 smoke-clients: $(agent) | $(server)
@@ -559,6 +564,7 @@ help:
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-stdio      lines of JSON, as hosts of tools write them, and the answers'
 	@echo 'make smoke-files      a skill sidecar, by files in its directory, shown'
+	@echo 'make smoke-mcp        lines of JSON, as clients of MCP write them, and the answers'
 	@echo 'make smoke-clients    the clients of examples/, in Python, TypeScript and, with an SDK, C#'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'

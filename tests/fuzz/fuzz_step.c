@@ -55,8 +55,9 @@ static void check_field(const struct step_field *field, const void *place) {
     check_text(text != NULL ? text : "x", 1);
   } else if (type == &step_field_bytes) {
     const struct step_bytes *bytes = place;
-    demand(bytes->text != NULL && bytes->text[bytes->length] == '\0');
-    demand(utf8_valid_prefix(bytes->text, bytes->length) == bytes->length);
+    demand(bytes->text != NULL || !field->required);
+    demand(bytes->text == NULL || bytes->text[bytes->length] == '\0');
+    demand(bytes->text == NULL || utf8_valid_prefix(bytes->text, bytes->length) == bytes->length);
   } else if (type == &step_field_texts || type == &step_field_env) {
     check_texts(*(char *const *const *)place, type == &step_field_env);
   } else if (type == &step_field_list) {

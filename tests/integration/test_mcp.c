@@ -577,19 +577,44 @@ MCP_TEST(the_oldest_version_has_no_messages_of_progress) {
 
 /* --- what is not read ------------------------------------------------------------------------ */
 
-/* Its input is full, and it waits. */
-static bool is_stalled(void *context) {
-  struct mcp_client *client = context;
-  static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n";
-  for (int i = 0; i < 1000; i++)
-    if (write(client->in, line, sizeof line - 1) < 0)
-      return proc_sleeps_in(client->pid, SYS_epoll_wait) ||
-             proc_sleeps_in(client->pid, SYS_epoll_pwait);
-  return false;
+/* Writes the line, again and again, as often as the pipe takes it. False: it takes nothing. */
+static bool fill(struct mcp_client *client, const char *line, size_t length) {
+  bool written = false;
+  for (;;) {
+    ssize_t n = write(client->in, line + client->filled, length - client->filled);
+    if (n < 0)
+      return written;
+    written = true;
+    client->filled += (size_t)n;
+    if (client->filled < length)
+      continue;
+    client->filled = 0;
+    client->fills++;
+  }
 }
 
-static bool still_stalled(void *context) {
-  return is_stalled(context) && is_stalled(context);
+struct filling {
+  struct mcp_client *client;
+  const char *line;
+  size_t length;
+};
+
+/* Its input was full, then it slept, and its input is still full: it does not read. */
+static bool is_stalled(void *context) {
+  const struct filling *self = context;
+  pid_t pid = self->client->pid;
+  (void)fill(self->client, self->line, self->length);
+  bool sleeps = proc_sleeps_in(pid, SYS_epoll_wait) || proc_sleeps_in(pid, SYS_epoll_pwait);
+  return sleeps && !fill(self->client, self->line, self->length);
+}
+
+static void fill_until_stalled(struct mcp_client *client, const char *line) {
+  struct filling filling = {client, line, strlen(line)};
+  mcp_client_end_transcript(client);
+  assert_true(fcntl(client->in, F_SETPIPE_SZ, 1 << 20) > 0);
+  assert_int_equal(fcntl(client->in, F_SETFL, O_NONBLOCK), 0);
+  if (!wait_until(is_stalled, &filling, 2 * WAIT_BOUND_MS))
+    fail_msg("it reads on, after %d lines", client->fills);
 }
 
 /* Above 16 MiB of answers nothing is read. */
@@ -597,17 +622,53 @@ MCP_TEST(answers_that_nobody_reads_are_bounded) {
   enum { HWM_MAX_KIB = 64 * 1024 };
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
-  mcp_client_end_transcript(client);
-  assert_int_equal(fcntl(client->in, F_SETFL, O_NONBLOCK), 0);
-  assert_true(wait_until(still_stalled, client, 2 * WAIT_BOUND_MS));
+  fill_until_stalled(client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n");
   long peak = proc_status_kib(client->pid, "VmHWM");
   print_message("resident: %ld KiB at most\n", peak);
   assert_in_range(peak, 16 * 1024, agent_process_is_shipped() ? HWM_MAX_KIB : 8 * HWM_MAX_KIB);
-  /* The last write may have been cut within a line. */
-  assert_int_equal(fcntl(client->in, F_SETFL, 0), 0);
-  size_t lines = client->line_count;
-  while (client->line_count < lines + 100)
-    assert_non_null(mcp_client_line(client));
+  for (int i = 0; i < client->fills; i++)
+    mcp_client_expect_part(client, "'tools':[");
+}
+
+/* By their text. */
+MCP_TEST(calls_that_wait_are_bounded) {
+  enum { RUN = 16 };
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 1; i <= RUN; i++)
+    mcp_client_call(client, i, formatted("touch up.%d; until [ -e go ]; do sleep 0.1; done", i),
+                    false);
+  for (int i = 1; i <= RUN; i++)
+    mcp_client_await_file(client, formatted("up.%d", i));
+  char *line = malloc((1 << 20) + 256);
+  assert_non_null(line);
+  (void)snprintf(line, (1 << 20) + 256, "%s%0*d\"}}}\n",
+                 quoted("{'jsonrpc':'2.0','id':'w','method':'tools/call','params':{'name':"
+                        "'execute_command','arguments':{'command':'true','stdin':'"),
+                 1 << 20, 0);
+  fill_until_stalled(client, line);
+  free(line);
+  print_message("%d MiB wait; resident: %ld KiB at most\n", client->fills,
+                proc_status_kib(client->pid, "VmHWM"));
+  assert_in_range(client->fills, 8, 70);
+  mcp_client_touch(client, "go");
+  for (int i = 0; i < RUN + client->fills; i++)
+    mcp_client_expect_part(client, "'isError':false");
+}
+
+/* Progress that a slow reader would get late is of no use; results are never dropped. */
+MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 1; i <= 40; i++)
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':%d,'method':'tools/list'}", i));
+  mcp_client_call(client, 50, "until [ -e go ]; do echo more; sleep 0.01; done", true);
+  mcp_client_call(client, 51, "sleep 1.2; touch over", false);
+  mcp_client_await_file(client, "over");
+  for (int i = 1; i <= 40; i++)
+    mcp_client_expect_part(client, "'tools':[");
+  mcp_client_expect_part(client, "'id':51,");
+  mcp_client_expect_part(client, "notifications/progress");
+  mcp_client_touch(client, "go");
+  cJSON_Delete(mcp_client_answer(client, 50));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

@@ -40,6 +40,8 @@ struct mcp_client {
   FILE *transcript; /* or NULL */
   char *sent;       /* to be recorded: of bytes that are no whole line yet */
   size_t sent_length;
+  size_t filled; /* the test's own */
+  int fills;
 };
 
 int mcp_client_set_up(void **state);

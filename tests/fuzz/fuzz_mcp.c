@@ -1,0 +1,91 @@
+/*
+ * Any bytes as lines from a client of MCP. What is answered is one line of JSON-RPC with the id of
+ * the request, byte for byte; a notification is not answered.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "agent/doors/mcp/session.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+static void check_answer(const struct mcp_message *message, const struct buffer *answer) {
+  static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";
+  demand(memchr(answer->bytes, '\n', answer->length) == NULL);
+  cJSON *tree = cJSON_ParseWithLength(answer->bytes, answer->length);
+  demand(cJSON_IsObject(tree));
+  demand(cJSON_HasObjectItem(tree, "result") != cJSON_HasObjectItem(tree, "error"));
+  if (message != NULL && message->id.text != NULL) {
+    demand(answer->length > sizeof head + message->id.length);
+    demand(memcmp(answer->bytes, head, sizeof head - 1) == 0);
+    demand(memcmp(answer->bytes + sizeof head - 1, message->id.text, message->id.length) == 0);
+  }
+  cJSON_Delete(tree);
+}
+
+static void take_message(struct mcp_session *session, const struct mcp_message *message,
+                         bool in_batch) {
+  struct buffer answer = {0};
+  struct mcp_order order = mcp_session_take(session, message, in_batch, &answer);
+  demand((order.kind == MCP_ANSWER) == (answer.length > 0));
+  demand(message->kind == MCP_REQUEST || message->kind == MCP_INVALID || answer.length == 0);
+  demand(order.kind != MCP_CALL || (message->kind == MCP_REQUEST && order.tool != NULL));
+  demand(order.kind != MCP_CANCEL || message->kind == MCP_NOTIFICATION);
+  if (order.kind == MCP_CANCEL)
+    demand(mcp_id_equal(order.id, order.id));
+  if (answer.length > 0)
+    check_answer(message, &answer);
+  buffer_release(&answer);
+}
+
+static void take_line(struct mcp_session *session, const char *text, size_t length) {
+  struct mcp_line line;
+  struct mcp_message message;
+  struct error error;
+  struct buffer answer = {0};
+  if (mcp_line_parse(&line, text, length, &error) != 0)
+    return;
+  if (!line.is_batch || mcp_session_takes_batch(session, line.count, &answer)) {
+    int count = 0;
+    for (; mcp_line_next(&line, &message); count++)
+      take_message(session, &message, line.is_batch);
+    demand(count == line.count);
+  } else {
+    check_answer(NULL, &answer);
+  }
+  buffer_release(&answer);
+  mcp_line_release(&line);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const struct mcp_server server = {.program_version = "1",
+                                    .versions = MCP_VERSIONS_ALL,
+                                    .tools = {.default_timeout_seconds = 30,
+                                              .max_timeout_seconds = 600,
+                                              .directory = "/",
+                                              .shell = "sh"}};
+  struct mcp_session session = mcp_session_begin(&server);
+  const char *at = (const char *)data, *end = at + size;
+  while (at < end) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    size_t length = (size_t)((newline != NULL ? newline : end) - at);
+    /* In memory of its own length, for the sanitizer. */
+    char *line = malloc(length > 0 ? length : 1);
+    demand(line != NULL);
+    memcpy(line, at, length);
+    take_line(&session, line, length);
+    free(line);
+    at += length + 1;
+  }
+  return 0;
+}
