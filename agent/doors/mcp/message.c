@@ -153,20 +153,21 @@ static void classify(struct mcp_message *out, struct json_member text, const cJS
     return;
   }
   const cJSON *id = member_of(tree, "id"), *version = member_of(tree, "jsonrpc");
-  const cJSON *method = member_of(tree, "method");
+  const cJSON *named = member_of(tree, "method");
+  const char *method = cJSON_GetStringValue(named);
   out->id = read_name(text, tree, "id");
   if (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0) {
     invalidate(out, "jsonrpc: expected \"2.0\"");
-  } else if (method == NULL &&
+  } else if (named == NULL &&
              (member_of(tree, "result") != NULL || member_of(tree, "error") != NULL)) {
     out->kind = MCP_RESPONSE;
-  } else if (!cJSON_IsString(method)) {
+  } else if (method == NULL) {
     invalidate(out, "method: expected a string");
   } else if (id != NULL && out->id.text == NULL) {
     invalidate(out, "id: expected a string or an integer");
   } else {
     out->kind = id != NULL ? MCP_REQUEST : MCP_NOTIFICATION;
-    out->method = method->valuestring;
+    out->method = method;
     read_params(out, text, tree);
   }
 }
