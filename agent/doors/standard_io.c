@@ -6,6 +6,7 @@
 #include "agent/doors/standard_io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -161,9 +162,13 @@ void standard_io_read(struct standard_io *self, bool on) {
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-static bool is_pipe(int fd) {
+/* Only of a pipe, and not of a FIFO that was opened for both directions (exec 3<>fifo), which reads
+   what it has written, and is its own reader. */
+static bool is_writing_end(int fd) {
   struct stat stat_buffer;
-  return fstat(fd, &stat_buffer) == 0 && S_ISFIFO(stat_buffer.st_mode);
+  int flags = fcntl(fd, F_GETFL);
+  return fstat(fd, &stat_buffer) == 0 && S_ISFIFO(stat_buffer.st_mode) && flags >= 0 &&
+         (flags & O_ACCMODE) == O_WRONLY;
 }
 
 struct standard_io *standard_io_new(struct event_base *base,
@@ -179,7 +184,7 @@ struct standard_io *standard_io_new(struct event_base *base,
   self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
   /* The writing end of a pipe is never readable, but it has an error when the reader is gone. */
-  self->reader_gone = is_pipe(STDOUT_FILENO)
+  self->reader_gone = is_writing_end(STDOUT_FILENO)
                           ? loop_event_new(base, STDOUT_FILENO, EV_READ, on_reader_gone, self)
                           : NULL;
   return self;

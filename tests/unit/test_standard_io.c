@@ -268,6 +268,25 @@ TRIAL_TEST(a_reader_that_is_gone_is_noticed_without_a_write) {
   assert_int_equal(trial->broken, 1);
 }
 
+TRIAL_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
+  int in[2], out[2];
+  char path[32];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", out[1]);
+  int both = open(path, O_RDWR | O_CLOEXEC);
+  assert_true(both >= 0);
+  close(out[1]);
+  trial->in = in[1];
+  trial->out = out[0];
+  open_with(trial, in[0], both);
+  put(trial, 'x', 10);
+  standard_io_flush(trial->io);
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->broken, 0);
+  expect_output(trial, 'x', 10);
+}
+
 TRIAL_TEST(a_reader_that_is_gone_drops_what_is_held) {
   open_pipes(trial);
   put(trial, 'x', 1 << 20);
