@@ -337,6 +337,19 @@ SIDECAR_TEST(without_inotify_it_looks_by_itself) {
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
 }
 
+/* Nothing tells that the request is gone before its result is written. */
+SIDECAR_TEST(without_inotify_what_is_deleted_is_not_answered_either) {
+  sidecar_start(sidecar, &(struct agent_setup){
+                             .prepare = refuse_call,
+                             .prepare_context = &(struct refused_call){SYS_inotify_init1, EMFILE}});
+  sidecar_request(
+      sidecar, "1",
+      formatted("{'command':'rm %s'}", sidecar_path(sidecar, sidecar_request_name("1"))));
+  sidecar_wait_gone(sidecar, sidecar_request_name("1"));
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+}
+
 SIDECAR_TEST(without_watches_it_looks_by_itself) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_add_watch, ENOSPC});
 }
