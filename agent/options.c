@@ -295,7 +295,15 @@ static const struct {
              {"tool-executor.sh", OPTIONS_IPC, false},
              {"tool-runner", OPTIONS_STDIO, true}};
 
-static void choose_by_name(struct options *self, const char *program) {
+/* A tool that is named without its flag is given like by the flag: its variable does not count. */
+static void give_tool(const char *given[], const char *name) {
+  for (size_t i = 0; i < SETTINGS; i++)
+    if (settings[i].parse == parse_text && settings[i].offset == offsetof(struct options, tool) &&
+        given[i] == NULL)
+      given[i] = name;
+}
+
+static void choose_by_name(struct options *self, const char *given[], const char *program) {
   const char *slash = strrchr(program, '/');
   const char *name = slash != NULL ? slash + 1 : program;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -306,7 +314,7 @@ static void choose_by_name(struct options *self, const char *program) {
   }
   if (tool_find(name) != NULL) {
     self->action = OPTIONS_STDIO;
-    put_text(&self->tool, name);
+    give_tool(given, name);
   }
 }
 
@@ -377,9 +385,9 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
       return 0;
   }
   if (self->action == OPTIONS_RUN)
-    choose_by_name(self, argv[0]);
+    choose_by_name(self, given, argv[0]);
   if (self->tool_runner && optind < argc)
-    put_text(&self->tool, argv[optind++]);
+    give_tool(given, argv[optind++]);
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 

@@ -520,6 +520,20 @@ TEST(a_tool_runner_may_find_its_tool_in_the_environment, clear_environment) {
   assert_int_equal(unsetenv("TOOL_NAME"), 0);
 }
 
+TEST(a_tool_that_is_named_wins_over_its_variable, clear_environment) {
+  struct options options;
+  struct error error;
+  assert_int_equal(setenv("SANDBOX_TOOL", "grep", 1), 0);
+  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){"read_file", NULL}),
+                   0);
+  assert_string_equal(options.tool, "read_file");
+  options_release(&options);
+  assert_int_equal(parse_as("./write_file", &options, &error, (const char *[]){NULL}), 0);
+  assert_string_equal(options.tool, "write_file");
+  options_release(&options);
+  assert_int_equal(unsetenv("SANDBOX_TOOL"), 0);
+}
+
 TEST(one_door_is_enough, clear_environment) {
   assert_refused((const char *[]){"--mcp", "--stdio", NULL}, "--stdio: not with --mcp");
   assert_refused((const char *[]){"--once", "--ipc", NULL}, "--ipc: not with --once");
