@@ -18,11 +18,17 @@
 /* Between two scans. */
 #define SCAN_MS 10
 
+/* So many scans in a row must find nobody. A scan misses a process that forks and exits meanwhile,
+   and goes on in its child: mostly the next one finds that. */
+#define QUIET_SCANS 5
+
 static void kill_what_is_left(const char *agent_tag) {
   const struct process_tree left = {.dead_agent = agent_tag};
   const int64_t end_ms = clock_monotonic_ms() + KILL_MS;
-  while (process_tree_signal(&left, SIGKILL) > 0 && clock_monotonic_ms() < end_ms)
+  for (int quiet_scans = 0; quiet_scans < QUIET_SCANS && clock_monotonic_ms() < end_ms;) {
+    quiet_scans = process_tree_signal(&left, SIGKILL) > 0 ? 0 : quiet_scans + 1;
     (void)usleep(SCAN_MS * 1000);
+  }
 }
 
 __attribute__((noreturn)) static void guard_main(int fd, const char *agent_tag) {
