@@ -420,12 +420,14 @@ static bool counts(const struct options *self, const struct setting *setting) {
 /* What a pod sets for all of its programs is no mistake; what somebody types is. */
 static int reject_flag(const struct options *self, const struct setting *setting,
                        struct error *error) {
+  const char *dashes = self->tool_runner ? "" : "--";
   const char *door = self->tool_runner ? "tool-runner" : flag_of(self->action);
   if (setting->doors == WITH_REDIS)
-    return error_set(error, "--%s: not with --%s, which needs no Redis", setting->flag, door);
+    return error_set(error, "--%s: not with %s%s, which needs no Redis", setting->flag, dashes,
+                     door);
   if (self->action == OPTIONS_RUN)
     return error_set(error, "--%s: not with Redis", setting->flag);
-  return error_set(error, "--%s: not with --%s", setting->flag, door);
+  return error_set(error, "--%s: not with %s%s", setting->flag, dashes, door);
 }
 
 static int convert(struct options *self, const struct setting *setting, const char *flag,

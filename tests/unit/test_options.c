@@ -534,6 +534,14 @@ TEST(a_tool_that_is_named_wins_over_its_variable, clear_environment) {
   assert_int_equal(unsetenv("SANDBOX_TOOL"), 0);
 }
 
+TEST(a_tool_runner_is_named_as_it_was_called, clear_environment) {
+  struct options options;
+  struct error error;
+  const char *const arguments[] = {"--concurrency=2", NULL};
+  assert_int_equal(parse_as("tool-runner", &options, &error, arguments), -1);
+  assert_string_equal(error.text, "--concurrency: not with tool-runner");
+}
+
 TEST(one_door_is_enough, clear_environment) {
   assert_refused((const char *[]){"--mcp", "--stdio", NULL}, "--stdio: not with --mcp");
   assert_refused((const char *[]){"--once", "--ipc", NULL}, "--ipc: not with --once");
