@@ -201,7 +201,7 @@ static const struct setting settings[] = {
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},
     {"verbose", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(verbose),
-     .help = "log at debug level, every line of output included"},
+     .help = "log at debug level; with Redis and --once every line of output, too"},
     {"help", NULL, NULL, NULL, ACTION, OPTIONS_HELP, .help = "show this and exit"},
     {"version", NULL, NULL, NULL, ACTION, OPTIONS_VERSION,
      .help = "show the version and those of the linked libraries, and exit"},
