@@ -55,9 +55,10 @@ void options_print_help(FILE *out);
 
 /*
  * Command line and environment -> options. Where no flag says what the program does, the base name
- * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a variable, too: SANDBOX_ and the
- * flag's name in capitals, unless the table in options.c names another, or an alias. A flag wins
- * over its variable, that over its alias, and an empty variable is none. Copies what it keeps.
+ * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a
+ * variable, too: SANDBOX_ and the flag's name in capitals, unless the table in options.c names
+ * another, or an alias. A flag wins over its variable, that over its alias, and an empty variable is
+ * none. Copies what it keeps.
  * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never
  * with a password), and nothing is owned. argv may be reordered (getopt_long). Otherwise the caller
  * ends with options_release.

@@ -30,8 +30,8 @@ void startup_offer_tools(void);
 /* The shell of command lines, as PATH has it now: "bash", else "sh"; NULL: there is neither. */
 const char *startup_shell(void);
 
-/* Returns the absolute path of the directory, to be freed; NULL: of the current one, or "/" where that
-   is gone. Returns NULL, with the reason, when it is no directory. */
+/* Returns the absolute path of the directory, to be freed; NULL: of the current one, or "/" where
+   that is gone. Returns NULL, with the reason, when it is no directory. */
 char *startup_directory(const char *directory, struct error *error);
 
 /* Removes REDIS_URL from the environment, and overwrites every password of a Redis URL in the

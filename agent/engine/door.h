@@ -61,7 +61,7 @@ struct door_terms {
 struct door {
   const struct door_type *type;
   struct engine *engine;
-  struct door_terms terms; /* read when a run begins, and when the engine ends */
+  struct door_terms terms; /* its grace and its drain: as engine_set_door found them */
 };
 
 struct run;

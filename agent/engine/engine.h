@@ -38,7 +38,8 @@ struct engine_options {
 struct engine *engine_new(const struct engine_options *options);
 void engine_free(struct engine *self);
 
-/* Once, before engine_run. The door must outlive the engine's last callback. */
+/* Once, before engine_run. The door must outlive the engine's last callback. The grace and the drain
+   of its terms are taken here; the rest is read when it is needed. */
 void engine_set_door(struct engine *self, struct door *door);
 
 /* Returns the exit code (exit_code.h). */

@@ -28,8 +28,8 @@ struct guard {
 #define GUARD_NONE                                                                                 \
   { .pid = 0, .fd = -1 }
 
-/* `agent_tag`: what the tags of all steps begin with. Returns -1, with the reason, when it cannot be made.
-   The caller adds its pid to the leaders and exempts it from its own scans. */
+/* `agent_tag`: what the tags of all steps begin with. Returns -1, with the reason, when it
+   cannot be made. The caller adds its pid to the leaders and exempts it from its own scans. */
 int guard_start(struct guard *self, const char *agent_tag, struct error *error);
 
 /* True when it was the guard, which somebody has killed. */

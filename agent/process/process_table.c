@@ -31,8 +31,9 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
 
 enum { FIELD_PARENT = 4, FIELD_GROUP = 5, FIELD_SESSION = 6, FIELD_STARTED = 22 };
 
-/* The fields of proc(5) stat by their numbers there, and 3, the state. The name in field 2 may hold anything, parentheses too, so the last one is searched. One that is reaped while
-   it is read has no parent and no group any more (0 and -1). */
+/* The fields of proc(5) stat by their numbers there, and 3, the state. The name in field 2 may hold
+   anything, parentheses too, so the last one is searched. One that is reaped while it is read has
+   no parent and no group any more (0 and -1). */
 bool process_table_read_entry(pid_t pid, struct process_entry *entry) {
   char text[1024];
   if (process_table_read_file(pid, "stat", text, sizeof text) <= 0)
