@@ -354,8 +354,8 @@ static const char *flag_of(enum options_action action) {
 
 static int choose(struct options *self, const struct setting *setting, struct error *error) {
   enum options_action before = self->action;
-  if (is_door(before) && before != OPTIONS_RUN && is_door(setting->action) &&
-      before != setting->action)
+  bool asks = setting->action == OPTIONS_HELP || setting->action == OPTIONS_VERSION;
+  if (!asks && before != OPTIONS_RUN && before != setting->action)
     return error_set(error, "--%s: not with --%s", setting->flag, flag_of(before));
   self->action = setting->action;
   return 0;
@@ -384,7 +384,7 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
     if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
       return 0;
   }
-  if (self->action == OPTIONS_RUN)
+  if (self->action == OPTIONS_RUN && argc > 0)
     choose_by_name(self, given, argv[0]);
   if (self->tool_runner && optind < argc)
     give_tool(given, argv[optind++]);

@@ -160,7 +160,8 @@ static bool is_on_path(const char *program) {
   for (const char *at = path != NULL ? path : SPAWN_DEFAULT_PATH; at != NULL;) {
     char candidate[PATH_MAX];
     int length = (int)strcspn(at, ":");
-    int size = snprintf(candidate, sizeof candidate, "%.*s/%s", length, at, program);
+    int size = snprintf(candidate, sizeof candidate, "%.*s%s%s", length, at, length > 0 ? "/" : "",
+                        program); /* "": the current directory */
     struct stat stat_buffer;
     if (size > 0 && (size_t)size < sizeof candidate && stat(candidate, &stat_buffer) == 0 &&
         S_ISREG(stat_buffer.st_mode) && access(candidate, X_OK) == 0)
@@ -184,7 +185,8 @@ char *startup_directory(const char *directory, struct error *error) {
     return memory_copy(current, strlen(current));
   bool is_there = stat(directory, &stat_buffer) == 0;
   if (!is_there || !S_ISDIR(stat_buffer.st_mode)) {
-    (void)error_set(error, "--workdir: %s: %s", directory, strerror(is_there ? ENOTDIR : errno));
+    (void)error_set(error, "working directory %s: %s", directory,
+                    strerror(is_there ? ENOTDIR : errno));
     return NULL;
   }
   if (directory[0] == '/')

@@ -28,6 +28,7 @@ struct engine {
   struct run_context run_context;
   struct process_leaders leaders;
   struct guard guard;
+  int64_t guard_made_ms; /* 0: never */
   struct standby standby;
   char job[PROCESS_TREE_JOB_SIZE];
   char tag[64];
@@ -46,6 +47,7 @@ static const struct log *log_of(const struct engine *self) {
 
 /* Time that runs already runs on. */
 static void begin_idle(struct engine *self) {
+  CHECK(self->options.idle_limit_ms == 0 || self->door->terms.runs == 1);
   bool leaving = self->shutdown.state != SHUTDOWN_RUNNING;
   if (self->options.idle_limit_ms > 0 && !leaving && !self->asked_idle &&
       !evtimer_pending(self->idle_limit, NULL))
@@ -119,15 +121,21 @@ static void check_proc(const struct engine *self) {
         "process group is not found");
 }
 
+/* Somebody may kill it, as often as it is made. */
+#define GUARD_PAUSE_MS 1000
+
 static void make_guard(struct engine *self) {
   struct error error;
-  if (!self->door->terms.guarded || self->guard.pid != 0)
+  int64_t now_ms = clock_monotonic_ms();
+  if (!self->door->terms.guarded || self->guard.pid != 0 ||
+      (self->guard_made_ms != 0 && now_ms < self->guard_made_ms + GUARD_PAUSE_MS))
     return;
+  self->guard_made_ms = now_ms;
   if (guard_start(&self->guard, self->tag, &error) != 0)
     log_line(log_of(self), LOG_WARN, NULL, "no guard: %s", error.text);
   if (self->guard.pid == 0)
     return;
-  process_leaders_add(&self->leaders, self->guard.pid);
+  process_leaders_add(&self->leaders, self->guard.pid, false);
   self->shutdown.everything.except = self->guard.pid;
 }
 
@@ -224,6 +232,8 @@ void engine_reaped(struct engine *self, pid_t pid, int status) {
     return;
   if (guard_reaped(&self->guard, pid)) {
     drop_guard(self);
+    if (self->run_count > 0)
+      make_guard(self);
     return;
   }
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)

@@ -17,8 +17,16 @@
 
 #define CHASE_MS 20
 
+/* While another command runs beside, for how long orphans without a living member count. */
+#define BESIDE_MS 200
+
 static void scan_again(struct kill_sequence *self, int64_t ms) {
   loop_timer_start(self->timer, ms);
+}
+
+/* Orphans of a command that runs beside look the same, and may come for ever. */
+static bool may_be_of_others(const struct kill_sequence *self, int64_t now_ms) {
+  return process_tree_is_beside(self->tree) && now_ms >= self->seen_ms + BESIDE_MS;
 }
 
 static void scan(evutil_socket_t fd, short what, void *context) {
@@ -28,8 +36,10 @@ static void scan(evutil_socket_t fd, short what, void *context) {
   int64_t now = clock_monotonic_ms();
   bool killing = now >= self->kill_at_ms;
   size_t living = process_tree_signal(self->tree, killing ? SIGKILL : 0);
+  if (living > 0)
+    self->seen_ms = now;
   /* Orphans ended although the scan found nobody: their children are still there. */
-  bool outrun = living == 0 && self->orphans > 0;
+  bool outrun = living == 0 && self->orphans > 0 && !may_be_of_others(self, now);
   if (killing && outrun)
     process_tree_chase(self->tree, CHASE_MS);
   self->orphans = 0;
@@ -76,12 +86,12 @@ void kill_sequence_start(struct kill_sequence *self, int64_t grace_ms) {
   } else {
     self->running = true;
     self->session = 0;
+    self->orphans = 0;
     self->quiet_scans = 0;
+    self->seen_ms = clock_monotonic_ms();
     self->kill_at_ms = kill_at_ms;
-    if (grace_ms > 0) {
+    if (grace_ms > 0)
       (void)process_tree_signal(self->tree, SIGTERM);
-      (void)process_tree_signal(self->tree, SIGCONT); /* a stopped process cannot obey */
-    }
   }
   scan_again(self, 0);
 }

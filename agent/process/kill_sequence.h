@@ -22,6 +22,7 @@ struct kill_sequence {
   void (*gone)(void *owner, size_t survivors);
   void *owner;
   int64_t kill_at_ms; /* monotonic */
+  int64_t seen_ms;    /* when a scan found somebody last */
   size_t orphans;     /* reaped since the last scan */
   pid_t session;      /* of the child that ended last, 0: none; remembered, since many may end */
   bool may_hold;      /* process_tree_may_hold of it */

@@ -61,6 +61,7 @@ struct process {
   enum process_state state;
   bool reaped; /* or nothing is to be reaped */
   bool paused;
+  bool is_command; /* and no work, nor the standby for it */
   struct process_outcome outcome;
   int64_t started_ms;
 };
@@ -96,7 +97,7 @@ static void close_child_fds(struct process *self) {
 /* There is a child: it has its descriptors, and its tree is told apart from those beside it. */
 static void child_made(struct process *self) {
   close_child_fds(self);
-  process_leaders_add(self->context->leaders, self->tree.leader);
+  process_leaders_add(self->context->leaders, self->tree.leader, self->is_command);
 }
 
 static void stream_end(struct stream *stream, bool held) {
@@ -248,7 +249,8 @@ static struct process *process_new(const struct process_context *context,
   self->tree.leaders = context->leaders;
   self->deadline = loop_timer_new(context->base, on_deadline, self);
   self->check = loop_timer_new(context->base, on_check, self);
-  self->apart_ms = spec->work == NULL && !spec->takes_input ? APART_MS : 0;
+  self->is_command = spec->work == NULL && !spec->takes_input;
+  self->apart_ms = self->is_command ? APART_MS : 0;
   self->end = loop_timer_new(context->base, on_end, self);
   kill_sequence_init(&self->kill, context->base, &self->tree, on_tree_gone, self);
   return self;

@@ -56,32 +56,43 @@ struct scan {
   size_t session_count;
 };
 
-void process_leaders_add(struct process_leaders *self, pid_t leader) {
-  if (self->count == self->capacity) {
-    self->capacity = self->capacity == 0 ? 4 : 2 * self->capacity;
-    self->pids = memory_resize(self->pids, self->capacity * sizeof *self->pids);
-  }
-  self->pids[self->count++] = leader;
-}
-
-void process_leaders_remove(struct process_leaders *self, pid_t leader) {
-  size_t i = 0;
-  while (i < self->count && self->pids[i] != leader)
-    i++;
-  if (i < self->count)
-    self->pids[i] = self->pids[--self->count];
-}
-
-void process_leaders_release(struct process_leaders *self) {
-  free(self->pids);
-  *self = (struct process_leaders){0};
-}
-
 uint64_t process_tree_now(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_BOOTTIME, &now);
   uint64_t hertz = (uint64_t)sysconf(_SC_CLK_TCK);
   return (uint64_t)now.tv_sec * hertz + (uint64_t)now.tv_nsec * hertz / 1000000000;
+}
+
+static void count_command(struct process_leaders *self, int change) {
+  if (self->commands > 1 || (self->commands == 1 && change > 0))
+    self->beside_ticks = process_tree_now();
+  self->commands += (size_t)change;
+}
+
+void process_leaders_add(struct process_leaders *self, pid_t pid, bool is_command) {
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity == 0 ? 4 : 2 * self->capacity;
+    self->items = memory_resize(self->items, self->capacity * sizeof *self->items);
+  }
+  self->items[self->count++] = (struct process_leader){.pid = pid, .is_command = is_command};
+  if (is_command)
+    count_command(self, 1);
+}
+
+void process_leaders_remove(struct process_leaders *self, pid_t pid) {
+  size_t i = 0;
+  while (i < self->count && self->items[i].pid != pid)
+    i++;
+  if (i == self->count)
+    return;
+  if (self->items[i].is_command)
+    count_command(self, -1);
+  self->items[i] = self->items[--self->count];
+}
+
+void process_leaders_release(struct process_leaders *self) {
+  free(self->items);
+  *self = (struct process_leaders){0};
 }
 
 bool process_tree_is_known(void) {
@@ -120,7 +131,7 @@ static bool is_in_leaders_session(const struct process_tree *tree,
 static bool is_in_another_session(const struct process_tree *tree,
                                   const struct process_entry *entry) {
   for (size_t i = 0; tree->leaders != NULL && i < tree->leaders->count; i++) {
-    pid_t leader = tree->leaders->pids[i];
+    pid_t leader = tree->leaders->items[i].pid;
     if (leader != tree->leader && (entry->pid == leader || entry->session == leader))
       return true;
   }
@@ -249,13 +260,24 @@ static enum membership known(struct scan *self, const struct process_entry *entr
   return self->verdicts[entry - self->table.entries].known;
 }
 
+bool process_tree_is_beside(const struct process_tree *self) {
+  return self->leaders != NULL && self->leaders->commands > 1;
+}
+
+/* Whether no other command can have made what began then. */
+static bool was_alone(const struct process_tree *tree, uint64_t started) {
+  return tree->leaders == NULL ||
+         (!process_tree_is_beside(tree) && started > tree->leaders->beside_ticks);
+}
+
 static bool is_of_step(struct scan *self, const struct process_entry *entry, bool below_agent) {
   enum membership answer = known(self, entry);
   if (answer == UNKNOWN)
     answer = nearest(self, entry, by_session);
   if (answer == UNKNOWN)
     answer = nearest(self, entry, by_tag);
-  return answer == MEMBER || (answer == UNKNOWN && below_agent);
+  return answer == MEMBER ||
+         (answer == UNKNOWN && below_agent && was_alone(self->tree, entry->started));
 }
 
 static bool is_left(struct scan *self, const struct process_entry *entry) {
@@ -306,17 +328,28 @@ static void scan_end(struct scan *self) {
   free(self->sessions);
 }
 
+/* To a process, or to a group whose number is negative. */
+static bool signal_by_number(pid_t pid, int signal) {
+  bool is_there = kill(pid, signal) == 0;
+  if (signal == SIGTERM)
+    (void)kill(pid, SIGCONT);
+  return is_there;
+}
+
 static void send_signal(const struct process_entry *entry, int signal) {
   int fd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
   if (fd < 0) {
     if (errno != ESRCH)
-      (void)kill(entry->pid, signal); /* kernel before 5.3 */
+      (void)signal_by_number(entry->pid, signal); /* kernel before 5.3 */
     return;
   }
   struct process_entry now;
-  if (process_table_read_entry(entry->pid, &now) && now.started == entry->started &&
-      syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0 && errno == ENOSYS)
-    (void)kill(entry->pid, signal);
+  if (process_table_read_entry(entry->pid, &now) && now.started == entry->started) {
+    if (syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0 && errno == ENOSYS)
+      (void)signal_by_number(entry->pid, signal);
+    else if (signal == SIGTERM)
+      (void)syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+  }
   close(fd);
 }
 
@@ -337,7 +370,7 @@ static size_t signal_members(struct scan *self, int signal) {
       send_signal(entry, signal);
   }
   if (group)
-    (void)kill(-leader, signal);
+    (void)signal_by_number(-leader, signal);
   return living;
 }
 
@@ -348,9 +381,9 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
   if (scan_begin(&scan, self))
     living = signal_members(&scan, signal);
   else if (self->leader != 0)
-    living = kill(-self->leader, signal) == 0;
+    living = signal_by_number(-self->leader, signal);
   else if (getpid() == 1 && self->step_id == NULL)
-    living = kill(-1, signal) == 0; /* all but this one */
+    living = signal_by_number(-1, signal); /* all but this one */
   scan_end(&scan);
   return living;
 }

@@ -16,12 +16,13 @@
  *   - one of its session, or of an ancestor's, is known by the first rule: as that one, since a
  *     session never has processes of two steps;
  *   - it or the nearest ancestor has a tag of this agent: when it is the step's;
- *   - it descends from the agent: yes.
+ *   - it descends from the agent, and was made while no other command ran beside: yes.
  *
  * What remains wrong is about processes that have lost their parent, in a session of which nobody
  * older than the step is left, nor anybody with living ancestors up to the command. One with a
- * cleared environment whose parent an earlier step left in the background, or a step beside it, is
- * taken for the step's that is ended; one with another step's tag is hidden from its own.
+ * cleared environment whose parent an earlier step left in the background is taken for the later
+ * step's; one that was made while two commands ran is nobody's, and ends with the program; one with
+ * another step's tag is hidden from its own.
  */
 #define PROCESS_TREE_TAG "SANDBOX_STEP_TAG"
 
@@ -38,18 +39,25 @@
 #define PROCESS_TREE_STEP_VARIABLE "SANDBOX_STEP_ID"
 
 /*
- * The leaders of all commands that run beside each other: a process below one of them, or in its
- * session, is of no other's step. The same holds for the leader itself before it has a tag and a
+ * The agent's own children that run beside each other: a process below one of them, or in its
+ * session, is of no other's step. The same holds for the child itself before it has a tag and a
  * session of its own.
  */
-struct process_leaders {
-  pid_t *pids;
-  size_t count;
-  size_t capacity;
+struct process_leader {
+  pid_t pid;
+  bool is_command; /* it may leave processes behind */
 };
 
-void process_leaders_add(struct process_leaders *self, pid_t leader);
-void process_leaders_remove(struct process_leaders *self, pid_t leader);
+struct process_leaders {
+  struct process_leader *items;
+  size_t count;
+  size_t capacity;
+  size_t commands;       /* how many of them are */
+  uint64_t beside_ticks; /* when two commands were there last; 0: never */
+};
+
+void process_leaders_add(struct process_leaders *self, pid_t pid, bool is_command);
+void process_leaders_remove(struct process_leaders *self, pid_t pid);
 void process_leaders_release(struct process_leaders *self);
 
 struct process_tree {
@@ -76,10 +84,13 @@ bool process_tree_is_known(void);
 uint64_t process_tree_now(void);
 
 /*
- * Sends the signal (0: none) once to every living member; a zombie is not living. Returns their
- * number; without /proc 1 or 0.
+ * Sends the signal (0: none) once to every living member; a zombie is not living. SIGTERM is
+ * followed by SIGCONT: a stopped process cannot obey. Returns their number; without /proc 1 or 0.
  */
 size_t process_tree_signal(const struct process_tree *self, int signal);
+
+/* Whether another command runs beside: what ends then may be of that one. */
+bool process_tree_is_beside(const struct process_tree *self);
 
 /* Whether a process of this session may belong: false when the session is certainly older than the
    step. */

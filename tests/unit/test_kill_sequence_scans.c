@@ -19,6 +19,7 @@ struct scene {
   const char *orphans; /* the same: how many were reaped since the scan before */
   pid_t orphan;        /* stands for each of them; it has a session of its own */
   bool strange;        /* the orphans are another tree's */
+  bool beside;         /* another command runs */
   int terms;
   int scans; /* SIGKILL and 0 */
   int kills;
@@ -48,6 +49,10 @@ size_t process_tree_signal(const struct process_tree *tree, int signal) {
     kill_sequence_orphan_reaped(&scene->kill);
   }
   return (size_t)next(&scene->living);
+}
+
+bool process_tree_is_beside(const struct process_tree *tree) {
+  return scene_of(tree)->beside;
 }
 
 bool process_tree_may_hold(const struct process_tree *tree, pid_t session) {
@@ -157,11 +162,24 @@ SCENE_TEST(a_second_run_counts_from_the_beginning) {
   takes(scene, FOREVER_MS, 4);
 }
 
+static const char *always(void) {
+  static char ones[4096];
+  memset(ones, '1', sizeof ones - 1);
+  return ones;
+}
+
+/* They may be those of a command that runs beside. */
+SCENE_TEST(orphans_without_an_end_may_be_of_another_one) {
+  scene->orphans = always();
+  scene->beside = true;
+  kill_sequence_start(&scene->kill, 0);
+  assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));
+  assert_int_equal(scene->survivors, 0);
+  assert_true(scene->chases >= 2);
+}
+
 SCENE_TEST(orphans_without_an_end_are_given_up) {
-  static char always[4096];
-  for (size_t i = 0; i < sizeof always - 1; i++)
-    always[i] = '1';
-  scene->orphans = always;
+  scene->orphans = always();
   int64_t start_ms = wait_now_ms();
   kill_sequence_start(&scene->kill, 0);
   assert_true(loop_until(&scene->loop, loop_is_counted, &scene->gone));

@@ -545,6 +545,8 @@ TEST(a_tool_runner_is_named_as_it_was_called, clear_environment) {
 TEST(one_door_is_enough, clear_environment) {
   assert_refused((const char *[]){"--mcp", "--stdio", NULL}, "--stdio: not with --mcp");
   assert_refused((const char *[]){"--once", "--ipc", NULL}, "--ipc: not with --once");
+  assert_refused((const char *[]){"--inject=x", "--mcp", NULL}, "--mcp: not with --inject");
+  assert_refused((const char *[]){"--mcp", "--inject=x", NULL}, "--inject: not with --mcp");
   assert_refused((const char *[]){"--mcp", "--redis-url=h", NULL},
                  "--redis-url: not with --mcp, which needs no Redis");
   assert_refused((const char *[]){"--job-id=j", "--ipc", NULL}, "--job-id: not with --ipc");

@@ -344,6 +344,41 @@ RUNS_TEST(a_command_that_begins_meanwhile_is_not_killed) {
   assert_true(others > 10);
 }
 
+/* What it has left says nothing of itself, and began while another one ran. */
+RUNS_TEST(the_end_of_one_spares_what_another_has_left) {
+  submit_script(owner, 0, "echo up; exec sleep 4067", "");
+  submit_script(owner, 1, "env -i setsid -f /bin/sleep 4068", "");
+  LOOP_UNTIL(&owner->loop, run_output_total(owner->steps[0].run) == 3);
+  assert_int_equal(answer(owner, 1)->exit_code, 0);
+  LOOP_UNTIL(&owner->loop, proc_find("/bin/sleep 4068") > 0);
+  engine_stop(owner->steps[0].run, GRACE_MS, "a test");
+  assert_int_equal(answer(owner, 0)->failure, RUN_STOPPED);
+  assert_true(proc_find("/bin/sleep 4068") > 0);
+  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  LOOP_UNTIL(&owner->loop, owner->closed);
+  assert_int_equal(proc_find("/bin/sleep 4068"), 0);
+}
+
+static bool is_logged(const struct crowd_owner *self, const char *text) {
+  static char log[1 << 16];
+  ssize_t length = pread(self->log.fd, log, sizeof log - 1, 0);
+  assert_true(length >= 0);
+  log[length] = '\0';
+  return strstr(log, text) != NULL;
+}
+
+/* Each shell of the first one loses its child to the agent, for as long as it runs. */
+RUNS_TEST(the_orphans_of_one_do_not_keep_another_from_ending) {
+  submit_script(owner, 0, "echo up; while [ ! -e $D/go ]; do (setsid true &); done", "");
+  LOOP_UNTIL(&owner->loop, run_output_total(owner->steps[0].run) == 3);
+  submit_script(owner, 1, "exec sleep 4069", ",\"timeoutSeconds\":1");
+  assert_int_equal(answer(owner, 1)->exit_code, RUN_EXIT_TIMED_OUT);
+  assert_false(is_logged(owner, "survive SIGKILL"));
+  assert_false(owner->steps[0].answered);
+  directory_touch(&owner->directory, "go");
+  assert_int_equal(answer(owner, 0)->exit_code, 0);
+}
+
 RUNS_TEST(a_run_is_stopped_by_itself) {
   submit_script(owner, 0, "echo up; exec sleep 4063", "");
   submit_script(owner, 1, "while [ ! -e $D/go ]; do sleep 0.02; done", "");
