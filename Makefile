@@ -134,7 +134,7 @@ bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
-scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run 2>/dev/null)
+scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
 c_files := $(shell find base wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))

@@ -1,7 +1,7 @@
 /*
  * The doors without Redis: a call of the Model Context Protocol beside the same step by `agent
  * --once`, and a request file, from its rename until its result has its name, beside a script that
- * does the same with bash and jq (executor.sh). Each command does nothing.
+ * does the same with bash and jq (tests/support/executor.sh). Each command does nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -194,7 +194,7 @@ static void start_executors(struct tools_bench *self) {
   (void)snprintf(tools, sizeof tools, "%s/tools", self->script.directory);
   int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
   const char *const ours[] = {agent_process_program(), flag, NULL};
-  const char *const script[] = {"/bin/bash", "bench/executor.sh", tools, NULL};
+  const char *const script[] = {"/bin/bash", "tests/support/executor.sh", tools, NULL};
   start(&self->ours.pid, quiet, quiet, quiet, ours);
   start(&self->script.pid, quiet, quiet, quiet, script);
   close(quiet);

@@ -40,6 +40,32 @@ SIDECAR_TEST(of_two_agents_one_runs_a_request) {
   agent_process_free(other);
 }
 
+/* The scripts of other sidecars in the pod, with the timeout(1) of coreutils and that of busybox. */
+SIDECAR_TEST(beside_scripts_each_request_runs_once) {
+  enum { REQUESTS = 40 };
+  static const char *const limits[] = {"timeout", "busybox timeout"};
+  struct agent_process *scripts[2];
+  tree_make(sidecar->tree, "tools/");
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request_whole(sidecar, formatted("%d", i),
+                          formatted("{'command':'echo %d >>%s/ran'}", i, sidecar->path));
+  for (int i = 0; i < 2; i++) {
+    const char *const arguments[] = {"tests/support/executor.sh", sidecar_path(sidecar, "tools"),
+                                     limits[i], NULL};
+    scripts[i] =
+        agent_process_start(&(struct agent_setup){.arguments = arguments, .program = "/bin/bash"});
+  }
+  sidecar_wait_for(sidecar, "ran");
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_expect(sidecar, formatted("%d", i), 0, "", "");
+  struct stat file;
+  assert_int_equal(stat(sidecar_path(sidecar, "ran"), &file), 0);
+  assert_int_equal(file.st_size, 10 * 2 + (REQUESTS - 10) * 3);
+  for (int i = 0; i < 2; i++)
+    agent_process_free(scripts[i]);
+}
+
 SIDECAR_TEST(what_a_script_has_claimed_is_the_script_s) {
   tree_make(sidecar->tree, "tools/ tools/.claim-1/");
   sidecar_request(sidecar, "1", "{'command':'echo no'}");
