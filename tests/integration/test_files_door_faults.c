@@ -232,6 +232,25 @@ SIDECAR_TEST(without_space_a_result_is_cut_and_without_any_it_waits) {
   sidecar_expect(sidecar, "2", 1, "x", NULL);
 }
 
+static bool has_result_after_event(void *context) {
+  const struct sidecar *sidecar = context;
+  sidecar_write(sidecar, "tools/busy", "", 0);
+  return sidecar_has(sidecar, sidecar_result_name("1"));
+}
+
+/* Where something happens all the time, it is tried again nevertheless. */
+SIDECAR_TEST(a_result_that_waits_for_space_is_not_put_off_by_events) {
+  sidecar_mount(sidecar, "size=64k");
+  sidecar_start(sidecar, NULL);
+  sidecar_write(sidecar, "tools/busy", "", 0);
+  sidecar_request(
+      sidecar, "1",
+      formatted("{'command':'echo x; dd if=/dev/zero of=%s/full bs=4096'}", sidecar->path));
+  agent_process_wait_log(sidecar->agent, "[1]: the result cannot be written: ");
+  assert_int_equal(unlink(sidecar_path(sidecar, "full")), 0);
+  assert_true(wait_until(has_result_after_event, sidecar, WAIT_BOUND_MS));
+}
+
 /* --- the directory --------------------------------------------------------------------------- */
 
 SIDECAR_TEST(a_directory_that_is_deleted_is_made_again) {

@@ -170,6 +170,7 @@ static void answer(struct files_door *self, struct exec *exec, const struct exec
   log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
            exec->id, strerror(errno), GIVE_UP_MS / 1000);
   exec->state = EXEC_ANSWERING;
+  exec->retry_ms = clock_monotonic_ms() + RETRY_MS;
   exec->due_ms = clock_monotonic_ms() + GIVE_UP_MS;
 }
 
@@ -183,6 +184,8 @@ static void answer_again(struct files_door *self, struct exec *exec, bool last) 
              exec->exit_code, strerror(errno));
     buffer_release(&exec->result);
     exec->state = EXEC_ANSWERED; /* the claim stays: it does not run again */
+  } else {
+    exec->retry_ms = clock_monotonic_ms() + RETRY_MS;
   }
 }
 
@@ -710,8 +713,8 @@ static void arm_timer(struct files_door *self) {
     const struct exec *exec = self->execs.items[i];
     if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && self->state == SERVING)
       due_ms = exec->due_ms;
-    if (exec->state == EXEC_ANSWERING && now_ms + RETRY_MS < due_ms)
-      due_ms = now_ms + RETRY_MS;
+    if (exec->state == EXEC_ANSWERING && exec->retry_ms < due_ms)
+      due_ms = exec->retry_ms;
   }
   if (due_ms < INT64_MAX)
     loop_timer_start(self->timer, due_ms > now_ms ? due_ms - now_ms : 0);
@@ -735,7 +738,7 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
     struct exec *exec = self->execs.items[i - 1];
     if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && self->state == SERVING)
       look(self, exec, false);
-    else if (exec->state == EXEC_ANSWERING)
+    else if (exec->state == EXEC_ANSWERING && exec->retry_ms <= now_ms)
       answer_again(self, exec, false);
   }
   settled(self);

@@ -44,7 +44,8 @@ struct exec {
   struct stat identity; /* OTHERS: of the file that was looked at */
   uint64_t hash;        /* WAITING: of what was read last */
   int64_t since_ms;     /* WAITING: since when it is this */
-  int64_t due_ms; /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
+  int64_t due_ms;   /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
+  int64_t retry_ms; /* ANSWERING: when it is written again */
   struct timespec mtime; /* QUEUED: the order */
   bool elsewhere;        /* its directory is missing: it runs in the agent's own */
   struct run *run;       /* RUNNING, CANCELLED */
