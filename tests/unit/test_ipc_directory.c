@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/as_user.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -59,6 +60,31 @@ TREE_TEST(a_tools_that_is_a_link_or_a_file_is_none) {
   tree_make(tree, "tools");
   assert_int_equal(ipc_directory_find_tools(&ipc, &error), IPC_TOOLS_MISSING);
   assert_non_null(strstr(error.text, "Not a directory"));
+  ipc_directory_close(&ipc);
+}
+
+/* `context` is open, and a user without rights asks. */
+static int ask_without_rights(void *context, struct error *error) {
+  struct ipc_directory *ipc = context;
+  bool has = ipc_directory_has(ipc, "a");
+  return ipc_directory_find_tools(ipc, error) == IPC_TOOLS_SAME && has
+             ? 0
+             : error_set(error, "%d", (int)has);
+}
+
+/* Else a request would be taken for deleted, and its command cancelled. */
+TREE_TEST(what_rights_hide_for_a_time_is_not_gone) {
+  struct ipc_directory ipc = begin(tree);
+  struct error error;
+  tree_make(tree, "tools/a=text");
+  assert_int_equal(fchmod(ipc.tools, 0), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, ask_without_rights, &ipc, &error), 0);
+  assert_int_equal(fchmod(ipc.tools, 0777), 0);
+  assert_int_equal(chmod(tree->path, 0), 0);
+  assert_int_equal(as_user(NOBODY, NOBODY, ask_without_rights, &ipc, &error), 0);
+  assert_int_equal(chmod(tree->path, 0755), 0);
+  assert_int_equal(unlinkat(ipc.tools, "a", 0), 0);
+  assert_false(ipc_directory_has(&ipc, "a"));
   ipc_directory_close(&ipc);
 }
 

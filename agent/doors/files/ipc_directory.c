@@ -33,10 +33,14 @@ void ipc_directory_close(struct ipc_directory *self) {
 
 /* --- tools ----------------------------------------------------------------------------------- */
 
+/* What the system does not show now, because of its rights, is taken to be as it was. */
 static bool is_open(const struct ipc_directory *self) {
   struct stat now, opened;
-  return self->tools >= 0 && fstatat(self->top, TOOLS, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-         fstat(self->tools, &opened) == 0 && now.st_ino == opened.st_ino &&
+  if (self->tools < 0)
+    return false;
+  if (fstatat(self->top, TOOLS, &now, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno != ENOENT;
+  return fstat(self->tools, &opened) == 0 && now.st_ino == opened.st_ino &&
          now.st_dev == opened.st_dev;
 }
 
@@ -81,7 +85,8 @@ bool ipc_directory_is_done(const struct ipc_directory *self) {
 
 bool ipc_directory_has(const struct ipc_directory *self, const char *name) {
   struct stat file;
-  return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0;
+  return self->tools >= 0 &&
+         (fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
 }
 
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) {

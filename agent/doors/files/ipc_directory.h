@@ -58,7 +58,8 @@ enum ipc_read {
 enum ipc_read ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
                                  struct buffer *out, struct stat *file);
 
-/* Whether there is anything of this name; whether it is a regular file. */
+/* Whether there is anything of this name, which what the system does not show counts as; whether it
+   is a regular file. */
 bool ipc_directory_has(const struct ipc_directory *self, const char *name);
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name);
 
