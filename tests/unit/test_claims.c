@@ -164,6 +164,30 @@ TREE_TEST(what_the_system_refuses_is_told) {
   assert_string_equal(error.text, expected);
 }
 
+static int drop_without_rights(void *context, struct error *error) {
+  const struct tree *tree = context;
+  struct claims claims = CLAIMS_NONE;
+  int lock;
+  claims_open(&claims, tree->fd);
+  enum claim claim = claims_take(&claims, "1");
+  (void)fchmod(tree->fd, 0555);
+  claims_drop(&claims, "1");
+  enum claim_owner owner = claims_owner(&claims, "1", &lock);
+  return claim == CLAIM_TAKEN && owner == CLAIM_OF_SELF
+             ? 0
+             : error_set(error, "%d %d", (int)claim, (int)owner);
+}
+
+/* Else it would be taken for a script's, and never removed. */
+TREE_TEST(one_that_cannot_be_removed_keeps_its_owner) {
+  struct error error = {{0}};
+  assert_int_equal(fchown(tree->fd, NOBODY, NOBODY), 0);
+  int dropped = as_user(NOBODY, NOBODY, drop_without_rights, tree, &error);
+  assert_string_equal(error.text, "");
+  assert_int_equal(dropped, 0);
+  assert_int_equal(fchmod(tree->fd, 0700), 0);
+}
+
 /* Who may write in the directory may remove a claim in it. */
 TREE_TEST(a_claim_has_the_mode_of_its_directory) {
   struct stat file;

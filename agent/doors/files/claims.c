@@ -198,8 +198,12 @@ enum claim claims_take(struct claims *self, const char *id) {
 void claims_drop(struct claims *self, const char *id) {
   int lock;
   enum claim_owner owner = claims_owner(self, id, &lock);
-  if (owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD)
-    remove_claim(self->directory, claim_path(id).text);
+  char name[CLAIMS_NAME_SIZE];
+  claims_make_name(self, name);
+  /* Not in its place: without its owner it would look like a script's. */
+  if ((owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD) &&
+      renameat(self->directory, claim_path(id).text, self->directory, name) == 0)
+    remove_claim(self->directory, name);
   claims_unlock(lock);
 }
 
