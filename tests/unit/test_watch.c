@@ -119,6 +119,19 @@ TRIAL_TEST(of_another_directory_of_this_name_everything_is_told) {
   expect(trial, "+b ");
 }
 
+/* Its scans will see the next one. */
+TRIAL_TEST(of_a_directory_that_is_gone_again_it_keeps_inotify) {
+  assert_int_equal(unlinkat(trial->tree->fd, "tools", AT_REMOVEDIR), 0);
+  watch_tools(trial->watch);
+  assert_true(watch_has_inotify(trial->watch));
+  tree_make(trial->tree, "tools/");
+  watch_tools(trial->watch);
+  loop_settle(&trial->loop);
+  trial->told[0] = '\0';
+  tree_make(trial->tree, "tools/b");
+  expect(trial, "+b ");
+}
+
 TRIAL_TEST(a_scan_comes_each_second) {
   virtual_time_pass(&trial->loop, 999);
   assert_int_equal(trial->scans, 0);

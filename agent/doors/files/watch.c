@@ -138,8 +138,10 @@ void watch_tools(struct watch *self) {
   int before = self->tools;
   self->tools =
       inotify_add_watch(self->fd, self->tools_path, TOOLS_MASK | IN_ONLYDIR | IN_DONT_FOLLOW);
+  int error = errno;
   if (before >= 0 && before != self->tools)
-    (void)inotify_rm_watch(self->fd, before);
+    (void)inotify_rm_watch(self->fd, before); /* fails where the kernel has removed it */
+  errno = error;
   if (self->tools < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
     give_up(self, "inotify");
     arm(self);
