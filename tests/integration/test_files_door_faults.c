@@ -316,6 +316,25 @@ SIDECAR_TEST(a_claim_that_is_refused_is_told_once_and_tried_again) {
   assert_int_equal(agent_process_count_log(sidecar->agent, "cannot be claimed"), 1);
 }
 
+/* The claim of one that was cancelled while it could not be removed. */
+SIDECAR_TEST(a_claim_that_remains_does_not_hold_up_a_new_request_of_its_name) {
+  static const char *const arguments[] = {"--concurrency=1", NULL};
+  assert_int_equal(chmod(sidecar->path, 0777), 0);
+  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY, .arguments = arguments});
+  sidecar_request(sidecar, "1", "{'command':'exec sleep 600.089'}");
+  assert_true(proc_wait_for("sleep 600.089", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "2", "{'command':'true'}"); /* which runs after the end of the other */
+  sidecar_wait_for(sidecar, sidecar_claim_name("2"));
+  const char *tools = sidecar_path(sidecar, "tools");
+  assert_int_equal(chmod(tools, 0555), 0);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
+  agent_process_wait_log(sidecar->agent, "exec [2]");
+  assert_true(sidecar_has(sidecar, sidecar_claim_name("1")));
+  sidecar_request(sidecar, "1", "{'command':'echo new'}");
+  assert_int_equal(chmod(tools, 0777), 0);
+  sidecar_expect(sidecar, "1", 0, "new", "");
+}
+
 /* --- what the system does not have ----------------------------------------------------------- */
 
 struct refused_call {

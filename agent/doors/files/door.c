@@ -323,10 +323,13 @@ static void judge(struct files_door *self, struct exec *exec) {
       refuse(self, exec, RUN_EXIT_NOT_RUN,
              "interrupted: the sidecar ended while this request was running; it was not run again");
     break;
+  case CLAIM_OF_SELF: /* of a cancelled one of this name: it could not be removed then */
+    claims_drop(&self->claims, exec->id);
+    exec->state = EXEC_NEW;
+    break;
   case CLAIM_OF_NOBODY:
     exec->state = EXEC_NEW;
     break;
-  case CLAIM_OF_SELF:
   case CLAIM_OF_SCRIPT:
   case CLAIM_OF_AGENT:
     break;
