@@ -414,6 +414,17 @@ TRIAL_TEST(a_host_that_reads_no_more_ends_it) {
   assert_int_equal(proc_find("sleep 600.15"), 0);
 }
 
+/* As programs write JSON and JavaScript. */
+TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "1", "head -c 1000000 /dev/zero | tr `\\\\0` x | sed `s/xxxxx/axxxx/g` >f");
+  expect_output(host, "1", "");
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':2,'method':'edit_file','params':{'path':'f','edits':"
+                        "[{'old_string':'a','new_string':'b','replace_all':true}]}}\n");
+  assert_non_null(strstr(stdio_host_line(host), "@ line 1 (200000 occurrences)"));
+  end_input(host);
+}
+
 /* --- progress --------------------------------------------------------------------------------- */
 
 TRIAL_TEST(progress_comes_when_it_is_asked_for) {

@@ -144,13 +144,14 @@ static int ends_with_crlf(const char *bytes, size_t length) {
 static void replace(const struct editing *self, struct buffer *text) {
   struct buffer edited = {0};
   size_t from = 0, flat_from = 0; /* behind the last occurrence, in both texts */
+  int text_crlf = ends_with_crlf(text->bytes, text->length);
   for (size_t match = find(self, 0); match != SIZE_MAX; match = next(self, match)) {
     size_t begin = advance(text, from, match - flat_from);
     size_t end = advance(text, begin, self->old.length);
     buffer_add(&edited, text->bytes + from, begin - from);
     int crlf = ends_with_crlf(text->bytes + begin, end - begin);
     if (crlf == -1)
-      crlf = ends_with_crlf(text->bytes, text->length);
+      crlf = text_crlf;
     if (crlf == 1)
       add_with_crlf(&edited, self->replacement.bytes, self->replacement.length);
     else
