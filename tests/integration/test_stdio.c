@@ -414,6 +414,26 @@ TRIAL_TEST(a_host_that_reads_no_more_ends_it) {
   assert_int_equal(proc_find("sleep 600.15"), 0);
 }
 
+static bool has_last(void *context) {
+  return directory_has(context, "last");
+}
+
+/* Each has some 600 KB, so that all together are more than twice of what is held. */
+TRIAL_TEST(tools_wait_while_their_answers_are_not_read) {
+  enum { CALLS = 60 };
+  struct stdio_host *host = start(trial, NULL, NULL);
+  send_command(host, "'first'", "head -c 51200 /dev/zero | tr `\\\\0` `\\\\1` >big");
+  expect_output(host, "'first'", "");
+  for (int i = 0; i < CALLS; i++)
+    send_command(host, formatted("%d", i), "tee /dev/stderr <big");
+  send_command(host, "'last'", "touch last");
+  assert_false(wait_until(has_last, &trial->directory, 2000));
+  for (int i = 0; i < CALLS; i++)
+    assert_non_null(strstr(stdio_host_line(host), formatted("{\"id\":%d,\"result\":", i)));
+  expect_output(host, "'last'", "");
+  end_input(host);
+}
+
 /* As programs write JSON and JavaScript. */
 TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
   struct stdio_host *host = start(trial, NULL, NULL);

@@ -38,7 +38,8 @@
 #define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
 #define EXIT_FAILED 1
 
-/* While more waits than this nothing is read. The lines together have payload_limit() bytes. */
+/* While more waits than this nothing is read. The lines together have payload_limit() bytes. With
+   as many bytes unwritten no call is started either. */
 #define QUEUE_CALLS ((size_t)4096)
 #define UNWRITTEN_BYTES ((size_t)16 * 1024 * 1024)
 
@@ -519,9 +520,12 @@ static void await_only(struct stdio_door *self) {
 
 /* --- going on -------------------------------------------------------------------------------- */
 
+static bool takes_answers(const struct stdio_door *self) {
+  return standard_io_unwritten(self->io) < UNWRITTEN_BYTES;
+}
+
 static bool takes_lines(const struct stdio_door *self) {
-  return self->calls < QUEUE_CALLS && self->bytes < self->lines.limit &&
-         standard_io_unwritten(self->io) < UNWRITTEN_BYTES;
+  return self->calls < QUEUE_CALLS && self->bytes < self->lines.limit && takes_answers(self);
 }
 
 static bool takes_input(const struct stdio_door *self) {
@@ -541,7 +545,7 @@ static bool serve_first(struct stdio_door *self) {
   }
   if (is_expired(self))
     return true;
-  if (self->running != NULL || self->wanted == 0)
+  if (self->running != NULL || self->wanted == 0 || !takes_answers(self))
     return false;
   start_first(self);
   return true;
