@@ -363,6 +363,22 @@ TRIAL_TEST(a_cancel_ends_what_runs_and_what_waits) {
   end_input(host);
 }
 
+/* An id of some MB is not compared with those of all that wait. */
+TRIAL_TEST(a_cancel_takes_linear_time) {
+  enum { CALLS = 3000, LENGTH = 8 * 1024 * 1024 };
+  struct stdio_host *host = start(trial, NULL, NULL);
+  for (int i = 0; i < CALLS; i++)
+    send_command(host, formatted("%d", i), "sleep 600.24");
+  char *id = malloc(LENGTH);
+  assert_non_null(id);
+  memset(id, 'x', LENGTH);
+  stdio_host_send(host, "{'id':-1,'method':'cancel','params':{'id':'");
+  stdio_host_send_bytes(host, id, LENGTH);
+  stdio_host_send(host, "'}}\n");
+  free(id);
+  stdio_host_expect(host, "{'id':-1,'result':{'cancelled':false}}");
+}
+
 TRIAL_TEST(a_shutdown_answers_everything_and_itself_last) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "sleep 600.13");

@@ -181,6 +181,7 @@ TEST(ids_are_compared_by_type_and_value) {
               {"9007199254740993", "9007199254740993", true},
               {"9007199254740993", "9007199254740992", false},
               {"18446744073709551615", "18446744073709551614", false},
+              {"0", "-0.0", true},
               {"'\\u0000'", "''", false}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *a = quoted(rows[i].a), *b = quoted(rows[i].b);
@@ -189,6 +190,8 @@ TEST(ids_are_compared_by_type_and_value) {
     if (stdio_request_is_same_id(&left, &right) != rows[i].same ||
         stdio_request_is_same_id(&right, &left) != rows[i].same)
       fail_msg("%s and %s", a, b);
+    if (rows[i].same)
+      assert_true(stdio_request_hash_id(&left) == stdio_request_hash_id(&right));
   }
 }
 

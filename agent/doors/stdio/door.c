@@ -66,6 +66,7 @@ enum call_end { CALL_OPEN, CALL_CANCELLED, CALL_EXPIRED };
 struct call {
   struct call *next;
   struct stdio_address to; /* its id is owned */
+  uint64_t id_hash;        /* of a tool's: see stdio_request_hash_id */
   size_t bytes;            /* of the line */
   int64_t arrived_ms;      /* monotonic */
   int64_t deadline_ms;     /* the same; 0: there is none */
@@ -380,9 +381,10 @@ static struct tool_call *make_tool_call(struct stdio_door *self, const struct to
 
 /* The call of this id that is not answered yet; NULL: there is none. */
 static struct call *find_call(const struct stdio_door *self, const struct json_member *id) {
+  uint64_t hash = stdio_request_hash_id(id);
   for (struct call *call = self->first; call != NULL; call = call->next) {
     const struct json_member own = {.text = call->to.id, .length = call->to.id_length};
-    if (call->tool != NULL && own.text != NULL && call->end == CALL_OPEN &&
+    if (call->tool != NULL && own.text != NULL && call->end == CALL_OPEN && call->id_hash == hash &&
         stdio_request_is_same_id(&own, id))
       return call;
   }
@@ -418,6 +420,8 @@ static void add_tool_call(struct stdio_door *self, const struct stdio_request *r
                           size_t bytes) {
   struct call *call = add_call(self, address_of(request), bytes);
   call->wants_progress = request->wants_progress && request->dialect == STDIO_PLAIN;
+  if (request->id.text != NULL)
+    call->id_hash = stdio_request_hash_id(&request->id);
   call->tool = make_tool_call(self, request->tool, request->arguments, &call->text);
 }
 

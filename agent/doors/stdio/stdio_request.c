@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
@@ -60,6 +61,22 @@ bool stdio_request_is_same_id(const struct json_member *a, const struct json_mem
   cJSON_Delete(left);
   cJSON_Delete(right);
   return same;
+}
+
+uint64_t stdio_request_hash_id(const struct json_member *id) {
+  struct error error;
+  cJSON *value = json_tree_parse(id->text, id->length, &error);
+  uint64_t hash;
+  if (cJSON_IsString(value)) {
+    hash = hash_bytes(value->valuestring, strlen(value->valuestring));
+  } else if (is_same_value(value, value)) {
+    double number = value->valuedouble + 0.0; /* no negative zero */
+    hash = hash_bytes((const char *)&number, sizeof number);
+  } else {
+    hash = hash_bytes(id->text, id->length);
+  }
+  cJSON_Delete(value);
+  return hash;
 }
 
 /* --- what is wrong --------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <cjson/cJSON.h>
 
@@ -75,6 +76,9 @@ void stdio_request_release(struct stdio_request *self);
 
 /* Whether two ids are the same: of one type, and of one value. Both were parsed. */
 bool stdio_request_is_same_id(const struct json_member *a, const struct json_member *b);
+
+/* The same for ids that are the same. */
+uint64_t stdio_request_hash_id(const struct json_member *id);
 
 /* Parses one JSON object, for whoever has no line around it: NULL with the reason. */
 cJSON *stdio_request_parse_object(const char *text, size_t length, struct error *error);
