@@ -640,6 +640,10 @@ TRIAL_TEST(a_runner_waits_for_neither_newline_nor_end) {
        1},
       {"read_file", "{}", "{'output':'Error: path: required'}\n", 1},
       {"read_file", "[1]", "{'output':'Error: arguments: expected an object, got an array'}\n", 1},
+      {"read_file", "null", "{'output':'Error: arguments: expected an object, got null'}\n", 1},
+      {"read_file", "'f'", "{'output':'Error: arguments: expected an object, got a string'}\n", 1},
+      {"read_file", "}",
+       "{'output':'Error: expected JSON, got what is broken or cut off near byte 0'}\n", 1},
       {"dance", "", "{'output':'Error: unknown tool: dance'}\n", 64}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct stdio_host *host = start_runner(trial, rows[i].tool);

@@ -24,14 +24,30 @@ TEST(a_value_ends_with_its_last_bracket) {
     assert_int_equal(extent_of(quoted(rows[i].text)), rows[i].extent);
 }
 
-TEST(anything_else_ends_with_its_line) {
+TEST(a_number_ends_with_its_line) {
   assert_int_equal(extent_of("42\n43\n"), 3);
-  assert_int_equal(extent_of("\n\"{\"\r\n"), 6);
-  assert_int_equal(extent_of("} {}\n"), 5);
+}
+
+TEST(other_values_end_with_their_last_byte) {
+  assert_int_equal(extent_of("\n\"{\\\"\"\r\n"), 6);
+  assert_int_equal(extent_of("null"), 4);
+  assert_int_equal(extent_of(" true\n"), 5);
+  assert_int_equal(extent_of("false,"), 5);
+}
+
+TEST(what_can_begin_no_value_ends_at_once) {
+  assert_int_equal(extent_of("} {}\n"), 1);
+  assert_int_equal(extent_of("echo hi"), 1);
+}
+
+TEST(a_byte_order_mark_is_no_value) {
+  assert_int_equal(extent_of("\xEF\xBB\xBF{}"), 5);
+  assert_int_equal(extent_of("\xEF\xBB"), 0);
 }
 
 TEST(what_is_open_does_not_end) {
-  static const char *const texts[] = {"", " \n", "{", "[{}", "{\"}", "{\"\\\"}", "42", "[[]"};
+  static const char *const texts[] = {"",         " \n", "{",   "[{}", "{\"}",
+                                      "{\"\\\"}", "42",  "[[]", "\"x", "nul"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     assert_int_equal(extent_of(texts[i]), 0);
 }
