@@ -413,8 +413,8 @@ RUNS_TEST(the_last_line_is_of_the_stream_that_wrote_last) {
 }
 
 RUNS_TEST(a_process_in_the_background_holds_a_result_no_longer_than_agreed) {
-  submit_script(owner, 0, "sleep 4064 & echo up", "");
   int64_t begin_ms = wait_now_ms();
+  submit_script(owner, 0, "sleep 4064 & echo up", "");
   assert_int_equal(answer(owner, 0)->exit_code, 0);
   assert_true(wait_now_ms() - begin_ms >= DRAIN_MS);
   assert_true(proc_find("sleep 4064") > 0);
