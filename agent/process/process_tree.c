@@ -388,9 +388,15 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
   return living;
 }
 
+/* Within the tick in which the step began only the tag tells. */
+static bool was_there_before(const struct process_tree *self, const struct process_entry *entry) {
+  return entry->started < self->since_ticks ||
+         (entry->started == self->since_ticks && read_tag(self, entry->pid) == STRANGER);
+}
+
 struct session_search {
+  const struct process_tree *tree;
   pid_t session;
-  uint64_t since_ticks;
   bool found;
 };
 
@@ -398,7 +404,7 @@ static void visit_session(void *context, pid_t pid) {
   struct session_search *search = context;
   struct process_entry entry;
   if (!search->found && getsid(pid) == search->session)
-    search->found = process_table_read_entry(pid, &entry) && entry.started < search->since_ticks;
+    search->found = process_table_read_entry(pid, &entry) && was_there_before(search->tree, &entry);
 }
 
 /* Who made the session is the oldest that can be in it. When that one is gone the others tell. */
@@ -409,8 +415,8 @@ bool process_tree_may_hold(const struct process_tree *self, pid_t session) {
   if (is_in_another_session(self, &(struct process_entry){.session = session}))
     return false;
   if (process_table_read_entry(session, &maker) && maker.session == session)
-    return maker.started >= self->since_ticks;
-  struct session_search search = {.session = session, .since_ticks = self->since_ticks};
+    return !was_there_before(self, &maker);
+  struct session_search search = {.tree = self, .session = session};
   (void)process_table_each(visit_session, &search);
   return !search.found;
 }

@@ -656,6 +656,20 @@ MCP_TEST(calls_that_wait_are_bounded) {
 }
 
 /* Progress that a slow reader would get late is of no use; results are never dropped. */
+/* The seconds that the next message of progress tells. */
+static double next_progress(struct mcp_client *client) {
+  const char *line = mcp_client_line(client);
+  while (line != NULL && strstr(line, "notifications/progress") == NULL)
+    line = mcp_client_line(client);
+  assert_non_null(line);
+  cJSON *message = cJSON_Parse(line);
+  const cJSON *params = cJSON_GetObjectItem(message, "params");
+  double seconds = cJSON_GetNumberValue(cJSON_GetObjectItem(params, "progress"));
+  cJSON_Delete(message);
+  return seconds;
+}
+
+/* What was due within the 1.2 s in which nobody reads does not come later. */
 MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= 40; i++)
@@ -665,9 +679,9 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_await_file(client, "over");
   for (int i = 1; i <= 40; i++)
     mcp_client_expect_part(client, "'tools':[");
-  mcp_client_expect_part(client, "'id':51,");
-  mcp_client_expect_part(client, "notifications/progress");
+  assert_true(next_progress(client) >= 1.2);
   mcp_client_touch(client, "go");
+  cJSON_Delete(mcp_client_answer(client, 51));
   cJSON_Delete(mcp_client_answer(client, 50));
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
 #include "agent/process/spawn.h"
 #include "tests/support/loop.h"
@@ -152,6 +153,22 @@ SCENE_TEST(nor_does_what_that_makes_during_the_step) {
   assert_true(process_tree_may_hold(&scene->tree, scene->tree.leader));
   kills_all(scene, 2, "sleep 1020");
   assert_int_equal(proc_find("sleep 1018"), orphan);
+}
+
+/* A step may begin in the tick in which the one before it has left something. */
+SCENE_TEST(within_a_tick_the_tag_tells_whose_a_session_is) {
+  static char *const scripts[] = {"sleep 1021 &", "setsid sleep 1021 &"};
+  for (size_t i = 0; i < 2; i++) {
+    pid_t left = leave_behind(scene, scripts[i], "sleep 1021");
+    struct process_entry entry;
+    assert_true(process_table_read_entry(left, &entry));
+    start_step(scene, "sleep 1022 & wait");
+    scene->tree.since_ticks = entry.started;
+    assert_false(process_tree_may_hold(&scene->tree, entry.session));
+    kills_all(scene, 2, "sleep 1022");
+    assert_int_equal(kill(left, SIGKILL), 0);
+    assert_true(proc_wait_gone("sleep 1021", WAIT_BOUND_MS));
+  }
 }
 
 SCENE_TEST(without_a_tag_every_descendant_belongs) {
