@@ -310,7 +310,9 @@ typedef struct process *process_maker(const struct process_context *context,
 static void make_process(struct run *self, process_maker *make) {
   const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
   self->process = make(&self->context->process, &spec, &process_handler, self, &self->error);
-  if (self->process == NULL)
+  if (self->process != NULL)
+    kind_release_input(&self->step);
+  else
     end_without_process(self);
 }
 

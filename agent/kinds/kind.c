@@ -102,3 +102,9 @@ struct process_spec kind_process_spec(const struct kind_context *context, const 
   }
   return spec;
 }
+
+void kind_release_input(struct step *step) {
+  const struct kind *kind = kind_of(step);
+  if (kind->release_input != NULL)
+    kind->release_input(step);
+}

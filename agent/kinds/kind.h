@@ -42,6 +42,8 @@ struct kind {
      `tag` is the step's. */
   void (*prepare_spec)(const struct kind_context *context, const struct step *step, const char *tag,
                        struct process_spec *spec);
+  /* Of a command: frees what only the making of its process needs. */
+  void (*release_input)(struct step *step);
   /* Called in the child, in the step's directory where the target is relative. Returns 0, or -1
      with the reason, which is then the whole answer. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
@@ -75,6 +77,9 @@ void kind_describe(const struct step *step, char *out, size_t size);
    outlive the process. The spec's memory is the process's. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
+
+/* Frees the step's text for standard input: its process is made, and has it. */
+void kind_release_input(struct step *step);
 
 /* Executes the step's `work` and writes to standard output and standard error what comes of it.
    `step` is a struct step. For a child of the agent: returns its exit code. */

@@ -1,5 +1,6 @@
 #include "agent/kinds/run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/kinds/command_text.h"
@@ -109,6 +110,12 @@ static void prepare_spec(const struct kind_context *context, const struct step *
   spec->directory_may_be_missing = directory == NULL;
 }
 
+static void release_input(struct step *step) {
+  struct run_fields *run = step->fields;
+  free(run->input.text);
+  run->input = (struct step_bytes){0};
+}
+
 static void describe(const struct step *step, char *out, size_t size) {
   const struct run_fields *run = step->fields;
   command_text(step->target, run->args, out, size);
@@ -123,4 +130,5 @@ static const struct step_field fields[] = {
 const struct kind run_kind = {
     .wire = {.name = "run", .target = "command", .table = STEP_TABLE(fields, struct run_fields)},
     .describe = describe,
-    .prepare_spec = prepare_spec};
+    .prepare_spec = prepare_spec,
+    .release_input = release_input};

@@ -28,8 +28,8 @@ struct tool {
 
 struct tool_call {
   const struct tool *tool;
-  struct step step; /* all zeros after tool_call_request */
-  struct buffer payload;
+  struct step step;      /* all zeros after tool_call_request */
+  struct buffer payload; /* empty when nobody needs it any more */
   unsigned timeout;
   char *target;    /* the step's: program or path, as given */
   char *directory; /* `workdir` as given, else that of the settings */
@@ -475,7 +475,10 @@ static int translate(struct tool_call *self, const cJSON *arguments,
     return -1;
   argument_table_write(&tool->arguments, arguments, payload);
   buffer_add_string(payload, "}");
-  return step_parse(&self->step, kinds, payload->bytes, payload->length, error);
+  int parsed = step_parse(&self->step, kinds, payload->bytes, payload->length, error);
+  if (parsed == 0 && !kind_of(&self->step)->read_only)
+    buffer_release(payload); /* no child that stands by takes it */
+  return parsed;
 }
 
 struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,

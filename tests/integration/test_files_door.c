@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/wait.h"
@@ -252,6 +253,29 @@ SIDECAR_TEST(a_queue_is_worked_off_in_order) {
     end = stpcpy(end, formatted("%02d\n", i));
   }
   tree_expect(sidecar->tree, "order", expected, 0644);
+}
+
+/* What a command reads is held in a file in memory, not twice by the agent. */
+SIDECAR_TEST(large_inputs_take_little_memory) {
+  enum { REQUESTS = 16, INPUT = 4000000, PEAK_MAX_KIB = 40 * 1024 };
+  static const char *const arguments[] = {"--concurrency=16", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  for (int i = 0; i < REQUESTS; i++) {
+    const char *path = sidecar_path(sidecar, sidecar_request_name(formatted("%02d", i)));
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fprintf(file, "{\"command\":\"until [ -e %s/go ]; do sleep 0.1; done; wc -c\",",
+                        sidecar->path) > 0);
+    assert_true(fprintf(file, "\"stdin\":\"%0*d\"}", INPUT, 0) > INPUT);
+    assert_int_equal(fclose(file), 0);
+  }
+  tree_make(sidecar->tree, "go");
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_expect(sidecar, formatted("%02d", i), 0, "4000001", ""); /* and a newline */
+  long peak = proc_status_kib(agent_process_pid(sidecar->agent), "VmHWM");
+  print_message("resident: %ld KiB at most\n", peak);
+  if (agent_process_is_shipped())
+    assert_in_range(peak, 0, PEAK_MAX_KIB);
 }
 
 SIDECAR_TEST(sixteen_run_at_once_and_no_more) {

@@ -32,18 +32,18 @@ TEST(what_is_added_is_found) {
 TEST(the_oldest_comes_first_and_of_the_same_age_the_first_by_name) {
   struct exec_table table = {0};
   static const char *const expected[] = {"z", "a", "b", "c"};
-  assert_null(exec_table_oldest(&table));
+  assert_null(exec_table_oldest(&table, EXEC_QUEUED));
   (void)exec_table_get(&table, "new");
   (void)add(&table, "c", 9);
   (void)add(&table, "z", 3);
   (void)add(&table, "b", 5);
   (void)add(&table, "a", 5);
   for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-    struct exec *oldest = exec_table_oldest(&table);
+    struct exec *oldest = exec_table_oldest(&table, EXEC_QUEUED);
     assert_string_equal(oldest->id, expected[i]);
     oldest->state = EXEC_RUNNING;
     table.queued--;
   }
-  assert_null(exec_table_oldest(&table));
+  assert_null(exec_table_oldest(&table, EXEC_QUEUED));
   exec_table_release(&table);
 }

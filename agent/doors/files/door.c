@@ -47,6 +47,9 @@
 #define RETRY_MS 200
 #define GIVE_UP_MS 10000
 
+/* A scan looks at so many new requests in a turn of the loop: a claim is several system calls. */
+#define LOOKS_A_TURN 16
+
 /* Claims and locks that dead agents have left are looked for at each n-th scan. */
 #define SWEEP_SCANS 10
 
@@ -77,6 +80,7 @@ struct files_door {
   struct event *finished; /* the end of FILES_DOOR_DONE_MS */
   unsigned wanted;        /* runs that may be submitted */
   unsigned running;
+  size_t running_bytes; /* of their requests */
   unsigned scans;
   bool tools_logged; /* that it is missing */
   bool no_workspace; /* EXEC_REQUEST_DIRECTORY was missing when it was needed last */
@@ -359,15 +363,25 @@ static bool claim(struct files_door *self, struct exec *exec) {
   return false;
 }
 
-static void queue(struct files_door *self, struct exec *exec) {
+static void queue(struct files_door *self, struct exec *exec, const struct stat *file) {
   exec->state = EXEC_QUEUED;
+  exec->mtime = file->st_mtim;
+  exec->bytes = (size_t)file->st_size;
   self->execs.queued++;
+}
+
+/* It is not what a scan has found any more. */
+static void lose(struct files_door *self, struct exec *exec) {
+  exec->state = EXEC_NEW;
+  self->execs.found--;
 }
 
 /* `closed`: its writer has just closed it. The exec may be gone afterwards. */
 static void look(struct files_door *self, struct exec *exec, bool closed) {
   struct looked looked;
   enum look found = read_request(self, exec, &looked);
+  if (exec->state == EXEC_FOUND)
+    lose(self, exec);
   if (found == LOOK_GONE) {
     forget(self, exec);
   } else if (found == LOOK_OTHERS || found == LOOK_NO_REQUEST) {
@@ -375,12 +389,11 @@ static void look(struct files_door *self, struct exec *exec, bool closed) {
   } else if (found == LOOK_UNREADABLE) {
     try_again(self, exec, "read", looked.error.text);
   } else if (!is_unfinished(exec, &looked, found, closed) && claim(self, exec)) {
-    exec->mtime = looked.file.st_mtim;
     if (looked.request.other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
                exec->id);
     if (found == LOOK_READY)
-      queue(self, exec);
+      queue(self, exec, &looked.file);
     else
       refuse(self, exec, RUN_EXIT_NOT_RUN, looked.error.text);
   }
@@ -390,6 +403,10 @@ static void look(struct files_door *self, struct exec *exec, bool closed) {
 /* Its file is gone. The exec may be gone afterwards. */
 static void vanish(struct files_door *self, struct exec *exec) {
   switch (exec->state) {
+  case EXEC_FOUND:
+    self->execs.found--;
+    forget(self, exec);
+    break;
   case EXEC_NEW:
   case EXEC_WAITING:
   case EXEC_OTHERS:
@@ -448,7 +465,8 @@ static bool is_workspace(const char *directory) {
   return strcmp(directory, EXEC_REQUEST_DIRECTORY) == 0;
 }
 
-static void run(struct files_door *self, struct exec *exec, const struct exec_request *request) {
+static void run(struct files_door *self, struct exec *exec, const struct looked *looked) {
+  const struct exec_request *request = &looked->request;
   char path[PATH_MAX];
   bool again = exec->elsewhere;
   if (self->no_workspace && is_workspace(request->directory))
@@ -466,8 +484,10 @@ static void run(struct files_door *self, struct exec *exec, const struct exec_re
     if (!again)
       log_exec(self, exec, request, directory);
     exec->state = EXEC_RUNNING;
+    exec->bytes = (size_t)looked->file.st_size;
     self->wanted--;
     self->running++;
+    self->running_bytes += exec->bytes;
     engine_submit(&self->door, &step);
   } else {
     refuse(self, exec, RUN_EXIT_NOT_RUN, error.text);
@@ -489,15 +509,22 @@ static void submit(struct files_door *self, struct exec *exec) {
   else if (looked.request.argv == NULL && self->options.shell == NULL)
     refuse(self, exec, RUN_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
   else
-    run(self, exec, &looked.request);
+    run(self, exec, &looked);
   exec_request_release(&looked.request);
 }
 
+/* Large ones wait for each other: all that run are held in memory. */
+static bool has_room(const struct files_door *self, const struct exec *exec) {
+  return self->running_bytes == 0 || self->running_bytes + exec->bytes <= payload_limit();
+}
+
 static void submit_queued(struct files_door *self) {
-  struct exec *exec;
-  while (self->state == SERVING && self->wanted > 0 &&
-         (exec = exec_table_oldest(&self->execs)) != NULL)
+  while (self->state == SERVING && self->wanted > 0 && self->execs.queued > 0) {
+    struct exec *exec = exec_table_oldest(&self->execs, EXEC_QUEUED);
+    if (!has_room(self, exec))
+      return;
     submit(self, exec);
+  }
 }
 
 static void begin(struct door *door, struct run *run) {
@@ -514,7 +541,8 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
       !is_workspace(run_step(run)->working_directory) || !has_no_workspace(self))
     return false;
   exec->elsewhere = true;
-  queue(self, exec);
+  exec->state = EXEC_QUEUED;
+  self->execs.queued++;
   return true;
 }
 
@@ -560,6 +588,7 @@ static void result(struct door *door, const struct run *run, const struct step_e
   struct error message;
   run_result_get(run, step_result, &ended);
   self->running--;
+  self->running_bytes -= exec->bytes;
   bool cancelled = exec->state == EXEC_CANCELLED;
   exec->run = NULL;
   exec->state = EXEC_NEW;
@@ -600,6 +629,23 @@ static bool is_like(const struct stat *left, const struct stat *right) {
          left->st_ctim.tv_nsec == right->st_ctim.tv_nsec;
 }
 
+/* Found by a scan, in whatever order. */
+static void mark_found(struct files_door *self, struct exec *exec) {
+  struct stat file;
+  if (fstatat(self->ipc.tools, request_name(exec).text, &file, AT_SYMLINK_NOFOLLOW) != 0) {
+    forget(self, exec);
+    return;
+  }
+  exec->mtime = file.st_mtim;
+  exec->state = EXEC_FOUND;
+  self->execs.found++;
+}
+
+static void look_at_found(struct files_door *self) {
+  for (int i = 0; i < LOOKS_A_TURN && self->execs.found > 0; i++)
+    look(self, exec_table_oldest(&self->execs, EXEC_FOUND), false);
+}
+
 static void look_if_changed(struct files_door *self, struct exec *exec) {
   struct stat file;
   if (fstatat(self->ipc.tools, request_name(exec).text, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -612,6 +658,8 @@ static void find(struct files_door *self, struct exec *exec) {
   exec->request_seen = true;
   switch (exec->state) {
   case EXEC_NEW:
+    mark_found(self, exec);
+    break;
   case EXEC_WAITING:
   case EXEC_REFUSED:
     look(self, exec, false);
@@ -622,6 +670,7 @@ static void find(struct files_door *self, struct exec *exec) {
   case EXEC_FOREIGN:
     judge(self, exec);
     break;
+  case EXEC_FOUND:
   case EXEC_QUEUED:
   case EXEC_RUNNING:
   case EXEC_CANCELLED:
@@ -671,6 +720,7 @@ static void scan_tools(struct files_door *self) {
     self->execs.items[i]->request_seen = false;
   for_each_name(self, find_request);
   find_vanished(self);
+  look_at_found(self);
   if (self->scans++ % SWEEP_SCANS == 0) {
     for_each_name(self, find_claim);
     claims_sweep(&self->claims);
@@ -709,9 +759,10 @@ static void finish(struct files_door *self) {
 
 /* --- what happens ---------------------------------------------------------------------------- */
 
-/* Of what waits for time alone. */
+/* Of what waits for time alone, or for the next turn. */
 static void arm_timer(struct files_door *self) {
-  int64_t now_ms = clock_monotonic_ms(), due_ms = INT64_MAX;
+  int64_t now_ms = clock_monotonic_ms();
+  int64_t due_ms = self->execs.found > 0 && self->state == SERVING ? now_ms : INT64_MAX;
   for (size_t i = 0; i < self->execs.count; i++) {
     const struct exec *exec = self->execs.items[i];
     if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && self->state == SERVING)
@@ -737,6 +788,8 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct files_door *self = context;
   int64_t now_ms = clock_monotonic_ms();
+  if (self->state == SERVING)
+    look_at_found(self);
   for (size_t i = self->execs.count; i > 0; i--) {
     struct exec *exec = self->execs.items[i - 1];
     if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && self->state == SERVING)
@@ -896,8 +949,9 @@ static void close_door(struct door *door, enum door_close how) {
 static void dump(const struct door *door) {
   const struct files_door *self = (const struct files_door *)door;
   log_line(self->log, LOG_WARN, NULL,
-           "state: door files: %s, %zu requests known, %zu queued, %u running, %s",
-           self->options.directory, self->execs.count, self->execs.queued, self->running,
+           "state: door files: %s, %zu requests known, %zu found, %zu queued, %u running, %s",
+           self->options.directory, self->execs.count, self->execs.found, self->execs.queued,
+           self->running,
            self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
 }
 

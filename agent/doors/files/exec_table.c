@@ -74,11 +74,10 @@ static bool is_older(const struct exec *left, const struct exec *right) {
   return left->mtime.tv_nsec < right->mtime.tv_nsec;
 }
 
-struct exec *exec_table_oldest(const struct exec_table *self) {
+struct exec *exec_table_oldest(const struct exec_table *self, enum exec_state state) {
   struct exec *oldest = NULL;
-  for (size_t i = 0; self->queued > 0 && i < self->count; i++)
-    if (self->items[i]->state == EXEC_QUEUED &&
-        (oldest == NULL || is_older(self->items[i], oldest)))
+  for (size_t i = 0; i < self->count; i++)
+    if (self->items[i]->state == state && (oldest == NULL || is_older(self->items[i], oldest)))
       oldest = self->items[i];
   return oldest;
 }

@@ -14,8 +14,10 @@
  * The requests that are known, by their ids. One goes from top to bottom; EXEC_WAITING, EXEC_OTHERS
  * and EXEC_REFUSED begin anew when the file changes, or somebody else's claim ends.
  *
- *   NEW ── not whole yet ──► WAITING ──┐
- *    │                                 │
+ *   NEW ── found by a scan ──► FOUND ── its turn ──► as if new
+ *    │
+ *    ├── not whole yet ──► WAITING ──┐
+ *    │                               │
  *    ├── no regular file, for another sidecar ──► OTHERS
  *    ├── claimed by another one ──► FOREIGN
  *    ├── the system refuses to read or to claim it ──► REFUSED
@@ -25,6 +27,7 @@
  */
 enum exec_state {
   EXEC_NEW,
+  EXEC_FOUND, /* by a scan, which looks at the oldest ones first */
   EXEC_WAITING,
   EXEC_OTHERS,
   EXEC_FOREIGN,
@@ -46,7 +49,8 @@ struct exec {
   int64_t since_ms;     /* WAITING: since when it is this */
   int64_t due_ms;   /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
   int64_t retry_ms; /* ANSWERING: when it is written again */
-  struct timespec mtime; /* QUEUED: the order */
+  struct timespec mtime; /* FOUND, QUEUED: the order */
+  size_t bytes;          /* QUEUED, RUNNING, CANCELLED: of the request */
   bool elsewhere;        /* its directory is missing: it runs in the agent's own */
   struct run *run;       /* RUNNING, CANCELLED */
   struct buffer result;  /* ANSWERING: the file's text */
@@ -58,6 +62,7 @@ struct exec_table {
   struct exec **items; /* sorted by id */
   size_t count;
   size_t capacity;
+  size_t found;  /* how many are EXEC_FOUND, and */
   size_t queued; /* how many are EXEC_QUEUED; the owner counts */
 };
 
@@ -70,7 +75,7 @@ struct exec *exec_table_get(struct exec_table *self, const char *id);
 void exec_table_remove(struct exec_table *self, struct exec *exec);
 void exec_table_release(struct exec_table *self);
 
-/* The one in the queue whose file is the oldest, by name where two are as old; or NULL. */
-struct exec *exec_table_oldest(const struct exec_table *self);
+/* The one in this state whose file is the oldest, by name where two are as old; or NULL. */
+struct exec *exec_table_oldest(const struct exec_table *self, enum exec_state state);
 
 #endif

@@ -47,14 +47,15 @@ struct batch {
 
 struct call {
   struct call *next;
-  struct run *run; /* NULL: it waits */
+  bool submitted;  /* to the engine; before, it waits */
+  struct run *run; /* NULL: it has not begun */
   struct tool_call *tool;
   struct batch *batch; /* NULL: it came alone */
   enum mcp_version version;
   struct json_member id;    /* owned */
   struct json_member token; /* owned; none: no progress is reported */
   struct mcp_progress progress;
-  size_t memory;  /* while it waits */
+  size_t memory;
   bool cancelled; /* it is not answered */
 };
 
@@ -74,6 +75,7 @@ struct mcp_door {
   struct call *last;
   struct call *waiting;  /* the first of `calls` that waits */
   size_t waiting_memory; /* of those */
+  size_t running_memory; /* of the others */
   unsigned wanted;
   bool is_submitting;
   bool is_taking; /* lines */
@@ -151,11 +153,6 @@ static void free_call(struct call *call) {
   free(call);
 }
 
-static void stop_waiting(struct mcp_door *self, struct call *call) {
-  self->waiting_memory -= call->memory;
-  call->memory = 0;
-}
-
 /* It is over, answered or not. Those that run are the first, so that one of them is found soon. */
 static void remove_call(struct mcp_door *self, struct call *call) {
   struct call *before = NULL;
@@ -166,7 +163,7 @@ static void remove_call(struct mcp_door *self, struct call *call) {
     self->last = before;
   if (self->waiting == call)
     self->waiting = call->next;
-  stop_waiting(self, call);
+  *(call->submitted ? &self->running_memory : &self->waiting_memory) -= call->memory;
   release_batch(self, call->batch);
   free_call(call);
   leave_when_done(self);
@@ -235,11 +232,19 @@ static void submit(struct mcp_door *self, struct call *call) {
   struct request request = {0};
   tool_call_request(call->tool, &request);
   request.ticket = call;
-  stop_waiting(self, call);
+  call->submitted = true;
+  self->waiting_memory -= call->memory;
+  self->running_memory += call->memory;
   self->waiting = call->next;
   self->wanted--;
   engine_submit(&self->door, &request);
   step_release(&request.step);
+}
+
+/* Large ones wait for each other. */
+static bool has_room(const struct mcp_door *self, const struct call *call) {
+  return standard_io_unwritten(self->io) <= MCP_DOOR_HOLD_BYTES &&
+         (self->running_memory == 0 || self->running_memory + call->memory <= payload_limit());
 }
 
 /* A run that cannot begin is over before engine_submit returns, and then another one is wanted. */
@@ -247,8 +252,7 @@ static void submit_waiting(struct mcp_door *self) {
   if (self->is_submitting)
     return;
   self->is_submitting = true;
-  while (self->wanted > 0 && self->waiting != NULL &&
-         standard_io_unwritten(self->io) <= MCP_DOOR_HOLD_BYTES)
+  while (self->wanted > 0 && self->waiting != NULL && has_room(self, self->waiting))
     submit(self, self->waiting);
   self->is_submitting = false;
 }
@@ -398,7 +402,7 @@ static void take_line(struct mcp_door *self, const struct line *text) {
 /* Whether there is room for what lines bring: answers, and calls that wait. */
 static bool takes_lines(const struct mcp_door *self) {
   return self->state != LEAVING && standard_io_unwritten(self->io) <= MCP_DOOR_HOLD_BYTES &&
-         self->waiting_memory <= payload_limit();
+         self->waiting_memory <= MCP_DOOR_HOLD_BYTES;
 }
 
 /* Takes what was read; reads on when all of it was taken. */

@@ -38,9 +38,10 @@
 #define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
 #define EXIT_FAILED 1
 
-/* While more waits than this nothing is read. The lines together have payload_limit() bytes. With
-   as many bytes unwritten no call is started either. */
+/* While more waits than this nothing is read; bytes are those of the lines. With as many bytes
+   unwritten no call is started either. */
 #define QUEUE_CALLS ((size_t)4096)
+#define QUEUE_BYTES ((size_t)16 * 1024 * 1024)
 #define UNWRITTEN_BYTES ((size_t)16 * 1024 * 1024)
 
 #define OUTPUT_BYTES ((size_t)51200) /* of each stream */
@@ -529,7 +530,7 @@ static bool takes_answers(const struct stdio_door *self) {
 }
 
 static bool takes_lines(const struct stdio_door *self) {
-  return self->calls < QUEUE_CALLS && self->bytes < self->lines.limit && takes_answers(self);
+  return self->calls < QUEUE_CALLS && self->bytes < QUEUE_BYTES && takes_answers(self);
 }
 
 static bool takes_input(const struct stdio_door *self) {

@@ -109,8 +109,10 @@ static int search_root(struct file_search *self, const char *path, const struct 
   if (fd >= 0)
     return search_file(self, fd, buffer, path, error);
   struct stat file = {0};
-  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) {
+    self->result.skipped_root = "a path that does not exist";
     return 0;
+  }
   return S_ISDIR(file.st_mode) ? search_directory(self, path, glob, buffer, error)
                                : error_set(error, "%s", reason.text);
 }

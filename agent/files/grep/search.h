@@ -18,7 +18,7 @@
  * Skips directories named in walk_default_excludes, binary files (a NUL anywhere), files of more
  * than SEARCH_FILE_MAX bytes, everything that is no regular file, and below the root what cannot be
  * read or has vanished. Hidden files are searched. Below the root no symbolic link is followed; the
- * root may be one. A root that does not exist has no matches; one that is neither a regular file
+ * root may be one. A root that does not exist has no matches, and is reported; one that is neither a regular file
  * nor a directory is rejected. A file that begins with a byte order mark of UTF-16 is searched as
  * UTF-8 (base/utf16.h).
  *
@@ -60,7 +60,7 @@ struct search_result {
   size_t skipped;           /* lines */
   char first[96];           /* the first skipped line, as `path:number`; a long path is cut */
   size_t unread;            /* directories that could not be read */
-  const char *skipped_root; /* what the root is, when it is a file that was skipped; else NULL */
+  const char *skipped_root; /* what the root is, when it was not searched; else NULL */
 };
 
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
