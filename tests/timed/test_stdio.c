@@ -1,4 +1,6 @@
 /* What `agent --stdio` promises in milliseconds: its hosts kill who does not keep to it. */
+#include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/support/proc.h"
@@ -164,6 +166,26 @@ TEST(who_ignores_sigterm_is_killed_after_2_s) {
                           "'timedOut':true,'durationSeconds':S}}");
   assert_in_range((long)(now_ms() - sent_ms), TIMEOUT_MS + GRACE_MS - 100, BOUND_MS);
   stdio_host_free(host);
+}
+
+/* More than the pipe takes, and nobody reads. */
+static double unread_ms(void) {
+  struct stdio_host *host = start(NULL, NULL, NULL);
+  for (int i = 0; i < 100; i++)
+    stdio_host_send(host, "{'id':1,'method':'info'}\n");
+  send_command(host, "sleep 600.45", "");
+  assert_true(proc_wait_for("sleep 600.45", WAIT_BOUND_MS) > 0);
+  double killed_ms = now_ms();
+  stdio_host_kill(host, SIGTERM);
+  siginfo_t info;
+  assert_int_equal(waitid(P_PID, (id_t)stdio_host_pid(host), &info, WEXITED | WNOWAIT), 0);
+  double took_ms = now_ms() - killed_ms;
+  stdio_host_free(host);
+  return took_ms;
+}
+
+TEST(a_signal_ends_it_within_2_s_though_nobody_reads) {
+  expect_within("from the signal to the exit", unread_ms, 2000);
 }
 
 /* While a command runs. */

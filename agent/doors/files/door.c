@@ -24,6 +24,7 @@
 #include "agent/doors/files/exec_result.h"
 #include "agent/doors/files/exec_table.h"
 #include "agent/doors/files/ipc_directory.h"
+#include "agent/doors/files/request_look.h"
 #include "agent/doors/files/watch.h"
 #include "agent/engine/engine.h"
 #include "agent/engine/run_result.h"
@@ -31,8 +32,6 @@
 #include "agent/kinds/kinds.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
-#include "base/file_kind.h"
-#include "base/hash.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -68,6 +67,7 @@ enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSED };
 struct files_door {
   struct door door; /* first */
   struct files_door_options options;
+  struct request_rules rules;
   struct event_base *base;
   const struct log *log;
   enum state state;
@@ -94,13 +94,6 @@ struct name {
   char text[NAME_MAX + 1];
 };
 
-static struct name request_name(const struct exec *exec) {
-  struct name name;
-  (void)snprintf(name.text, sizeof name.text, EXEC_REQUEST_PREFIX "%s" EXEC_REQUEST_SUFFIX,
-                 exec->id);
-  return name;
-}
-
 static struct name result_name(const char *id) {
   struct name name;
   (void)snprintf(name.text, sizeof name.text, EXEC_RESULT_PREFIX "%s" EXEC_RESULT_SUFFIX, id);
@@ -108,7 +101,7 @@ static struct name result_name(const char *id) {
 }
 
 static bool has_request(const struct files_door *self, const struct exec *exec) {
-  return ipc_directory_has(&self->ipc, request_name(exec).text);
+  return ipc_directory_has(&self->ipc, request_look_name(exec->id).text);
 }
 
 static bool has_result(const struct files_door *self, const char *id) {
@@ -203,83 +196,8 @@ static void refuse(struct files_door *self, struct exec *exec, int exit_code, co
 
 /* --- looking at a request -------------------------------------------------------------------- */
 
-enum look {
-  LOOK_READY,
-  LOOK_REFUSED, /* is answered with the error */
-  LOOK_SHORT,
-  LOOK_BROKEN,
-  LOOK_OTHERS, /* is for another sidecar */
-  LOOK_NO_REQUEST,
-  LOOK_UNREADABLE, /* now */
-  LOOK_GONE
-};
-
-struct looked {
-  struct exec_request request;
-  struct stat file;
-  uint64_t hash;
-  struct error error;
-};
-
-static size_t request_max(void) {
-  return payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
-}
-
-static enum look parse(const struct files_door *self, const struct exec *exec,
-                       const struct buffer *text, struct looked *out) {
-  const struct files_door_options *options = &self->options;
-  const struct exec_request_defaults defaults = {
-      .directory = options->workdir != NULL ? options->workdir : EXEC_REQUEST_DIRECTORY,
-      .timeout_seconds = options->default_timeout_seconds,
-      .timeout_max_seconds = options->max_timeout_seconds};
-  const char *bytes = text->length > 0 ? text->bytes : "";
-  out->hash = hash_bytes(bytes, text->length);
-  enum exec_request_state state =
-      exec_request_parse(&out->request, bytes, text->length, exec->id, &defaults, &out->error);
-  if (!exec_request_is_for(&out->request, options->pack))
-    return LOOK_OTHERS;
-  return state == EXEC_REQUEST_READY     ? LOOK_READY
-         : state == EXEC_REQUEST_REFUSED ? LOOK_REFUSED
-         : state == EXEC_REQUEST_SHORT   ? LOOK_SHORT
-                                         : LOOK_BROKEN;
-}
-
-/* The caller ends with exec_request_release, whatever comes back. */
-static enum look read_request(const struct files_door *self, const struct exec *exec,
-                              struct looked *out) {
-  struct buffer text = {0};
-  enum look look = LOOK_NO_REQUEST;
-  *out = (struct looked){0};
-  if (!exec_request_id_is_valid(exec->id, strlen(exec->id))) {
-    (void)error_set(&out->error, "its name is no id in UTF-8 without control characters");
-    return has_request(self, exec) ? LOOK_NO_REQUEST : LOOK_GONE;
-  }
-  switch (
-      ipc_directory_read(&self->ipc, request_name(exec).text, request_max(), &text, &out->file)) {
-  case IPC_READ:
-    look = parse(self, exec, &text, out);
-    break;
-  case IPC_READ_NOTHING:
-    look = LOOK_GONE;
-    break;
-  case IPC_READ_NO_FILE:
-    (void)error_set(&out->error, "it is %s", file_kind_name(out->file.st_mode));
-    break;
-  case IPC_READ_TOO_LONG:
-    (void)error_set(&out->error, "request is longer than %zu bytes", request_max());
-    look = LOOK_REFUSED;
-    break;
-  case IPC_READ_ERROR:
-    (void)error_set(&out->error, "%s", strerror(errno));
-    look = LOOK_UNREADABLE;
-    break;
-  }
-  buffer_release(&text);
-  return look;
-}
-
 /* True while it is to be waited for: it has changed, or not been like this for long enough. */
-static bool waits(struct exec *exec, const struct looked *looked, int64_t time_ms) {
+static bool waits(struct exec *exec, const struct request_look *looked, int64_t time_ms) {
   int64_t now_ms = clock_monotonic_ms();
   if (exec->state != EXEC_WAITING || exec->hash != looked->hash)
     exec->since_ms = now_ms;
@@ -290,16 +208,15 @@ static bool waits(struct exec *exec, const struct looked *looked, int64_t time_m
 }
 
 /* What is not JSON may be the middle of a rewrite, unless its writer has closed it. */
-static bool is_unfinished(struct exec *exec, const struct looked *looked, enum look found,
-                          bool closed) {
-  if (found == LOOK_SHORT)
+static bool is_unfinished(struct exec *exec, const struct request_look *looked, bool closed) {
+  if (looked->found == REQUEST_SHORT)
     return waits(exec, looked, SHORT_MS);
-  return found == LOOK_BROKEN && !closed && waits(exec, looked, BROKEN_MS);
+  return looked->found == REQUEST_BROKEN && !closed && waits(exec, looked, BROKEN_MS);
 }
 
-static void pass_over(struct files_door *self, struct exec *exec, const struct looked *looked,
-                      bool is_request) {
-  if (!is_request && !exec->logged) {
+static void pass_over(struct files_door *self, struct exec *exec,
+                      const struct request_look *looked) {
+  if (looked->found == REQUEST_NONE && !exec->logged) {
     log_line(self->log, LOG_WARN, NULL, "[%s] is ignored: %s", exec->id, looked->error.text);
     exec->logged = true;
   }
@@ -378,26 +295,26 @@ static void lose(struct files_door *self, struct exec *exec) {
 
 /* `closed`: its writer has just closed it. The exec may be gone afterwards. */
 static void look(struct files_door *self, struct exec *exec, bool closed) {
-  struct looked looked;
-  enum look found = read_request(self, exec, &looked);
+  struct request_look looked;
+  request_look_take(&looked, &self->ipc, exec->id, &self->rules);
   if (exec->state == EXEC_FOUND)
     lose(self, exec);
-  if (found == LOOK_GONE) {
+  if (looked.found == REQUEST_GONE) {
     forget(self, exec);
-  } else if (found == LOOK_OTHERS || found == LOOK_NO_REQUEST) {
-    pass_over(self, exec, &looked, found == LOOK_OTHERS);
-  } else if (found == LOOK_UNREADABLE) {
+  } else if (looked.found == REQUEST_OF_OTHERS || looked.found == REQUEST_NONE) {
+    pass_over(self, exec, &looked);
+  } else if (looked.found == REQUEST_UNREADABLE) {
     try_again(self, exec, "read", looked.error.text);
-  } else if (!is_unfinished(exec, &looked, found, closed) && claim(self, exec)) {
+  } else if (!is_unfinished(exec, &looked, closed) && claim(self, exec)) {
     if (looked.request.other_id)
       log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
                exec->id);
-    if (found == LOOK_READY)
+    if (looked.found == REQUEST_READY)
       queue(self, exec, &looked.file);
     else
       refuse(self, exec, RUN_EXIT_NOT_RUN, looked.error.text);
   }
-  exec_request_release(&looked.request);
+  request_look_release(&looked);
 }
 
 /* Its file is gone. The exec may be gone afterwards. */
@@ -461,11 +378,14 @@ static bool has_no_workspace(struct files_door *self) {
   return self->no_workspace;
 }
 
+/* However many slashes it ends with. */
 static bool is_workspace(const char *directory) {
-  return strcmp(directory, EXEC_REQUEST_DIRECTORY) == 0;
+  size_t length = strlen(EXEC_REQUEST_DIRECTORY);
+  return strncmp(directory, EXEC_REQUEST_DIRECTORY, length) == 0 &&
+         directory[length + strspn(directory + length, "/")] == '\0';
 }
 
-static void run(struct files_door *self, struct exec *exec, const struct looked *looked) {
+static void run(struct files_door *self, struct exec *exec, const struct request_look *looked) {
   const struct exec_request *request = &looked->request;
   char path[PATH_MAX];
   bool again = exec->elsewhere;
@@ -497,20 +417,20 @@ static void run(struct files_door *self, struct exec *exec, const struct looked 
 
 /* What it says may have changed since it was queued. */
 static void submit(struct files_door *self, struct exec *exec) {
-  struct looked looked;
-  enum look found = read_request(self, exec, &looked);
+  struct request_look looked;
+  request_look_take(&looked, &self->ipc, exec->id, &self->rules);
   self->execs.queued--;
   exec->state = EXEC_NEW;
-  if (found == LOOK_GONE)
+  if (looked.found == REQUEST_GONE)
     release(self, exec);
-  else if (found != LOOK_READY)
+  else if (looked.found != REQUEST_READY)
     refuse(self, exec, RUN_EXIT_NOT_RUN,
            looked.error.text[0] != '\0' ? looked.error.text : "request was changed");
   else if (looked.request.argv == NULL && self->options.shell == NULL)
     refuse(self, exec, RUN_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
   else
     run(self, exec, &looked);
-  exec_request_release(&looked.request);
+  request_look_release(&looked);
 }
 
 /* Large ones wait for each other: all that run are held in memory. */
@@ -632,7 +552,7 @@ static bool is_like(const struct stat *left, const struct stat *right) {
 /* Found by a scan, in whatever order. */
 static void mark_found(struct files_door *self, struct exec *exec) {
   struct stat file;
-  if (fstatat(self->ipc.tools, request_name(exec).text, &file, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (fstatat(self->ipc.tools, request_look_name(exec->id).text, &file, AT_SYMLINK_NOFOLLOW) != 0) {
     forget(self, exec);
     return;
   }
@@ -648,7 +568,7 @@ static void look_at_found(struct files_door *self) {
 
 static void look_if_changed(struct files_door *self, struct exec *exec) {
   struct stat file;
-  if (fstatat(self->ipc.tools, request_name(exec).text, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
+  if (fstatat(self->ipc.tools, request_look_name(exec->id).text, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
       !is_like(&file, &exec->identity))
     look(self, exec, false);
 }
@@ -968,18 +888,24 @@ static const struct door_type files_door_type = {.name = "files",
 struct door *files_door_new(struct event_base *base, const struct log *log,
                             const struct files_door_options *options) {
   struct files_door *self = memory_allocate(sizeof *self);
-  *self = (struct files_door){.door = {.type = &files_door_type,
-                                       .terms = {.runs = options->concurrency,
-                                                 .grace_ms = GRACE_MS,
-                                                 .drain_ms = DRAIN_MS,
-                                                 .leave_grace_ms = GRACE_MS,
-                                                 .leave_background_ms = LEAVE_BACKGROUND_MS,
-                                                 .output_bytes = EXEC_RESULT_STREAM_MAX}},
-                              .options = *options,
-                              .base = base,
-                              .log = log,
-                              .ipc = IPC_DIRECTORY_NONE,
-                              .claims = CLAIMS_NONE};
+  *self = (struct files_door){
+      .door = {.type = &files_door_type,
+               .terms = {.runs = options->concurrency,
+                         .grace_ms = GRACE_MS,
+                         .drain_ms = DRAIN_MS,
+                         .leave_grace_ms = GRACE_MS,
+                         .leave_background_ms = LEAVE_BACKGROUND_MS,
+                         .output_bytes = EXEC_RESULT_STREAM_MAX}},
+      .options = *options,
+      .rules = {.pack = options->pack,
+                .defaults = {.directory = options->workdir != NULL ? options->workdir
+                                                                   : EXEC_REQUEST_DIRECTORY,
+                             .timeout_seconds = options->default_timeout_seconds,
+                             .timeout_max_seconds = options->max_timeout_seconds}},
+      .base = base,
+      .log = log,
+      .ipc = IPC_DIRECTORY_NONE,
+      .claims = CLAIMS_NONE};
   self->env_files = env_files_new(options->env_files, log);
   self->timer = loop_timer_new(base, on_timer, self);
   self->finished = loop_timer_new(base, on_finished, self);

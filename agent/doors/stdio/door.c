@@ -56,6 +56,9 @@
 #define KILL_AHEAD_MAX_MS 1000
 #define ANSWER_AHEAD_MS 30
 
+/* How long close() waits for a reader after a signal. */
+#define CLOSE_MS 1000
+
 #define PROGRESS_MS 250
 #define PROGRESS_LINE 1024 /* bytes: more than 200 characters have */
 
@@ -106,6 +109,7 @@ struct stdio_door {
   struct event *deadline;
   struct event *progress;
   struct event *turn;            /* goes on, from the loop */
+  struct event *end;             /* of close() */
   struct stdio_address farewell; /* of a shutdown; its id is owned */
   bool shuts_down;               /* and is not answered yet */
   int broken;                    /* the exit code when standard output takes nothing more; else 0 */
@@ -677,19 +681,33 @@ static void flush(struct door *door) {
   standard_io_flush(self_of(door)->io);
 }
 
+static void close_now(struct stdio_door *self) {
+  size_t unread = standard_io_unwritten(self->io);
+  if (self->broken == 0 && unread > 0) {
+    log_line(self->log, LOG_ERROR, NULL, "%zu bytes of answers were not read", unread);
+    self->broken = EXIT_READER_GONE;
+  }
+  self->closing = false;
+  engine_door_closed(&self->door, self->broken);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct stdio_door *self = context;
+  if (self->closing)
+    close_now(self);
+}
+
 static void close_door(struct door *door, enum door_close how) {
   struct stdio_door *self = self_of(door);
   if (how == DOOR_CLOSE_NOW) {
-    size_t unread = standard_io_unwritten(self->io);
-    if (self->broken == 0 && unread > 0) {
-      log_line(self->log, LOG_ERROR, NULL, "%zu bytes of answers were not read", unread);
-      self->broken = EXIT_READER_GONE;
-    }
-    self->closing = false;
-    engine_door_closed(door, self->broken);
+    close_now(self);
     return;
   }
   self->closing = true;
+  if (how == DOOR_CLOSE_PROMPT)
+    loop_timer_start(self->end, CLOSE_MS);
   close_when_written(self);
 }
 
@@ -741,6 +759,7 @@ struct door *stdio_door_new(struct event_base *base, const struct log *log,
   self->deadline = loop_timer_new(base, on_time, self);
   self->progress = loop_timer_new(base, on_progress, self);
   self->turn = loop_timer_new(base, on_time, self);
+  self->end = loop_timer_new(base, on_end, self);
   return &self->door;
 }
 
@@ -759,6 +778,7 @@ void stdio_door_free(struct door *door) {
   event_free(self->deadline);
   event_free(self->progress);
   event_free(self->turn);
+  event_free(self->end);
   line_reader_release(&self->lines);
   buffer_release(&self->arguments);
   release_address(&self->farewell);
