@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/json_string.h"
+#include "base/utf8.h"
 #include "wire/json_guard.h"
 
 static bool is_space(char byte) {
@@ -16,6 +17,12 @@ static const char *skip_space(const char *at, const char *end) {
   while (at < end && is_space(*at))
     at++;
   return at;
+}
+
+/* Where the value begins: cJSON passes over a byte order mark, too. */
+static const char *begin_of(const char *json, const char *end) {
+  size_t marked = utf8_is_marked(json, (size_t)(end - json)) ? UTF8_MARK_LENGTH : 0;
+  return skip_space(json + marked, end);
 }
 
 /* From an opening quote to after the closing one, or to the end of the text. */
@@ -75,7 +82,7 @@ static bool is_name(const char *string, size_t length, const char *name) {
 
 bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out) {
   const char *end = json + length;
-  const char *at = skip_space(json, end);
+  const char *at = begin_of(json, end);
   if (at == end || *at != '{')
     return false;
   while ((at = skip_space(at + 1, end)) < end && *at == '"') {
@@ -98,7 +105,7 @@ bool json_member_find(const char *json, size_t length, const char *name, struct 
 }
 
 bool json_element_next(const char **at, const char *end, struct json_member *out) {
-  const char *value = skip_space(*at, end);
+  const char *value = begin_of(*at, end);
   if (value < end && (*value == '[' || *value == ','))
     value = skip_space(value + 1, end);
   *at = skip_value(value, end);

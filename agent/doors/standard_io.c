@@ -32,7 +32,7 @@ struct standard_io {
   struct event *readable; /* standard input */
   struct event *read_on;  /* reads what cannot be polled, from the loop */
   struct event *writable;
-  struct event *reader_gone; /* standard output is a pipe whose reader has left; or NULL */
+  struct event *reader_gone; /* of a pipe or a socket; NULL: standard output is neither */
   struct buffer output;      /* from `written` on not yet written */
   size_t written;
   bool broken;
@@ -93,10 +93,14 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
     self->handler->written(self->owner);
 }
 
+/* A socket's peer may only have ended what it writes. */
 static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  become_broken(context, EPIPE);
+  struct standard_io *self = context;
+  struct pollfd out = {.fd = fd}; /* for POLLHUP, which nobody need ask for */
+  if (what == EV_CLOSED && poll(&out, 1, 0) == 0)
+    (void)event_del(self->reader_gone);
+  else
+    become_broken(self, EPIPE);
 }
 
 /* What is written makes way once it is half of the buffer: moving costs no more than writing. */
@@ -162,13 +166,17 @@ void standard_io_read(struct standard_io *self, bool on) {
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Only of a pipe, and not of a FIFO that was opened for both directions (exec 3<>fifo), which reads
-   what it has written, and is its own reader. */
-static bool is_writing_end(int fd) {
+/* The writing end of a pipe is never readable, but it has an error when the reader is gone. Not a
+   FIFO that was opened for both directions (exec 3<>fifo), which reads what it has written, and is
+   its own reader. 0: nothing tells. */
+static short what_tells_that_the_reader_is_gone(int fd) {
   struct stat stat_buffer;
   int flags = fcntl(fd, F_GETFL);
-  return fstat(fd, &stat_buffer) == 0 && S_ISFIFO(stat_buffer.st_mode) && flags >= 0 &&
-         (flags & O_ACCMODE) == O_WRONLY;
+  if (flags < 0 || fstat(fd, &stat_buffer) != 0)
+    return 0;
+  if (S_ISSOCK(stat_buffer.st_mode))
+    return EV_CLOSED;
+  return S_ISFIFO(stat_buffer.st_mode) && (flags & O_ACCMODE) == O_WRONLY ? EV_READ : 0;
 }
 
 struct standard_io *standard_io_new(struct event_base *base,
@@ -183,10 +191,9 @@ struct standard_io *standard_io_new(struct event_base *base,
   self->readable = loop_event_new_idle(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
   self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
-  /* The writing end of a pipe is never readable, but it has an error when the reader is gone. */
-  self->reader_gone = is_writing_end(STDOUT_FILENO)
-                          ? loop_event_new(base, STDOUT_FILENO, EV_READ, on_reader_gone, self)
-                          : NULL;
+  short what = what_tells_that_the_reader_is_gone(STDOUT_FILENO);
+  self->reader_gone =
+      what != 0 ? loop_event_new(base, STDOUT_FILENO, what, on_reader_gone, self) : NULL;
   return self;
 }
 

@@ -35,7 +35,7 @@ struct standard_io_handler {
   void (*broken)(void *owner, int error);
 };
 
-/* Reads nothing yet, and notices at once when the reader of a pipe is gone. */
+/* Reads nothing yet, and notices at once when the reader of a pipe, or of a local socket, is gone. */
 struct standard_io *standard_io_new(struct event_base *base,
                                     const struct standard_io_handler *handler, void *owner);
 

@@ -7,6 +7,7 @@ struct grep {
   unsigned head_limit;
   unsigned context_before;
   unsigned context_after;
+  bool prefix_paths;
   unsigned output; /* enum search_output */
 };
 
@@ -18,6 +19,7 @@ static int work(const struct step *step, struct output *output, struct error *er
                           .head_limit = self->head_limit,
                           .context_before = self->context_before,
                           .context_after = self->context_after,
+                          .prefix_paths = self->prefix_paths,
                           .output = (enum search_output)self->output};
   struct search_result result;
   if (search_run(&search, &output->content, &result, error) != 0)
@@ -56,6 +58,9 @@ static const struct step_field fields[] = {
     {.name = "contextAfter",
      .type = &step_field_count,
      .offset = offsetof(struct grep, context_after)},
+    {.name = "prefixPaths",
+     .type = &step_field_flag,
+     .offset = offsetof(struct grep, prefix_paths)},
     {.name = "outputMode",
      .type = &step_field_choice,
      .offset = offsetof(struct grep, output),

@@ -11,12 +11,14 @@
 #include "agent/tools/text_page.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "wire/json_guard.h"
 
 struct tool {
   char name[16];
   char title[16];
-  char kind[16]; /* of its steps */
+  char kind[16];       /* of its steps */
+  const char *members; /* that each of its steps has besides, as JSON; or NULL */
   const char *description;
   const char *hints;
   struct argument_table arguments;
@@ -304,6 +306,7 @@ static const struct tool tools[] = {
                     ".git and node_modules.",
      .hints = READ_ONLY,
      .kind = "grep",
+     .members = ",\"prefixPaths\":true", /* as the other tools take them */
      .arguments = ARGUMENT_TABLE(grep_arguments),
      .answer = answer_grep},
     {.name = "directory_tree",
@@ -474,10 +477,12 @@ static int translate(struct tool_call *self, const cJSON *arguments,
   if (tool_is_command(tool) && write_command(arguments, settings, payload, error) != 0)
     return -1;
   argument_table_write(&tool->arguments, arguments, payload);
+  if (tool->members != NULL)
+    buffer_add_string(payload, tool->members);
   buffer_add_string(payload, "}");
   int parsed = step_parse(&self->step, kinds, payload->bytes, payload->length, error);
-  if (parsed == 0 && !kind_of(&self->step)->read_only)
-    buffer_release(payload); /* no child that stands by takes it */
+  if (parsed == 0 && payload->length > PROCESS_INPUT_MAX)
+    buffer_release(payload); /* no child that stands by takes more */
   return parsed;
 }
 
@@ -530,16 +535,26 @@ static bool ends_with(const struct run_result *result, const char *end) {
          memcmp(result->reason + result->reason_length - length, end, length) == 0;
 }
 
+/* The most of a program's or a directory's name that an error repeats. */
+#define NAME_SHOWN_MAX 256
+
+static void add_name(struct buffer *text, const char *name) {
+  size_t length = strlen(name);
+  bool is_long = length > NAME_SHOWN_MAX;
+  buffer_add(text, name, is_long ? utf8_cut(name, NAME_SHOWN_MAX) : length);
+  buffer_add_string(text, is_long ? "\xE2\x80\xA6" : "");
+}
+
 static void answer_not_run(const struct tool_call *self, const struct run_result *result,
                            struct buffer *text) {
   bool is_missing = ends_with(result, strerror(ENOENT)) || ends_with(result, strerror(ENOTDIR));
   if (result->failure == RUN_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
-    buffer_add_string(text, self->target);
+    add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
   } else if (result->failure == RUN_NO_DIRECTORY && is_missing) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
-    buffer_add_string(text, self->directory);
+    add_name(text, self->directory);
   } else {
     add_error(text, result->reason, result->reason_length);
   }
@@ -548,11 +563,7 @@ static void answer_not_run(const struct tool_call *self, const struct run_result
 static bool answer(const struct tool_call *self, const struct run_result *result,
                    struct buffer *text) {
   bool failed = result->timed_out || result->exit_code != 0;
-  if (result->failure == RUN_STOPPED && !result->timed_out) {
-    buffer_add_string(text, TOOL_ERROR "cancelled");
-    return true;
-  }
-  if (result->failure != RUN_EXECUTED && result->failure != RUN_STOPPED) {
+  if (result->failure != RUN_EXECUTED && !result->timed_out) {
     answer_not_run(self, result, text);
     return true;
   }

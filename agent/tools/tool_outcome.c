@@ -3,6 +3,8 @@
 #include <stdbool.h>
 
 #include "agent/tools/answer.h"
+#include "base/json_string.h"
+#include "base/utf8.h"
 #include "wire/step_result.h"
 
 #define PROPERTY(NAME, TYPE) "\"" NAME "\":{\"type\":\"" TYPE "\"}"
@@ -26,6 +28,17 @@ static void add_stream_json(struct buffer *out, const char *name, const struct r
   buffer_add_string(out, ANSWER_CUT_MARK "\"");
 }
 
+/* An escape has six bytes at most, such as \u0001. */
+static struct run_stream bounded(struct run_stream stream) {
+  const size_t always_fits = TOOL_OUTCOME_STREAM_MAX / 6;
+  if (stream.length > always_fits &&
+      json_string_length(stream.bytes, stream.length) > TOOL_OUTCOME_STREAM_MAX) {
+    stream.length = utf8_cut(stream.bytes, always_fits);
+    stream.truncated = true;
+  }
+  return stream;
+}
+
 static void add_flag(struct buffer *out, const char *name, bool flag) {
   buffer_add_string(out, name);
   buffer_add_string(out, flag ? "true" : "false");
@@ -40,19 +53,22 @@ static void add_end(struct buffer *out, const struct run_result *result) {
 }
 
 void tool_outcome_add(enum tool_outcome form, const struct run_result *result, struct buffer *out) {
+  const bool is_bounded = form == TOOL_OUTCOME_STRUCTURED;
+  const struct run_stream output = is_bounded ? bounded(result->output) : result->output;
+  const struct run_stream errors = is_bounded ? bounded(result->errors) : result->errors;
   buffer_add_string(out, "{\"exitCode\":");
   buffer_add_number(out, (unsigned long long)result->exit_code);
   if (form != TOOL_OUTCOME_STREAMS)
     add_end(out, result);
   if (form != TOOL_OUTCOME_METADATA) {
-    add_stream_json(out, ",\"stdout\":", &result->output);
-    add_stream_json(out, ",\"stderr\":", &result->errors);
+    add_stream_json(out, ",\"stdout\":", &output);
+    add_stream_json(out, ",\"stderr\":", &errors);
   }
   if (form == TOOL_OUTCOME_STREAMS)
     add_end(out, result);
   if (form == TOOL_OUTCOME_STRUCTURED) {
-    add_flag(out, ",\"stdoutTruncated\":", result->output.truncated);
-    add_flag(out, ",\"stderrTruncated\":", result->errors.truncated);
+    add_flag(out, ",\"stdoutTruncated\":", output.truncated);
+    add_flag(out, ",\"stderrTruncated\":", errors.truncated);
   }
   buffer_add_string(out, "}");
 }

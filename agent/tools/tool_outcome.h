@@ -10,8 +10,12 @@ enum tool_outcome {
   TOOL_OUTCOME_METADATA,   /* exitCode, timedOut, durationSeconds */
   TOOL_OUTCOME_STREAMS,    /* exitCode, stdout, stderr, timedOut, durationSeconds */
   TOOL_OUTCOME_STRUCTURED, /* exitCode, timedOut, durationSeconds, stdout, stderr, stdoutTruncated,
-                              stderrTruncated */
+                              stderrTruncated; at most TOOL_OUTCOME_STREAM_MAX bytes a stream */
 };
+
+/* As JSON: a stream of control characters is six times as long, and clients take a line of a
+   mebibyte, in which the text of the answer is, too. */
+#define TOOL_OUTCOME_STREAM_MAX 200000
 
 /* The JSON Schema of TOOL_OUTCOME_STRUCTURED. */
 extern const char tool_outcome_schema[];

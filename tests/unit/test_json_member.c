@@ -52,6 +52,13 @@ TEST(a_name_within_a_value_is_none) {
     expect(texts[i], "id", NULL);
 }
 
+/* cJSON passes over a byte order mark, too. */
+TEST(a_mark_at_the_beginning_is_passed_over) {
+  expect("\xEF\xBB\xBF{'id':1}", "id", "1");
+  expect("\xEF\xBB\xBF", "id", NULL);
+  expect("\xEF\xBB", "id", NULL);
+}
+
 TEST(a_name_may_be_written_with_escapes) {
   expect("{'\\u0069d':1}", "id", "1");
   expect("{'\\u0069\\u0064':1}", "id", "1");

@@ -188,6 +188,9 @@ TEST(a_batch_is_its_messages) {
          "{'method':'b','jsonrpc':'2.0'},{'jsonrpc':'2.0','id':'\\u0031','method':'c'}]",
          "request id=1 a; invalid expected an object; invalid expected an object; "
          "notification b; request id='\\u0031' c");
+  expect("\xEF\xBB\xBF[{'jsonrpc':'2.0','id':'A','method':'a'},{'jsonrpc':'2.0','id':'B','method':'"
+         "b'}]",
+         "request id='A' a; request id='B' b");
   expect("[]", "");
 }
 
@@ -207,6 +210,8 @@ TEST(ids_are_equal_when_their_values_are) {
   expect_equal(false, "1", "10");
   expect_equal(false, "'a'", "'\\u0062'");
   expect_equal(false, "9007199254740993", "9007199254740992");
+  expect_equal(true, "'\\u0061\\u0061'", "'aa'");
+  expect_equal(false, "'\\u0061aaaaaaaaaaaaaaaaaaaa'", "'a'");
   struct json_member none = {0};
   assert_false(mcp_id_equal(none, none));
 }

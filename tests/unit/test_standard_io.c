@@ -268,6 +268,33 @@ TRIAL_TEST(a_reader_that_is_gone_is_noticed_without_a_write) {
   assert_int_equal(trial->broken, 1);
 }
 
+/* Node.js gives its children sockets. */
+TRIAL_TEST(a_socket_whose_peer_is_gone_is_noticed_without_a_write) {
+  int out[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out), 0);
+  trial->out = out[1];
+  open_with(trial, open("/dev/null", O_RDONLY | O_CLOEXEC), out[0]);
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->broken, 0);
+  close_fd(&trial->out);
+  LOOP_UNTIL(&trial->loop, trial->broken == 1);
+  assert_int_equal(trial->error, EPIPE);
+}
+
+TRIAL_TEST(a_peer_that_writes_no_more_may_read) {
+  int out[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out), 0);
+  trial->out = out[1];
+  open_with(trial, open("/dev/null", O_RDONLY | O_CLOEXEC), out[0]);
+  assert_int_equal(shutdown(trial->out, SHUT_WR), 0);
+  loop_settle(&trial->loop);
+  put(trial, 'x', 10);
+  standard_io_flush(trial->io);
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->broken, 0);
+  expect_output(trial, 'x', 10);
+}
+
 TRIAL_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
   int in[2], out[2];
   char path[32];

@@ -255,16 +255,16 @@ TEST(steps_of_the_file_tools) {
 TEST(steps_of_grep_have_its_defaults) {
   assert_payload("grep", "{'pattern':'x'}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'headLimit':200}");
+                              "'headLimit':200,'prefixPaths':true}");
   assert_payload("grep",
                  "{'pattern':'x','path':'src','glob':'*.c','output_mode':'files_with_matches',"
                  "'head_limit':1000,'context_before':0,'context_after':100}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'src',"
                               "'glob':'*.c','outputMode':'filesWithMatches','headLimit':1000,"
-                              "'contextBefore':0,'contextAfter':100}");
+                              "'contextBefore':0,'contextAfter':100,'prefixPaths':true}");
   assert_payload("grep", "{'pattern':'x','path':'','output_mode':null}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'headLimit':200}");
+                              "'headLimit':200,'prefixPaths':true}");
 }
 
 TEST(a_tree_needs_no_arguments) {

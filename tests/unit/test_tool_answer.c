@@ -104,9 +104,9 @@ TEST(a_command_that_was_not_executed_is_an_error) {
 }
 
 TEST(a_call_that_was_stopped_is_cancelled) {
-  EXPECT_COMMAND(failed(RUN_STOPPED, 143, "cancelled: x"), true, "Error: cancelled");
+  EXPECT_COMMAND(failed(RUN_STOPPED, 143, "cancelled: x"), true, "Error: cancelled: x");
   expect("grep", "{'pattern':'x'}", failed(RUN_STOPPED, 143, "cancelled: x"), true,
-         "Error: cancelled");
+         "Error: cancelled: x");
 }
 
 /* --- the file tools --- */
@@ -291,6 +291,41 @@ TEST(outcomes_have_their_members_in_order) {
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"
                  "'stderr':'\xEF\xBF\xBD...(truncated)','stdoutTruncated':false,"
                  "'stderrTruncated':true}");
+}
+
+/* 50 KB of each stream, of which every byte is an escape. */
+TEST(a_structured_outcome_is_bounded_in_any_escaping) {
+  enum { LENGTH = 51200 };
+  char *control = malloc(LENGTH + 1);
+  assert_non_null(control);
+  memset(control, 1, LENGTH);
+  control[LENGTH] = '\0';
+  struct run_result result = printed(control);
+  result.errors = stream(control);
+  struct buffer text = {0};
+  tool_outcome_add(TOOL_OUTCOME_STRUCTURED, &result, &text);
+  assert_in_range(text.length, TOOL_OUTCOME_STREAM_MAX, 2 * TOOL_OUTCOME_STREAM_MAX + 200);
+  buffer_add(&text, "", 1);
+  assert_non_null(strstr(text.bytes, "\"stdoutTruncated\":true,\"stderrTruncated\":true"));
+  buffer_release(&text);
+  memset(control, 'x', LENGTH);
+  tool_outcome_add(TOOL_OUTCOME_STRUCTURED, &result, &text);
+  assert_in_range(text.length, 2 * LENGTH, 2 * LENGTH + 200);
+  buffer_release(&text);
+  free(control);
+}
+
+TEST(a_long_name_is_cut_in_an_error) {
+  enum { LENGTH = 3000 };
+  char *arguments = malloc(LENGTH + 64);
+  assert_non_null(arguments);
+  (void)snprintf(arguments, LENGTH + 64, "{'command':'%0*d','args':['a']}", LENGTH, 0);
+  const struct run_result result = failed(RUN_NOT_FOUND, 127, "not found");
+  char *text = answer_of("execute_command", arguments, &result, true);
+  assert_in_range(strlen(text), 256, 400);
+  assert_non_null(strstr(text, "\xE2\x80\xA6': No such file or directory"));
+  free(text);
+  free(arguments);
 }
 
 TEST(an_answer_of_the_largest_size_is_kept) {

@@ -1,6 +1,7 @@
 /*
  * The tools against the kinds of steps that they call: arguments to text, without an engine.
  */
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ static bool run(struct tool_call *call, struct buffer *text) {
   struct error error = {""};
   tool_call_request(call, &request);
   struct run_result result = {.reason = ""};
+  int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  assert_int_equal(chdir(request.step.working_directory), 0);
   if (kind_of(&request.step)->work(&request.step, &output, &error) == 0) {
     result.output = (struct run_stream){output.content.bytes, output.content.length, false};
     result.errors = (struct run_stream){output.warning.text, strlen(output.warning.text), false};
@@ -49,6 +52,8 @@ static bool run(struct tool_call *call, struct buffer *text) {
     result.reason_length = strlen(error.text);
   }
   bool failed = tool_call_answer(call, &result, text);
+  assert_int_equal(fchdir(before), 0);
+  close(before);
   buffer_release(&output.content);
   step_release(&request.step);
   return failed;
@@ -150,13 +155,18 @@ FILES_TEST(matches_are_found) {
   put(files, "a.c", "one\ntwo\nthree\n");
   put(files, "b.h", "two\ntwo\n");
   expect(files, "grep", "{'path':'$','pattern':'two','context_before':1}", false,
-         "a.c-1-one\na.c:2:two\nb.h:1:two\nb.h:2:two");
+         "$/a.c-1-one\n$/a.c:2:two\n$/b.h:1:two\n$/b.h:2:two");
+  expect(files, "grep", "{'path':'.','pattern':'three'}", false, "a.c:3:three");
+  expect(files, "grep", "{'pattern':'three'}", false, "a.c:3:three");
+  expect(files, "grep", "{'path':'./','pattern':'three'}", false, "./a.c:3:three");
+  expect(files, "grep", "{'path':'a.c','pattern':'three'}", false, "a.c:3:three");
+  expect(files, "grep", "{'path':'$/a.c','pattern':'three'}", false, "$/a.c:3:three");
   expect(files, "grep", "{'path':'$','pattern':'two','head_limit':1}", false,
-         "a.c:2:two\n... (truncated at 1 matches)");
+         "$/a.c:2:two\n... (truncated at 1 matches)");
   expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'files_with_matches'}", false,
-         "a.c\nb.h");
+         "$/a.c\n$/b.h");
   expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'count','glob':'*.h'}", false,
-         "b.h:2");
+         "$/b.h:2");
   expect(files, "grep", "{'path':'$/none','pattern':'two'}", false,
          "(no matches)\n... (passed over a path that does not exist)");
   unlink(directory_path(files, "a.c"));

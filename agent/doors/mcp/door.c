@@ -4,7 +4,7 @@
  * All that is known before a tool runs is decided by mcp_session_take, and answered at once.
  *
  * What is held is bounded: unwritten output by not reading and not beginning calls; calls that wait
- * by not reading.
+ * by refusing more of them, so that a ping and a cancel are answered at any time.
  */
 #include "agent/doors/mcp/door.h"
 
@@ -46,7 +46,7 @@ struct batch {
 };
 
 struct call {
-  struct call *next;
+  struct call *next, *previous;
   bool submitted;  /* to the engine; before, it waits */
   struct run *run; /* NULL: it has not begun */
   struct tool_call *tool;
@@ -77,7 +77,6 @@ struct mcp_door {
   size_t waiting_memory; /* of those */
   size_t running_memory; /* of the others */
   unsigned wanted;
-  bool is_submitting;
   bool is_taking; /* lines */
   bool all_taken; /* of the lines that were read */
   uint64_t step_number;
@@ -153,14 +152,10 @@ static void free_call(struct call *call) {
   free(call);
 }
 
-/* It is over, answered or not. Those that run are the first, so that one of them is found soon. */
+/* It is over, answered or not. */
 static void remove_call(struct mcp_door *self, struct call *call) {
-  struct call *before = NULL;
-  for (struct call *at = self->calls; at != call; at = at->next)
-    before = at;
-  *(before != NULL ? &before->next : &self->calls) = call->next;
-  if (self->last == call)
-    self->last = before;
+  *(call->previous != NULL ? &call->previous->next : &self->calls) = call->next;
+  *(call->next != NULL ? &call->next->previous : &self->last) = call->previous;
   if (self->waiting == call)
     self->waiting = call->next;
   *(call->submitted ? &self->running_memory : &self->waiting_memory) -= call->memory;
@@ -170,6 +165,7 @@ static void remove_call(struct mcp_door *self, struct call *call) {
 }
 
 static void append_call(struct mcp_door *self, struct call *call) {
+  call->previous = self->last;
   *(self->last != NULL ? &self->last->next : &self->calls) = call;
   self->last = call;
   if (self->waiting == NULL)
@@ -182,13 +178,23 @@ static void watch_progress(struct mcp_door *self) {
     loop_timer_start(self->progress, MCP_PROGRESS_FIRST_MS);
 }
 
+/* NULL: the text is the answer. */
+static struct tool_call *make_tool_call(struct mcp_door *self, const struct mcp_order *order,
+                                        size_t length, struct buffer *text) {
+  char step_id[32];
+  if (self->waiting != NULL && self->waiting_memory + length > payload_limit()) {
+    buffer_add_string(text,
+                      TOOL_ERROR "not run: too many calls wait; try again when some have ended");
+    return NULL;
+  }
+  (void)snprintf(step_id, sizeof step_id, "mcp-%" PRIu64, ++self->step_number);
+  return tool_call_new(order->tool, order->arguments, &self->server.tools, step_id, text);
+}
+
 static void take_call(struct mcp_door *self, const struct mcp_order *order, size_t length,
                       struct batch *batch) {
-  char step_id[32];
   struct buffer text = {0};
-  (void)snprintf(step_id, sizeof step_id, "mcp-%" PRIu64, ++self->step_number);
-  struct tool_call *tool =
-      tool_call_new(order->tool, order->arguments, &self->server.tools, step_id, &text);
+  struct tool_call *tool = make_tool_call(self, order, length, &text);
   struct call *call = memory_allocate(sizeof *call);
   *call = (struct call){.tool = tool,
                         .batch = batch,
@@ -247,14 +253,9 @@ static bool has_room(const struct mcp_door *self, const struct call *call) {
          (self->running_memory == 0 || self->running_memory + call->memory <= payload_limit());
 }
 
-/* A run that cannot begin is over before engine_submit returns, and then another one is wanted. */
 static void submit_waiting(struct mcp_door *self) {
-  if (self->is_submitting)
-    return;
-  self->is_submitting = true;
   while (self->wanted > 0 && self->waiting != NULL && has_room(self, self->waiting))
     submit(self, self->waiting);
-  self->is_submitting = false;
 }
 
 static void begin(struct door *door, struct run *run) {
@@ -286,7 +287,7 @@ static void result(struct door *door, const struct run *run, const struct step_e
 static void drop_waiting(struct mcp_door *self) {
   struct buffer text = {0};
   const char *reason = engine_leaving(&self->door);
-  buffer_add_string(&text, "Error: not run: ");
+  buffer_add_string(&text, TOOL_ERROR "not run: ");
   buffer_add_string(&text, reason != NULL ? reason : "the server ends");
   while (self->waiting != NULL) {
     add_called(self, self->waiting, &text, true, NULL);
@@ -399,10 +400,9 @@ static void take_line(struct mcp_door *self, const struct line *text) {
   }
 }
 
-/* Whether there is room for what lines bring: answers, and calls that wait. */
+/* Whether there is room for answers. */
 static bool takes_lines(const struct mcp_door *self) {
-  return self->state != LEAVING && standard_io_unwritten(self->io) <= MCP_DOOR_HOLD_BYTES &&
-         self->waiting_memory <= MCP_DOOR_HOLD_BYTES;
+  return self->state != LEAVING && standard_io_unwritten(self->io) <= MCP_DOOR_HOLD_BYTES;
 }
 
 /* Takes what was read; reads on when all of it was taken. */

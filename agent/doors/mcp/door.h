@@ -25,8 +25,8 @@
 #define MCP_DOOR_END_MS 1000
 #define MCP_DOOR_GONE_MS 1800
 
-/* While more bytes than these are not written, nothing is read and no call begins; while calls wait
-   that have more, nothing is read; and progress is not reported. */
+/* While more bytes than these are not written, nothing is read and no call begins; and progress is
+   not reported. */
 #define MCP_DOOR_HOLD_BYTES ((size_t)16 * 1024 * 1024)
 #define MCP_DOOR_HOLD_PROGRESS_BYTES ((size_t)64 * 1024)
 

@@ -57,6 +57,11 @@ static char *decoded(struct json_member raw) {
   return text;
 }
 
+/* An escape takes up to six bytes for one: what differs by more is not decoded. */
+static bool may_be_equal(struct json_member one, struct json_member other) {
+  return one.length <= 6 * other.length && other.length <= 6 * one.length;
+}
+
 bool mcp_id_equal(struct json_member one, struct json_member other) {
   if (one.text == NULL || other.text == NULL || (*one.text == '"') != (*other.text == '"'))
     return false;
@@ -66,8 +71,9 @@ bool mcp_id_equal(struct json_member one, struct json_member other) {
   }
   if (one.length == other.length && memcmp(one.text, other.text, one.length) == 0)
     return true;
-  if (*one.text != '"' || (memchr(one.text, '\\', one.length) == NULL &&
-                           memchr(other.text, '\\', other.length) == NULL))
+  if (*one.text != '"' || !may_be_equal(one, other) ||
+      (memchr(one.text, '\\', one.length) == NULL &&
+       memchr(other.text, '\\', other.length) == NULL))
     return false;
   char *first = decoded(one), *second = decoded(other);
   bool equal = first != NULL && second != NULL && strcmp(first, second) == 0;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* One request on its way through the rules. */
 struct turn {
   struct mcp_session *session;
@@ -27,10 +29,15 @@ static struct mcp_order refuse(const struct turn *self, int code, const char *me
   return answered;
 }
 
+/* The most of a value that an error repeats, in bytes. */
+#define VALUE_SHOWN_MAX 200
+
 static struct mcp_order refuse_value(const struct turn *self, int code, const char *message,
                                      const char *value) {
   char text[256];
-  (void)snprintf(text, sizeof text, "%s: %s", message, value);
+  const size_t length = strlen(value);
+  const size_t shown = length < VALUE_SHOWN_MAX ? length : utf8_cut(value, VALUE_SHOWN_MAX);
+  (void)snprintf(text, sizeof text, "%s: %.*s", message, (int)shown, value);
   return refuse(self, code, text);
 }
 

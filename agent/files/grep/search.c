@@ -48,9 +48,21 @@ static ssize_t fill(int fd, char *buffer) {
                        : filled);
 }
 
+/* What every path begins with. */
+static void add_prefix(const struct search *search, struct buffer *path) {
+  size_t length = strlen(search->path);
+  if (!search->prefix_paths || strcmp(search->path, ".") == 0)
+    return;
+  buffer_add(path, search->path, length);
+  if (search->path[length - 1] != '/')
+    buffer_add(path, "/", 1);
+}
+
+/* `path` has the prefix. */
 static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
-                        char *buffer, struct error *error) {
+                        struct buffer *path, char *buffer, struct error *error) {
   struct walk_entry entry;
+  const size_t prefix = path->length;
   while (!self->result.is_cut && walk_next(walk, &entry)) {
     if (entry.kind != WALK_FILE ||
         (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
@@ -60,8 +72,10 @@ static int search_below(struct file_search *self, struct walk *walk, const struc
       continue;
     ssize_t filled = fill(fd, buffer);
     (void)close(fd);
+    path->length = prefix;
+    buffer_add(path, entry.path, entry.length);
     if (filled > 0 &&
-        file_search_run(self, entry.path, entry.length, buffer, (size_t)filled, error) != 0)
+        file_search_run(self, path->bytes, path->length, buffer, (size_t)filled, error) != 0)
       return -1;
   }
   return 0;
@@ -73,14 +87,17 @@ static int search_directory(struct file_search *self, const char *path, const st
   if (fd < 0)
     return -1;
   int result;
+  struct buffer prefixed = {0};
   struct walk *walk = walk_new(fd, walk_default_excludes, true);
   if (walk == NULL) {
     result = directory_fail(error, path, errno);
   } else {
-    result = search_below(self, walk, glob, buffer, error);
+    add_prefix(self->search, &prefixed);
+    result = search_below(self, walk, glob, &prefixed, buffer, error);
     self->result.unread = walk_unread(walk);
   }
   walk_free(walk);
+  buffer_release(&prefixed);
   (void)close(fd);
   return result;
 }
@@ -89,7 +106,7 @@ static int search_directory(struct file_search *self, const char *path, const st
 static int search_file(struct file_search *self, int fd, char *buffer, const char *path,
                        struct error *error) {
   const char *slash = strrchr(path, '/');
-  const char *name = slash == NULL ? path : slash + 1;
+  const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
   ssize_t filled = fill(fd, buffer);
   if (filled < 0)
     (void)full_path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(errno));

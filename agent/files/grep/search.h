@@ -27,8 +27,9 @@
  * and up to SEARCH_SKIPPED_MAX such lines are skipped and counted.
  *
  * Files come in the order of a sorted walk: by the bytes of their names, the content of a directory
- * in its place. Paths are relative to the root; a root that is a file is named by its base name. A
- * byte order mark is not part of the first line.
+ * in its place. Paths are relative to the root; a root that is a file is named by its base name.
+ * With `prefix_paths` they begin with the root as it is given, unless that is "."; a root that is a
+ * file is named so. A byte order mark is not part of the first line.
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
  * is always complete. The answer ends in front of the first match beyond the limit, or where the
@@ -51,6 +52,7 @@ struct search {
   size_t head_limit;
   size_t context_before; /* lines, for SEARCH_CONTENT */
   size_t context_after;
+  bool prefix_paths;
   enum search_output output;
 };
 
