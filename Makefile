@@ -203,16 +203,23 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-# Code that only a search needs comes last, after the C library: the kernel maps 64 KB around each page
-# that is used, and a third of the program would count as memory of each idle agent.
-rarely := $(out)/deps/libpcre2.a
+# The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
+# agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
+# what is only needed now and then, or for another door.
+at_start := agent/kinds/standby.c agent/tools/tool.c
+later = $(call object,$(filter-out $(at_start),$(filter $(1),$(agent_sources))))
+for_steps := $(call later,agent/kinds/% agent/process/% wire/% \
+  $(addprefix agent/engine/, batcher.c capture.c lines.c outcome.c run.c run_log.c)) $(out)/deps/libcjson.a
+rarely := $(call later,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
+  agent/doors/line_reader.c agent/doors/standard_io.c agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
+first := $(filter-out $(for_steps) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
 	@echo "  LINK    $@"
 ifeq ($(LIBC),musl)
 	@rm -f $@ $(agent)
-	$(Q)$(CC) $(link_flags) -o $@.unstripped $(filter-out $(rarely),$(filter %.o %.a,$^)) \
-	  -Wl,--start-group -lc $(rarely) -Wl,--end-group $(link_tail)
+	$(Q)$(CC) $(link_flags) -o $@.unstripped $(first) \
+	  -lc $(for_steps) -lc -Wl,--start-group $(rarely) -lc -Wl,--end-group $(link_tail)
 ifneq ($(DEBUG),)
 	@mv $@.unstripped $@
 else
