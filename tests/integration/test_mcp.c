@@ -721,6 +721,8 @@ MCP_TEST(nothing_outlives_the_input) {
   mcp_client_await_file(client, "up");
   assert_true(proc_wait_for("sleep 600.083", WAIT_BOUND_MS) > 0);
   mcp_client_end_input(client);
+  mcp_client_expect_called(
+      client, 2, "Error: cancelled: the agent was stopped by the end of standard input", true);
   assert_int_equal(mcp_client_exit(client), 0);
   assert_int_equal(proc_find("sleep 600.083"), 0);
   assert_int_equal(proc_find("sleep 600.084"), 0);
@@ -738,13 +740,16 @@ MCP_TEST(nothing_outlives_the_reader) {
 }
 
 MCP_TEST(a_signal_ends_it) {
-  static const int signals[] = {SIGTERM, SIGINT};
-  for (size_t i = 0; i < 2; i++) {
+  static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     mcp_client_start(client, NULL, NULL);
     mcp_client_initialize(client, "2025-11-25");
     mcp_client_call(client, 1, formatted("touch up.%zu; sleep 600.087", i), false);
     mcp_client_await_file(client, formatted("up.%zu", i));
     assert_int_equal(kill(client->pid, signals[i]), 0);
+    const char *name = i == 0 ? "SIGTERM" : i == 1 ? "SIGINT" : "SIGHUP";
+    mcp_client_expect_called(
+        client, 1, formatted("Error: cancelled: the agent was stopped by %s", name), true);
     assert_int_equal(mcp_client_exit(client), 128 + signals[i]);
     assert_int_equal(proc_find("sleep 600.087"), 0);
   }
