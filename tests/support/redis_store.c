@@ -442,7 +442,8 @@ static void take_all(struct connection *self) {
   while (!is_held(self) && redisReaderGetReply(self->reader, &command) == REDIS_OK &&
          command != NULL)
     take(self, command);
-  send_answers(self);
+  if (!is_held(self))
+    send_answers(self);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {

@@ -28,7 +28,8 @@ void redis_store_go_away(struct redis_store *self);
 void redis_store_come_back(struct redis_store *self);
 
 /* Commands of the connection with this name are read, but neither executed nor answered, until the
-   name is NULL again. "out": of sandbox:<job>:out. */
+   name is NULL again; a connection that only gets this name gets no answer to that either. "out":
+   of sandbox:<job>:out. */
 void redis_store_hold(struct redis_store *self, const char *role);
 
 /* The connection with this name is lost; `stray`: a BLMOVE that waits on it takes the next value

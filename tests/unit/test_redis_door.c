@@ -304,6 +304,81 @@ DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
   door_owner_lacks(owner, "inflight");
 }
 
+/* Of two steps the first is over in the end, and Redis has a snapshot in which it is not. The second
+   one runs until "go" is there. */
+static struct redis_store_snapshot *begin_second_of_two(struct redis_door_owner *owner) {
+  door_owner_push_script(owner, "s-1", AWAIT("first") RUN_ONCE);
+  door_owner_push_script(owner, "s-2", AWAIT("go"));
+  door_owner_await(owner, "started", "s-1");
+  door_owner_await(owner, "inflight", "s-2");
+  loop_settle(&owner->loop);
+  struct redis_store_snapshot *snapshot = redis_store_snapshot(owner->store);
+  door_owner_touch(owner, "first");
+  door_owner_await(owner, "started", "s-2");
+  loop_settle(&owner->loop);
+  return snapshot;
+}
+
+/* Redis goes back to it, and the consumer's connection is not there yet. */
+static void go_back(struct redis_door_owner *owner, struct redis_store_snapshot *snapshot) {
+  redis_store_hold(owner->store, "in");
+  redis_store_restore(owner->store, snapshot);
+  redis_store_snapshot_free(snapshot);
+}
+
+/* It is left to no agent after this one, which would run it again. */
+static void expect_first_answered(const struct redis_door_owner *owner) {
+  assert_int_equal(door_owner_count(owner, "inflight", "\"s-1\""), 0);
+  door_owner_has_once(owner, "results", "\"stepId\":\"s-1\"");
+  door_owner_has_once(owner, "results", "lost: the step has run, and redis has lost its result");
+  assert_false(door_owner_has(owner, "ran-again"));
+}
+
+#define WAITING "{'schemaVersion':1,'stepId':'s-3','kind':'run','command':'false'}"
+
+DOOR_TEST(a_shutdown_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  door_owner_await(owner, "inflight", "end");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  door_owner_await_log(owner, "redis has lost what it had acknowledged");
+  door_owner_touch(owner, "go");
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  expect_first_answered(owner);
+  door_owner_lacks(owner, "inflight");
+  door_owner_lacks(owner, "heartbeat");
+}
+
+/* And leaves alone what waits. */
+DOOR_TEST(a_signal_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  door_owner_push(owner, WAITING);
+  door_owner_await(owner, "inflight", "s-3");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  door_owner_await_log(owner, "redis has lost what it had acknowledged");
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  expect_first_answered(owner);
+  door_owner_has_once(owner, "inflight", "\n");
+  door_owner_has_once(owner, "inflight", "s-3");
+}
+
+/* It has been waited for, and comes back older. */
+DOOR_TEST(a_close_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  redis_store_go_away(owner->store);
+  door_owner_touch(owner, "go");
+  door_owner_await_log(owner, "step=s-2 exit=0 in ");
+  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  expect_first_answered(owner);
+  door_owner_lacks(owner, "inflight");
+}
+
 /* --- errors ---------------------------------------------------------------------------------- */
 
 DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {

@@ -277,3 +277,39 @@ LIMITED_TEST(a_signal_bounds_the_close) {
   assert_true(virtual_time_ms - begin_ms <= SHUTDOWN_DEADLINE_MS + LATE_MS);
   door_owner_logged_once(owner, "undelivered result: {");
 }
+
+/* Redis lost data, and what it may hand out again is not read: the consumer's connection is away. */
+static void lose_data(struct redis_door_owner *owner) {
+  door_owner_begin(owner);
+  redis_store_hold(owner->store, "in");
+  redis_store_restore(owner->store, NULL);
+  LOOP_UNTIL(&owner->loop, strstr(redis_store_executed(owner->store), "out DEL sandbox:j:started"));
+  loop_settle(&owner->loop);
+}
+
+LIMITED_TEST(what_redis_has_forgotten_is_waited_for_until_the_idle_limit) {
+  lose_data(owner);
+  redis_store_go_away(owner->store);
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_SHUTDOWN);
+  redis_store_come_back(owner->store);
+}
+
+LIMITED_TEST(or_as_long_as_a_signal_allows) {
+  owner->idle_limit_ms = 0;
+  lose_data(owner);
+  redis_store_hold(owner->store, "out"); /* connected, and silent */
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, 15);
+  expect_exit_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS - 10, AGENT_EXIT_SIGNAL + 15);
+}
+
+LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {
+  lose_data(owner);
+  redis_store_go_away(owner->store);
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, 15);
+  expect_exit_after(owner, begin_ms, 0, AGENT_EXIT_SIGNAL + 15);
+  redis_store_come_back(owner->store);
+}

@@ -36,8 +36,9 @@
 /*
  * The end, each state after the one before:
  *
- *   OPEN --close--> DELIVERING --empty--> ENDING_HEARTBEAT --ended--> REMOVING_HEARTBEAT --> CLOSED
+ *   OPEN --close--> DELIVERING --done--> ENDING_HEARTBEAT --ended--> REMOVING_HEARTBEAT --> CLOSED
  *
+ * Done: all is delivered, and the prefetch has stopped (after a loss of data it reads once more).
  * From each of them to CLOSED when Redis is away and nobody waits for it, or when the time is over.
  */
 enum closing { OPEN, DELIVERING, ENDING_HEARTBEAT, REMOVING_HEARTBEAT, CLOSED };
@@ -151,10 +152,6 @@ static bool on_interrupted(void *owner, const char *step_id) {
   return engine_end_interrupted(&self->door, step_id);
 }
 
-static void on_changed(void *owner) {
-  next(owner);
-}
-
 /* --- the end --------------------------------------------------------------------------------- */
 
 static void log_undelivered(void *owner, const char *json, size_t length) {
@@ -192,15 +189,21 @@ static void end_heartbeat(struct redis_door *self) {
 static void go_on_closing(struct redis_door *self) {
   if (self->closing == OPEN || self->closing == CLOSED)
     return;
-  bool empty = outbox_is_empty(self->outbox);
-  bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !empty;
+  bool done = outbox_is_empty(self->outbox) && prefetch_is_stopped(self->prefetch);
+  bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !done;
   bool away = self->failed || !outbox_is_owner(self->outbox) || outbox_is_unreachable(self->outbox);
   if (self->failed || !outbox_is_owner(self->outbox) || (away && !wait))
     close_now(self);
-  else if (empty && self->closing == DELIVERING)
+  else if (done && self->closing == DELIVERING)
     end_heartbeat(self);
-  else if (empty && self->closing == REMOVING_HEARTBEAT)
+  else if (done && self->closing == REMOVING_HEARTBEAT)
     loop_timer_start_now(self->removal_limit);
+}
+
+static void on_changed(void *owner) {
+  struct redis_door *self = owner;
+  next(self);
+  go_on_closing(self);
 }
 
 static void on_removal_limit(evutil_socket_t fd, short what, void *context) {

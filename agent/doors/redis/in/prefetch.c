@@ -52,6 +52,7 @@ struct prefetch {
   size_t found;           /* by it: steps that it was for */
   size_t empty_answers;   /* questions that found `in` empty, since the last loss */
   bool scan_due;          /* there may be steps in `inflight` that are not known here */
+  bool unread;            /* Redis lost data, and `inflight` was not read to its end since */
   size_t scan_below;      /* a scan waits until there are fewer records */
   int64_t late_until_ms;  /* monotonic: until then others may take steps; 0: nobody does */
   int64_t scan_began_ms;  /* monotonic */
@@ -294,13 +295,17 @@ static void read_from(struct prefetch *self, enum prefetch_state state, size_t p
   inflight_reader_read(&self->reader, position, commands);
 }
 
-static void begin_scan(struct prefetch *self) {
+static void read_all(struct prefetch *self, enum prefetch_state state) {
   step_queue_begin_scan(&self->queue);
   if (self->taken != NULL)
     self->taken->seen = false;
+  read_from(self, state, 1, 1);
+}
+
+static void begin_scan(struct prefetch *self) {
   self->scan_due = false;
   self->scan_began_ms = clock_monotonic_ms();
-  read_from(self, PREFETCH_SCANNING, 1, 1);
+  read_all(self, PREFETCH_SCANNING);
 }
 
 /* Mostly the one that was taken last, on its way out, and the oldest. */
@@ -396,6 +401,18 @@ static bool on_scanned(struct prefetch *self, const struct claimed *claimed) {
   return true;
 }
 
+/* What is new, and what waits, is for the agent after this one. */
+static bool on_settled(struct prefetch *self, const struct claimed *claimed) {
+  size_t record;
+  if (is_passed_over(self, claimed) || step_queue_see(&self->queue, claimed) ||
+      step_queue_see_record(&self->queue, claimed, &record))
+    return true;
+  struct claimed_step *step = parse(self, claimed);
+  (void)settle(self, step);
+  claimed_step_free(step);
+  return true;
+}
+
 static bool on_fetched(struct prefetch *self, const struct claimed *claimed) {
   size_t record = find_cancelled(self, claimed);
   self->found += record != SIZE_MAX;
@@ -430,10 +447,13 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
     return on_fetched(self, claimed);
   case PREFETCH_LOADING:
     return on_loaded(self, claimed);
+  case PREFETCH_SETTLING:
+    return on_settled(self, claimed);
   case PREFETCH_NEW:
   case PREFETCH_READY:
   case PREFETCH_CERTAIN:
   case PREFETCH_RETURNING:
+  case PREFETCH_STOPPING:
   case PREFETCH_STOPPED:
     break;
   }
@@ -463,6 +483,7 @@ static void end_scan(struct prefetch *self, bool complete) {
   else if (self->scan_began_ms > self->late_until_ms)
     self->late_until_ms = 0;
   self->state = PREFETCH_CERTAIN;
+  self->unread &= !complete;
   if (!complete || self->scan_due)
     return;
   self->scan_below = SIZE_MAX;
@@ -484,9 +505,13 @@ static void end_search(struct prefetch *self, bool complete, size_t record) {
   }
 }
 
+static bool is_stopping(const struct prefetch *self) {
+  return self->state >= PREFETCH_STOPPING;
+}
+
 static void on_read_end(void *owner, bool complete) {
   struct prefetch *self = owner;
-  if (waits_for_interrupted(self) && self->state != PREFETCH_STOPPED) {
+  if (waits_for_interrupted(self) && !is_stopping(self)) {
     self->state = PREFETCH_BOOTING;
     return;
   }
@@ -504,10 +529,14 @@ static void on_read_end(void *owner, bool complete) {
   case PREFETCH_LOADING:
     end_search(self, complete, 0);
     break;
+  case PREFETCH_SETTLING:
+    self->state = PREFETCH_STOPPED;
+    break;
   case PREFETCH_NEW:
   case PREFETCH_READY:
   case PREFETCH_CERTAIN:
   case PREFETCH_RETURNING:
+  case PREFETCH_STOPPING:
   case PREFETCH_STOPPED:
     break;
   }
@@ -543,14 +572,22 @@ static bool may_take(struct prefetch *self) {
          self->overtaken_bytes < PREFETCH_OVERTAKEN_BYTES;
 }
 
+/* A read that was going on before has ended, and what is put back is there. */
+static bool may_read_anew(struct prefetch *self) {
+  struct reconcile reconcile = known(self);
+  return !self->reader.is_running && !reconcile_is_any_returning(&reconcile);
+}
+
 /* Does what is due, as far as the state allows it. */
 static void advance(struct prefetch *self) {
-  struct reconcile reconcile = known(self);
-  if (self->state == PREFETCH_RETURNING && !self->reader.is_running &&
-      !reconcile_is_any_returning(&reconcile)) {
+  if (self->state == PREFETCH_RETURNING && may_read_anew(self)) {
     self->state = PREFETCH_READY;
     self->scan_due = true;
   }
+  /* A Redis that goes back once more before anything was delivered does not report it. */
+  if (self->state == PREFETCH_STOPPING && !outbox_has_lost_data(self->options.outbox) &&
+      may_read_anew(self))
+    read_all(self, PREFETCH_SETTLING);
   if (self->state == PREFETCH_READY && !self->reader.is_running)
     begin_read(self);
   if (may_take(self))
@@ -673,17 +710,22 @@ bool prefetch_forgotten(struct prefetch *self) {
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
   forget_cancels(self);
   self->empty_answers = 0;
+  self->unread = true;
   reconcile_forgotten(&reconcile, settle, self);
   if (self->state == PREFETCH_BOOTING && outbox_had_owner(self->options.outbox))
     watch_for_late(self);
-  if (self->state != PREFETCH_STOPPED)
-    self->state = PREFETCH_RETURNING;
+  self->state = is_stopping(self) ? PREFETCH_STOPPING : PREFETCH_RETURNING;
   return again;
 }
 
 void prefetch_stop(struct prefetch *self) {
-  self->state = PREFETCH_STOPPED;
+  self->state = self->unread ? PREFETCH_STOPPING : PREFETCH_STOPPED;
   consumer_stop(self->consumer);
+  advance(self);
+}
+
+bool prefetch_is_stopped(const struct prefetch *self) {
+  return self->state == PREFETCH_STOPPED;
 }
 
 void prefetch_dump(const struct prefetch *self) {
@@ -693,6 +735,7 @@ void prefetch_dump(const struct prefetch *self) {
       [PREFETCH_PEEKING] = "peeks",   [PREFETCH_FETCHING] = "reads a cancelled step",
       [PREFETCH_LOADING] = "loads",   [PREFETCH_SCANNING] = "scans inflight",
       [PREFETCH_STOPPED] = "stopped", [PREFETCH_RETURNING] = "puts steps back",
+      [PREFETCH_STOPPING] = "stops",  [PREFETCH_SETTLING] = "reads inflight at the end",
   };
   log_line(self->options.log, LOG_WARN, NULL,
            "state: prefetch: %s, %zu steps wait in memory, %zu in inflight alone",

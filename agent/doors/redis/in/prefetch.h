@@ -28,6 +28,7 @@
  *   prefetch_more                     after each delivery, and when the outbox has room again
  *   prefetch_forgotten                Redis came back without what it had acknowledged
  *   prefetch_stop
+ *     changed()                       prefetch_is_stopped may be true now
  *
  * No callback comes from inside prefetch_new, _begin, _prepare, _oldest, _take, _started, _release
  * and _stop.
@@ -47,7 +48,12 @@ struct prefetch;
  * SCANNING, BOOTING ──► RETURNING            known steps are not in the list
  * each ── prefetch_forgotten ──► RETURNING   known steps are put back into the list
  * RETURNING ── they are there ──► READY, and a scan is due
- * each ── prefetch_stop ──► STOPPED
+ * each ── prefetch_stop ──► STOPPED          or STOPPING, when Redis lost data and `inflight` was not
+ *                                            read to its end since
+ * STOPPING ── nothing is to be put back any more ──► SETTLING     reads all of `inflight`: answers
+ *                                            what has run, lets the rest lie
+ * SETTLING ──► STOPPED
+ * STOPPING, SETTLING, STOPPED ── prefetch_forgotten ──► STOPPING
  *
  * Steps are taken from READY to LOADING (a scan would see a step that is on its way here twice) and
  * given out from READY, CERTAIN, FETCHING and LOADING. One read at a time; what is read for a state
@@ -63,6 +69,8 @@ enum prefetch_state {
   PREFETCH_LOADING,
   PREFETCH_SCANNING,
   PREFETCH_RETURNING,
+  PREFETCH_STOPPING,
+  PREFETCH_SETTLING,
   PREFETCH_STOPPED
 };
 
@@ -156,5 +164,9 @@ void prefetch_dump(const struct prefetch *self);
 
 /* Takes no more, gives out no more. What waits stays where it is in Redis. */
 void prefetch_stop(struct prefetch *self);
+
+/* After prefetch_stop: nothing is left in `inflight` that has run and that an agent after this one
+   would run again, because Redis lost data. It takes as long as Redis is away. */
+bool prefetch_is_stopped(const struct prefetch *self);
 
 #endif
