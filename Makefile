@@ -16,7 +16,8 @@
 # Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
 # FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
 # the smoke run against: redis-7, redis-8 or valkey-8, which are fetched, or a program; without it
-# the machine's redis-server), ACL=1 (the agents of the tests log in as the user of docs/redis.md).
+# the machine's redis-server), ACL=1 (the agents of the tests log in as the user of docs/redis.md),
+# TLS=1 (they reach it by TLS).
 
 .DEFAULT_GOAL := agent
 .DELETE_ON_ERROR:
@@ -24,7 +25,7 @@
 .SECONDARY:
 SHELL := /bin/sh
 
-MAX_BYTES ?= 930000
+MAX_BYTES ?= 1190000
 FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
@@ -189,7 +190,7 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 # What runs once for each step or connection, or less often, is for size; what runs for each byte, line, record
 # or file is for speed.
 ifeq ($(optimize),-O2)
-for_speed := $(addprefix agent/, doors/redis/net/command doors/redis/net/connection doors/redis/net/reply_parser \
+for_speed := $(addprefix agent/, $(addprefix doors/redis/net/, command connection reply_parser tls transport) \
   doors/redis/out/delivery doors/redis/out/exchange doors/redis/out/outbox doors/redis/out/pipeline \
   doors/redis/out/records doors/redis/out/send_queue engine/batcher engine/capture engine/lines engine/raw_output \
   engine/run files/glob/ files/grep/ files/tree/ process/launch process/process process/spawn) \
@@ -208,21 +209,22 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 
 # The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
-# what is only needed now and then, or for another door.
+# TLS; then what is only needed now and then, or for another door.
 at_start := agent/kinds/standby.c agent/tools/tool.c
 later = $(call object,$(filter-out $(at_start),$(filter $(1),$(agent_sources))))
 for_steps := $(call later,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c outcome.c run.c run_log.c)) $(out)/deps/libcjson.a
+for_tls := $(call later,agent/doors/redis/net/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
   agent/doors/line_reader.c agent/doors/standard_io.c agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
-first := $(filter-out $(for_steps) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
+first := $(filter-out $(for_steps) $(for_tls) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
 	@echo "  LINK    $@"
 ifeq ($(LIBC),musl)
 	@rm -f $@ $(agent)
 	$(Q)$(CC) $(link_flags) -o $@.unstripped $(first) \
-	  -lc $(for_steps) -lc -Wl,--start-group $(rarely) -lc -Wl,--end-group $(link_tail)
+	  -lc $(for_steps) -lc $(for_tls) -lc -Wl,--start-group $(rarely) -lc -Wl,--end-group $(link_tail)
 ifneq ($(DEBUG),)
 	@mv $@.unstripped $@
 else
@@ -269,7 +271,8 @@ install: $(agent) $(licenses)
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
 # A release: the program for each architecture, the carrier image of all of them, what is linked in, the
-# licenses, the sums of all.
+# licenses, the sums of all. The image has this machine's bundle of certificate authorities.
+bundle := /etc/ssl/certs/ca-certificates.crt
 dist := build/dist
 dist_name := sandbox-agent-$(version)
 DIST_ARCHES ?= amd64 arm64
@@ -279,7 +282,7 @@ dist: $(licenses)
 	+@for arch in $(DIST_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
 	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
 	@cp $(licenses) $(dist)/licenses
-	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" LICENSES=$(licenses) deploy/oci-image \
+	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" LICENSES=$(licenses) BUNDLE=$(bundle) deploy/oci-image \
 	  $(foreach arch,$(DIST_ARCHES),$(arch)=$(dist)/$(dist_name)-linux-$(arch)) >$(dist)/$(dist_name)-image.tar
 	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
 dist-program: $(agent)
@@ -317,6 +320,18 @@ endif
 export REDIS_SERVER
 # The agents of the tests log in as the user of docs/redis.md.
 export TEST_REDIS_ACL := $(ACL)
+# The servers of the tests speak TLS, and nothing else.
+tls_files := build/tls
+ifneq ($(TLS),)
+by_tls := TEST_REDIS_TLS=$(abspath $(tls_files))
+test test-integration: | $(tls_files)/server.pem
+endif
+$(tls_files)/server.pem:
+	@deps/install test
+	@mkdir -p $(@D)
+	@openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=localhost \
+	  -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout $(@D)/server.key -out $(@D)/ca.pem 2>/dev/null
+	@cp $(@D)/ca.pem $@
 .PHONY: $(servers)
 $(servers): | tools
 	@program=$$(deps/server $@) && echo "  SERVER  $$("$$program" --version)"
@@ -340,9 +355,13 @@ run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_program
 run-test-unit: $(call chosen,$(unit_programs))
 # With a server of one's own choice: those that need one.
 need_no_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(integration_sources))
-run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER),$(call program,$(need_no_server))),$(integration_programs)))
+run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(call program,$(need_no_server))),$(integration_programs)))
+# With TLS: those that write redis:// themselves, or look at the bytes that an agent sends, without.
+plain = $(if $(TLS),$(filter $(call program,$(shell grep -l '"redis://\|support/\(proxy\|certificates\)' $(integration_sources))),$^))
+to_run = AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run
 run-test run-test-unit run-test-integration:
-	@AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run $(filter $(out)/%,$^)
+	@$(by_tls) $(to_run) $(filter-out $(plain),$(filter $(out)/%,$^))
+	@$(if $(plain),$(to_run) $(plain))
 
 $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
@@ -401,7 +420,7 @@ else
 	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 endif
 
-$(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+$(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka -lm
@@ -409,6 +428,8 @@ $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(dep_li
 # The ceiling of the agent's size is a program with all of the libraries.
 bench_libs = -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 $(out)/bench/programs/empty: private bench_libs = -Wl,--no-gc-sections,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive
+# By TLS it has the agent's transport.
+$(out)/bench/programs/ping: $(out)/libagent.a
 $(out)/bench/programs/%: $(out)/obj/bench/programs/%.o $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
@@ -563,10 +584,11 @@ help:
 	@echo 'make test             all tests; test-unit, test-integration: those only'
 	@echo '                      (T=unit/utf8 or T=timed/cancel: one program; TEST_FILTER=name: one test;'
 	@echo '                      REDIS_SERVER=redis-7, redis-8 or valkey-8: against that one;'
-	@echo '                      ACL=1: as the Redis user of docs/redis.md)'
+	@echo '                      ACL=1: as the Redis user of docs/redis.md; TLS=1: by TLS)'
 	@echo 'make test-mcp         agent --mcp with the official clients of MCP and its conformance suite, by npm'
 	@echo 'make fault            what breaks between agent and Redis, broken: nothing lost, nothing doubled'
-	@echo '                      (FAULT=short: a cut of it, in under 3 minutes)'
+	@echo '                      (FAULT=short: a cut of it, in under 4 minutes; FAULT=tls: over TLS only;'
+	@echo '                      FAULT=cut-again, FAULT=tls-cut-again: one family)'
 	@echo 'make bench            speed and size, each beside its ceiling in the same run: bench/README.md'
 	@echo '                      (BENCH="output step": these only; JSON=1: for programs;'
 	@echo '                      BASELINE=path: beside another build, in turns)'
