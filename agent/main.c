@@ -17,6 +17,7 @@
 #include "agent/doors/once/door.h"
 #include "agent/doors/redis/door.h"
 #include "agent/doors/redis/net/reply_parser.h"
+#include "agent/doors/redis/net/tls.h"
 #include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
@@ -53,10 +54,11 @@ struct place {
   const struct log *log;
   char *directory;   /* of tools, absolute; NULL: the door needs none */
   const char *shell; /* see startup_shell */
+  struct redis_url redis;
 };
 
 static struct door *make_redis_door(const struct place *place, const struct options *options) {
-  struct redis_door_options redis_options = {.url = &options->redis,
+  struct redis_door_options redis_options = {.url = &place->redis,
                                              .job_id = options->job_id,
                                              .run_id = options->run_id,
                                              .run_set = options->run_set,
@@ -153,10 +155,35 @@ static int serve(const struct options *options, const struct startup *startup,
   return exit_code;
 }
 
+/* The url as it is connected to; without TLS that needs nothing. */
+static int secure(struct place *place, const struct options *options, struct error *error) {
+  place->redis = options->redis;
+  if (options->redis.ignored != NULL)
+    log_line(place->log, LOG_DEBUG, NULL, "ignored of the connection string: %s",
+             options->redis.ignored);
+  if (!options->redis.secure) {
+    if (tls_options_are_set(&options->tls))
+      log_line(place->log, LOG_WARN, NULL,
+               "the options of TLS have no effect: the connection to redis is plain, without "
+               "rediss:// or ssl=true");
+    return 0;
+  }
+  place->redis.tls = tls_new(&options->tls, error);
+  if (place->redis.tls != NULL && options->tls.insecure)
+    log_line(place->log, LOG_WARN, NULL,
+             "--insecure: the server's certificate is not checked: anybody on the way can read and "
+             "change everything");
+  return place->redis.tls != NULL ? 0 : -1;
+}
+
 static int serve_at_place(const struct options *options, const struct startup *startup,
                           const struct log *log) {
   struct error error;
   struct place place = {.log = log, .shell = startup_shell()};
+  if (options->action == OPTIONS_RUN && secure(&place, options, &error) != 0) {
+    log_line(log, LOG_ERROR, NULL, "%s", error.text);
+    return AGENT_EXIT_ERROR;
+  }
   if (doors[options->action].has_tools) {
     place.directory = startup_directory(options->workdir, &error);
     if (place.directory == NULL) {
@@ -167,6 +194,7 @@ static int serve_at_place(const struct options *options, const struct startup *s
   place.base = loop_event_base_new();
   int exit_code = serve(options, startup, &place);
   event_base_free(place.base);
+  tls_free(place.redis.tls);
   free(place.directory);
   return exit_code;
 }
@@ -204,8 +232,8 @@ static void print_version(void) {
   char pcre2[64]; /* with its date */
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   pcre2[strcspn(pcre2, " ")] = '\0';
-  (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s)\n", AGENT_VERSION,
-               reply_parser_library(), event_get_version(), cJSON_Version(), pcre2);
+  (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s, %s)\n", AGENT_VERSION,
+               reply_parser_library(), event_get_version(), cJSON_Version(), pcre2, tls_library());
 }
 
 /* Help or version. */

@@ -126,8 +126,23 @@ static const struct setting settings[] = {
     {"redis-url", "URL", "REDIS_URL", NULL, WITH_REDIS, .parse = parse_url,
      .help = "redis://[user:password@]host[:port][/db],\n"
              "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
+             "the same by TLS: rediss:// and rediss+sentinel://,\n"
              "unix://[user:password@]/path/to/socket[?db=n],\n"
-             "or host[:port][,password=...,user=...,defaultDatabase=n]"},
+             "or host[:port][,password=...,user=...,defaultDatabase=n,ssl=true]"},
+    {"cacert", "FILE", "REDIS_CACERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.ca_file),
+     .help = "with TLS: trust the certificate authorities in this PEM file, default\n"
+             "those of the system, else ca-certificates.crt beside the program"},
+    {"cacertdir", "DIR", "REDIS_CACERTDIR", NULL, WITH_REDIS, .parse = parse_text,
+     AT(tls.ca_directory), .help = "with TLS: trust those in the files of this directory"},
+    {"cert", "FILE", "REDIS_CERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.certificate),
+     .help = "with TLS: authenticate with this client certificate, PEM"},
+    {"key", "FILE", "REDIS_KEY", NULL, WITH_REDIS, .parse = parse_text, AT(tls.key),
+     .help = "the private key of --cert, PEM, without a passphrase"},
+    {"sni", "NAME", "REDIS_SNI", NULL, WITH_REDIS, .parse = parse_text, AT(tls.name),
+     .help = "with TLS: the server name to ask for, which the certificate must have,\n"
+             "default the host of the URL"},
+    {"insecure", NULL, NULL, NULL, WITH_REDIS, .parse = parse_switch, AT(tls.insecure),
+     .help = "with TLS: do not check the server's certificate"},
     {"job-id", "ID", "JOB_ID", NULL, WITH_STEPS, .parse = parse_text, AT(job_id),
      .help = "the job whose steps this agent runs"},
     {"run-id", "ID", NULL, "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
@@ -452,6 +467,8 @@ enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 static void set_defaults(struct options *self) {
   if (self->run_set == NULL)
     put_text(&self->run_set, RUN_SET_DEFAULT);
+  if (self->tls.name == NULL && self->redis.tls_name != NULL)
+    put_text(&self->tls.name, self->redis.tls_name);
   if (self->ipc_directory == NULL)
     put_text(&self->ipc_directory, IPC_DIRECTORY);
   if (self->idle_cycles == 0)
@@ -464,10 +481,12 @@ static void set_defaults(struct options *self) {
 
 static int check_redis(const struct options *self, struct error *error) {
   const struct redis_url *redis = &self->redis;
-  if (redis->host == NULL && redis->path == NULL && redis->master == NULL)
+  if (redis->host == NULL && redis->path == NULL && redis->hosts == NULL)
     return error_set(error, "--redis-url (or REDIS_URL) is required");
   if (self->job_id == NULL)
     return error_set(error, "--job-id (or JOB_ID) is required");
+  if ((self->tls.certificate == NULL) != (self->tls.key == NULL))
+    return error_set(error, "--cert and --key: one without the other");
   return 0;
 }
 
@@ -501,6 +520,11 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
 
 void options_release(struct options *self) {
   redis_url_release(&self->redis);
+  free(self->tls.ca_file);
+  free(self->tls.ca_directory);
+  free(self->tls.certificate);
+  free(self->tls.key);
+  free(self->tls.name);
   free(self->job_id);
   free(self->run_id);
   free(self->run_set);

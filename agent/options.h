@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "agent/doors/redis/net/tls.h"
 #include "agent/doors/redis/net/url.h"
 #include "base/error.h"
 
@@ -23,9 +24,10 @@ struct options {
   enum options_action action;
   char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url redis;
-  char *job_id;  /* NULL: none; only with OPTIONS_ONCE */
-  char *run_id;  /* NULL: none, and no guard at the idle limit */
-  char *run_set; /* of OPTIONS_RUN: a key */
+  struct tls_options tls; /* its texts are owned */
+  char *job_id;           /* NULL: none; only with OPTIONS_ONCE */
+  char *run_id;           /* NULL: none, and no guard at the idle limit */
+  char *run_set;          /* of OPTIONS_RUN: a key */
   /* Of the doors without steps; NULL: none was named. */
   char *ipc_directory; /* never NULL with OPTIONS_IPC */
   char *tool;          /* with OPTIONS_STDIO */

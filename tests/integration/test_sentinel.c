@@ -1,5 +1,7 @@
 /* Sentinels know where the master is, also after a failover. */
 
+#include <signal.h>
+
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -51,7 +53,7 @@ static int tear_down(void **state) {
 /* `before` are more sentinels and a login, `master` is its name and what follows. */
 static void start(struct scene *scene, const char *before, const char *master) {
   struct job *job = scene->job;
-  job->url = job_format(job, "redis+sentinel://%s127.0.0.1:%d/%s", before,
+  job->url = job_format(job, "%s+sentinel://%s127.0.0.1:%d/%s", redis_server_scheme(), before,
                         redis_server_port(scene->sentinel), master);
   job_start_agent(job, "--verbose", NULL);
 }
@@ -118,6 +120,49 @@ TEST_WITH(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down
   job_expect_to_go_on(job);
   job_shut_down(job);
   redis_server_stop(other);
+}
+
+/* As StackExchange.Redis writes it. */
+static void start_with_options(struct scene *scene, int first_port, int second_port,
+                               const char *options) {
+  struct job *job = scene->job;
+  bool is_secure = strcmp(redis_server_scheme(), "rediss") == 0;
+  job->url = job_format(job, "127.0.0.1:%d,127.0.0.1:%d,ssl=%s%s", first_port, second_port,
+                        is_secure ? "true" : "false", options);
+  job_start_agent(job, "--verbose", NULL);
+}
+
+TEST_WITH(struct scene *scene, a_service_name_makes_the_hosts_sentinels, set_up, tear_down) {
+  start_with_options(scene, redis_server_free_port(), redis_server_port(scene->sentinel),
+                     ",serviceName=" REDIS_SENTINEL_MASTER);
+  job_expect_to_go_on(scene->job);
+  job_shut_down(scene->job);
+}
+
+/* A replica among them is nothing to warn about. */
+TEST_WITH(struct scene *scene, of_several_hosts_the_primary_is_found, set_up_pair, tear_down) {
+  struct job *job = scene->job;
+  start_with_options(scene, redis_server_port(scene->replica), redis_server_port(scene->master),
+                     "");
+  job_expect_to_go_on(job);
+  assert_null(strstr(agent_process_log(job->agent), "WARN"));
+  redis_sentinel_catch_up(scene->master, 1);
+  redis_server_kill(scene->master);
+  redis_sentinel_fail_over(scene->sentinel, scene->replica);
+  redisFree(job->redis);
+  job->redis = redis_server_connect(scene->replica);
+  job_expect_to_go_on(job);
+  job_shut_down(job);
+}
+
+TEST_WITH(struct scene *scene, of_several_hosts_none_is_the_primary, set_up_pair, tear_down) {
+  struct job *job = scene->job;
+  int gone = redis_server_free_port();
+  start_with_options(scene, gone, redis_server_port(scene->replica), "");
+  agent_process_wait_log(
+      job->agent,
+      job_format(job, "cannot connect to 127.0.0.1:%d: Connection refused; attempt 2", gone));
+  job_stop_agent(job, SIGTERM);
 }
 
 TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair,

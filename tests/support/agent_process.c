@@ -13,6 +13,7 @@
 
 #include "tests/support/container.h"
 #include "tests/support/proc.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -59,10 +60,18 @@ bool agent_process_is_shipped(void) {
 
 static void set_environment(const char *const *more) {
   static const char *const read_by_agent[] = {
-      "REDIS_URL",      "JOB_ID",         "AGENTSMITH_RUN_ID", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
-      "SANDBOX_JOB_ID", "SANDBOX_STEP_ID"};
+      "REDIS_URL",         "JOB_ID",
+      "AGENTSMITH_RUN_ID", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
+      "SANDBOX_JOB_ID",    "SANDBOX_STEP_ID",
+      "REDIS_CACERT",      "REDIS_CACERTDIR",
+      "REDIS_CERT",        "REDIS_KEY",
+      "REDIS_SNI",         "SSL_CERT_FILE",
+      "SSL_CERT_DIR"};
   for (size_t i = 0; i < sizeof read_by_agent / sizeof *read_by_agent; i++)
     unsetenv(read_by_agent[i]);
+  const char *authority = redis_server_authority();
+  if (authority != NULL)
+    setenv("SSL_CERT_FILE", authority, 1);
   for (; more != NULL && *more != NULL; more++) {
     char *assignment = strdup(*more); /* putenv keeps it; exec drops it */
     if (assignment == NULL || putenv(assignment) != 0)

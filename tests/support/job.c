@@ -115,7 +115,8 @@ char *job_json(struct job *self, const char *format, ...) {
 }
 
 void job_use_port(struct job *self, int port) {
-  self->url = job_format(self, "redis://%s127.0.0.1:%d", redis_server_login(), port);
+  self->url =
+      job_format(self, "%s://%s127.0.0.1:%d", redis_server_scheme(), redis_server_login(), port);
 }
 
 void job_reconnect(struct job *self) {

@@ -28,7 +28,7 @@ struct job {
   struct agent_setup setup;    /* of the next job_start_agent, but for the arguments */
   redisContext *redis;
   char id[32];
-  const char *url;                /* redis://[login@]127.0.0.1:<port> */
+  const char *url;                /* <scheme>://[login@]127.0.0.1:<port> */
   long long events_before_result; /* entries in the stream when the last result could be taken */
   int last_number;                /* of the names that must be new within the job */
   cJSON *owned;                   /* see job_own */

@@ -18,6 +18,8 @@
 struct redis_server {
   pid_t pid; /* 0 while it does not run */
   int port;
+  int tls_port;                            /* 0: none */
+  const struct certificates *certificates; /* NULL: no TLS */
   char directory[PATH_MAX];
   char socket[PATH_MAX + 16];
   char log[PATH_MAX + 16];
@@ -48,6 +50,16 @@ const char *redis_server_login(void) {
   return has_user() ? REDIS_USER_LOGIN : "";
 }
 
+/* The directory of the certificate; NULL: without TLS. */
+static const char *tls_directory(void) {
+  const char *directory = getenv("TEST_REDIS_TLS");
+  return directory != NULL && *directory != '\0' ? directory : NULL;
+}
+
+const char *redis_server_scheme(void) {
+  return tls_directory() != NULL ? "rediss" : "redis";
+}
+
 /* A sentinel is none of the servers that an agent logs in to as this user. */
 static void add_user(const struct redis_server *self, const char **arguments, size_t count) {
   size_t rules = 0;
@@ -57,6 +69,35 @@ static void add_user(const struct redis_server *self, const char **arguments, si
   arguments[count++] = REDIS_USER;
   for (char **rule = redis_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX; rules--)
     arguments[count++] = *rule++;
+}
+
+const char *redis_server_authority(void) {
+  static char path[PATH_MAX];
+  if (tls_directory() == NULL)
+    return NULL;
+  (void)snprintf(path, sizeof path, "%s/ca.pem", tls_directory());
+  return path;
+}
+
+/* Beside the plain port, or with TEST_REDIS_TLS in its place, towards replicas, sentinels and other
+   nodes, too. Returns the new count; the texts live until exec. */
+static size_t add_tls(const struct redis_server *self, const char **arguments, size_t count) {
+  static char port[16], certificate[PATH_MAX], key[PATH_MAX], authority[PATH_MAX];
+  bool is_own = self->certificates != NULL;
+  const char *directory = is_own ? certificates_path(self->certificates, "") : tls_directory();
+  if (directory == NULL)
+    return count;
+  (void)snprintf(port, sizeof port, "%d", is_own ? self->tls_port : self->port);
+  (void)snprintf(certificate, sizeof certificate, "%s/server.pem", directory);
+  (void)snprintf(key, sizeof key, "%s/server.key", directory);
+  (void)snprintf(authority, sizeof authority, "%s/ca.pem", directory);
+  const char *const tls[] = {
+      "--tls-port",         port,      "--tls-cert-file",    certificate, "--tls-key-file", key,
+      "--tls-ca-cert-file", authority, "--tls-auth-clients", "no",        "--port",         "0",
+      "--tls-replication",  "yes",     "--tls-cluster",      "yes"};
+  size_t added = sizeof tls / sizeof *tls - (is_own ? 6 : 0);
+  memcpy(arguments + count, tls, added * sizeof *tls);
+  return count + added;
 }
 
 static void exec_server(const struct redis_server *self) {
@@ -86,6 +127,7 @@ static void exec_server(const struct redis_server *self) {
   size_t count = 0;
   while (arguments[count] != NULL)
     count++;
+  count = add_tls(self, arguments, count);
   for (const char *const *extra = self->extra;
        extra != NULL && *extra != NULL && count < ARGUMENTS_MAX / 2;)
     arguments[count++] = *extra++;
@@ -164,11 +206,8 @@ static void write_config(struct redis_server *self, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-struct redis_server *redis_server_start(const char *const *extra) {
-  return redis_server_start_configured(NULL, extra);
-}
-
-struct redis_server *redis_server_start_configured(const char *config, const char *const *extra) {
+static struct redis_server *start(const char *config, const struct certificates *certificates,
+                                  const char *const *extra) {
   struct redis_server *self = calloc(1, sizeof *self);
   assert_non_null(self);
   const char *temporary = getenv("TMPDIR");
@@ -179,16 +218,31 @@ struct redis_server *redis_server_start_configured(const char *config, const cha
   snprintf(self->socket, sizeof self->socket, "%s/redis.sock", self->directory);
   snprintf(self->log, sizeof self->log, "%s/redis.log", self->directory);
   self->extra = extra;
+  self->certificates = certificates;
   if (config != NULL)
     write_config(self, config);
   for (int attempt = 0; attempt < 5; attempt++) {
     self->port = redis_server_free_port();
+    self->tls_port = certificates != NULL ? redis_server_free_port() : 0;
     if (launch(self))
       return self;
   }
   print_log(self);
   fail_msg("redis-server does not start");
   return NULL;
+}
+
+struct redis_server *redis_server_start(const char *const *extra) {
+  return start(NULL, NULL, extra);
+}
+
+struct redis_server *redis_server_start_configured(const char *config, const char *const *extra) {
+  return start(config, NULL, extra);
+}
+
+struct redis_server *redis_server_start_tls(const struct certificates *certificates,
+                                            const char *const *extra) {
+  return start(NULL, certificates, extra);
 }
 
 void redis_server_kill(struct redis_server *self) {
@@ -256,6 +310,10 @@ redisContext *redis_server_connect(const struct redis_server *self) {
 
 int redis_server_port(const struct redis_server *self) {
   return self->port;
+}
+
+int redis_server_tls_port(const struct redis_server *self) {
+  return self->tls_port;
 }
 
 const char *redis_server_directory(const struct redis_server *self) {

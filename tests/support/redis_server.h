@@ -3,6 +3,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include "tests/support/certificates.h"
+
 /*
  * A redis-server of a test's own (REDIS_SERVER, else `redis-server` from PATH): a free loopback
  * port and a unix socket, a directory of its own under TMPDIR, nothing on disk, and it dies with
@@ -24,6 +26,11 @@ struct redis_server *redis_server_start(const char *const *extra);
    needs. A `config` of NULL is none. */
 struct redis_server *redis_server_start_configured(const char *config, const char *const *extra);
 
+/* The same without a configuration, but with TLS on a port of its own, too, by "server.pem" and
+   "server.key" of these certificates; they must live as long as the server. */
+struct redis_server *redis_server_start_tls(const struct certificates *certificates,
+                                            const char *const *extra);
+
 /* A port of the loopback that was free a moment ago. */
 int redis_server_free_port(void);
 
@@ -43,11 +50,19 @@ void redis_server_thaw(struct redis_server *self);
 /* A new connection, with a bound on every answer; the caller frees it. */
 redisContext *redis_server_connect(const struct redis_server *self);
 
+/* "redis", or with TEST_REDIS_TLS "rediss": every server speaks TLS then, and nothing else, by the
+   certificate of that directory (ca.pem, server.pem, server.key), for localhost and 127.0.0.1. */
+const char *redis_server_scheme(void);
+
+/* The file of the authority of all of them; NULL: there is none. */
+const char *redis_server_authority(void);
+
 /* What an agent puts before the host: "", or with TEST_REDIS_ACL=1 "user:password@" of the user of
    docs/redis.md (redis_user.h), which every server but a sentinel has then. */
 const char *redis_server_login(void);
 
 int redis_server_port(const struct redis_server *self);
+int redis_server_tls_port(const struct redis_server *self); /* 0: it has none */
 const char *redis_server_directory(const struct redis_server *self);
 const char *redis_server_socket(const struct redis_server *self);
 

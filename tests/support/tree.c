@@ -11,7 +11,11 @@
 int tree_set_up(void **state) {
   struct tree *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  *self = (struct tree){.path = "/tmp/unit-test-XXXXXX"};
+  const char *temporary = getenv("TMPDIR");
+  int length = snprintf(self->path, sizeof self->path, "%s/unit-test-XXXXXX",
+                        temporary == NULL || *temporary == '\0' ? "/tmp" : temporary);
+  if (length >= (int)sizeof self->path)
+    *self = (struct tree){.path = "/tmp/unit-test-XXXXXX"};
   assert_non_null(mkdtemp(self->path));
   self->fd = open(self->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_true(self->fd >= 0);

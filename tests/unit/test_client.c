@@ -340,6 +340,17 @@ CLIENT_TEST(the_same_reason_is_logged_once) {
   assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
 }
 
+/* A server that starts again is away for some moments. */
+CLIENT_TEST(why_it_stays_away_is_logged_once) {
+  fake_redis_refuse(owner->server);
+  fake_redis_close_connection(owner->server);
+  client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable");
+  assert_int_equal(client_owner_logged(owner, "cannot connect"), 0);
+  client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
+                             "unreachable unreachable unreachable unreachable");
+  assert_int_equal(client_owner_logged(owner, "cannot connect"), 1);
+}
+
 CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
   client_mark_healthy(owner->client);
   assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */

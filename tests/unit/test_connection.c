@@ -18,7 +18,7 @@ struct trial {
   int server;
   struct recorder recorder;
   bool writable; /* since it was last asked for */
-  char why[64];
+  char why[128];
   const char *close_at; /* the reply at which the owner closes it */
   int64_t until_ms;
   const char *kept_coming; /* from the server, again at this time */
@@ -53,7 +53,7 @@ static void open_connection(struct trial *trial) {
   int ends[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
   trial->server = ends[1];
-  connection_open(&trial->connection, ends[0]);
+  connection_open(&trial->connection, plain_transport_new(ends[0]));
 }
 
 static int set_up(void **state) {
@@ -139,8 +139,10 @@ TRIAL_TEST(a_protocol_error_is_a_loss) {
 TRIAL_TEST(an_error_of_the_socket_is_a_loss) {
   struct iovec piece = {.iov_base = "PING", .iov_len = 4};
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 4);
+  server_sends(trial, "+one\r\n");
+  expect(trial, "one");
   close_server(trial); /* without having read it */
-  is_lost(trial, "lost", "Connection reset by peer");
+  is_lost(trial, "one lost", "Connection reset by peer");
 }
 
 TRIAL_TEST(only_a_reply_that_is_due_can_be_late) {
@@ -265,7 +267,14 @@ TRIAL_TEST(a_loss_is_not_reported_from_inside_a_write) {
   close_server(trial);
   assert_int_equal(connection_write(&trial->connection, &piece, 1), 0);
   assert_string_equal(recorder_text(&trial->recorder), "");
-  is_lost(trial, "lost", "closed by the server");
+  is_lost(trial, "lost",
+          "closed by the server before its first answer: if this port speaks TLS, use "
+          "rediss://, or ssl=true");
+}
+
+TRIAL_TEST(an_alert_of_tls_is_told) {
+  server_sends(trial, "\x15\x03\x01");
+  is_lost(trial, "lost", "this port speaks TLS: use rediss://, or ssl=true");
 }
 
 TRIAL_TEST(the_owner_may_close_it_in_a_reply) {
@@ -278,7 +287,7 @@ TRIAL_TEST(nothing_is_reported_after_it_was_closed) {
   server_sends(trial, "+never\r\n");
   connection_set_reply_timeout(&trial->connection, 1);
   fill(trial);
-  int fd = trial->connection.fd;
+  int fd = trial->connection.transport->fd;
   connection_close(&trial->connection);
   connection_close(&trial->connection);
   assert_int_equal(fcntl(fd, F_GETFD), -1);

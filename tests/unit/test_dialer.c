@@ -33,8 +33,9 @@ struct scene {
   struct fake_redis *server;
   char host[64]; /* for the resolver: addresses with a space between them, "never" or "nobody" */
   struct redis_url url;
-  int done; /* calls */
-  int fd;
+  int done;                    /* calls */
+  struct transport *transport; /* NULL: none */
+  int fd;                      /* its socket, or -1 */
   char why[128];
   int full_fd; /* a port that drops packets, -1 for none, and who fills it */
   int fill_fd[2];
@@ -104,7 +105,9 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  const int fds[] = {scene->fd, scene->full_fd, scene->fill_fd[0], scene->fill_fd[1]};
+  const int fds[] = {scene->full_fd, scene->fill_fd[0], scene->fill_fd[1]};
+  if (scene->transport != NULL)
+    scene->transport->type->free(scene->transport);
   for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
     if (fds[i] >= 0)
       close(fds[i]);
@@ -117,11 +120,12 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, int fd, const char *why) {
+static void on_done(void *owner, struct transport *transport, const char *why) {
   struct scene *scene = owner;
   scene->done++;
-  scene->fd = fd;
-  assert_true((why == NULL) == (fd >= 0));
+  scene->transport = transport;
+  scene->fd = transport != NULL ? transport->fd : -1;
+  assert_true((why == NULL) == (transport != NULL));
   if (why != NULL)
     strncpy(scene->why, why, sizeof scene->why - 1);
 }

@@ -14,8 +14,8 @@ struct scene {
   struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
   struct redis_address sentinel;
   struct endpoint *endpoint;
-  int done; /* calls */
-  int fd;
+  int done;                    /* calls */
+  struct transport *transport; /* NULL: none */
   char why[200];
   char answer[64];
 };
@@ -47,8 +47,7 @@ static int set_up_sentinel(void **state) {
   scene->sentinel = (struct redis_address){.host = scene->url.host};
   scene->sentinel.port = fake_redis_url(scene->servers[1]).port;
   fake_redis_answer_with(scene->servers[1], answer, scene);
-  scene->url =
-      (struct redis_url){.master = name, .sentinels = &scene->sentinel, .sentinel_count = 1};
+  scene->url = (struct redis_url){.master = name, .hosts = &scene->sentinel, .host_count = 1};
   endpoint_free(scene->endpoint);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
   return 0;
@@ -66,11 +65,11 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, int fd, const char *why) {
+static void on_done(void *owner, struct transport *transport, const char *why) {
   struct scene *scene = owner;
   scene->done++;
-  scene->fd = fd;
-  assert_true((why == NULL) == (fd >= 0));
+  scene->transport = transport;
+  assert_true((why == NULL) == (transport != NULL));
   (void)snprintf(scene->why, sizeof scene->why, "%s", why != NULL ? why : "");
 }
 
@@ -79,8 +78,8 @@ static void dial(struct scene *scene) {
   endpoint_dial(scene->endpoint, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
   loop_await(&scene->loop, &scene->done, 1);
-  if (scene->fd >= 0)
-    close(scene->fd);
+  if (scene->transport != NULL)
+    scene->transport->type->free(scene->transport);
   loop_settle(&scene->loop);
 }
 
@@ -100,7 +99,7 @@ static void connects_to(struct scene *scene, int server) {
 
 static void fails_to_connect(struct scene *scene, const char *why) {
   dial(scene);
-  assert_int_equal(scene->fd, -1);
+  assert_null(scene->transport);
   assert_non_null(strstr(scene->why, why));
 }
 
@@ -124,6 +123,7 @@ SCENE_TEST(a_redirection_is_followed) {
 }
 
 SCENE_TEST(a_redirection_without_a_host_is_to_the_same_one) {
+  connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
   connects_to(scene, 1);
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[2], ':')));

@@ -3,6 +3,9 @@
 #include "tests/test.h"
 
 static char user[] = "smith", password[] = "secret", master[] = "pipes", getter[] = "get";
+static struct redis_address host = {.port = 1};
+#define OF_SENTINEL                                                                                \
+  { .master = master, .hosts = &host, .host_count = 1 }
 
 /* What was overwritten last. Replaces the C library's function, so that a test sees it. */
 static const void *erased;
@@ -90,7 +93,7 @@ struct exchange {
 static const struct redis_url plain = {0}, full = {.password = password, .database = 1},
                               with_user = {.user = user, .password = password},
                               of_get = {.user = getter, .password = password},
-                              of_sentinel = {.master = master};
+                              of_sentinel = OF_SENTINEL;
 
 static const struct exchange exchanges[] = {
     {"it is done after the last reply", &full, "", "OK;OK;OK", HANDSHAKE_DONE, "SELECT", NULL},
@@ -233,7 +236,7 @@ TEST(replies_lead_to_a_verdict) {
 static enum handshake_result verdict_on_role(redisReply *reply, struct handshake_refusal *refusal) {
   char ok[] = "OK";
   redisReply named = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
-  struct redis_url url = {.master = master};
+  struct redis_url url = OF_SENTINEL;
   struct handshake handshake;
   handshake_init(&handshake, &url, "its-name");
   assert_int_equal(handshake_take_reply(&handshake, &named, refusal), HANDSHAKE_MORE);
@@ -244,7 +247,8 @@ static enum handshake_result verdict_on_role(redisReply *reply, struct handshake
 }
 
 TEST(a_replica_is_refused_for_now) {
-  expect_sent((struct redis_url){.master = master}, SETNAME "*1\r\n$4\r\nROLE\r\n");
+  expect_sent((struct redis_url)OF_SENTINEL, SETNAME "*1\r\n$4\r\nROLE\r\n");
+  expect_sent((struct redis_url){.hosts = &host, .host_count = 2}, SETNAME "*1\r\n$4\r\nROLE\r\n");
   struct handshake_refusal refusal;
   char word[16] = "master";
   redisReply role = {.type = REDIS_REPLY_STRING, .str = word, .len = 6};
@@ -253,5 +257,5 @@ TEST(a_replica_is_refused_for_now) {
   assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_DONE);
   strcpy(word, "slave");
   assert_int_equal(verdict_on_role(&reply, &refusal), HANDSHAKE_RETRY);
-  assert_string_equal(refusal.text, "it is a replica, not yet the master");
+  assert_string_equal(refusal.text, HANDSHAKE_REPLICA);
 }

@@ -11,6 +11,11 @@ static const struct {
   const char *flag, *variable, *good, *bad;
 } twins[] = {
     {"--redis-url", "REDIS_URL", "redis://h", "h:x"},
+    {"--cacert", "REDIS_CACERT", "/ca", NULL},
+    {"--cacertdir", "REDIS_CACERTDIR", "/cas", NULL},
+    {"--cert", "REDIS_CERT", "/cert", NULL},
+    {"--key", "REDIS_KEY", "/key", NULL},
+    {"--sni", "REDIS_SNI", "name", NULL},
     {"--job-id", "JOB_ID", "j", NULL},
     {"--run-id", "AGENTSMITH_RUN_ID", "r", NULL},
     {"--idle-cycles", "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "7", "0"},
@@ -49,6 +54,7 @@ static int clear_environment(void **state) {
     assert_int_equal(unsetenv(twins[i].variable), 0);
   for (size_t i = 0; i < TOOL_TWINS; i++)
     assert_int_equal(unsetenv(tool_twins[i].variable), 0);
+  assert_int_equal(unsetenv("SANDBOX_INSECURE"), 0);
   return 0;
 }
 
@@ -153,6 +159,11 @@ static void assert_sevens(const struct options *options) {
   assert_int_equal(options->line_bytes, 7000);
   assert_int_equal(options->key_ttl_seconds, 7);
   assert_string_equal(options->run_id, "r");
+  assert_string_equal(options->tls.ca_file, "/ca");
+  assert_string_equal(options->tls.ca_directory, "/cas");
+  assert_string_equal(options->tls.certificate, "/cert");
+  assert_string_equal(options->tls.key, "/key");
+  assert_string_equal(options->tls.name, "name");
   assert_true(options->dumpable);
   assert_true(options->verbose);
 }
@@ -184,6 +195,23 @@ TEST(every_flag_has_a_variable, clear_environment) {
   assert_taken(&options, (const char *[]){NULL});
   assert_false(options.verbose);
   assert_false(options.dumpable);
+  options_release(&options);
+}
+
+TEST(what_is_checked_by_tls, clear_environment) {
+  struct options options;
+  assert_taken(&options, (const char *[]){"--redis-url=h,ssl=true,sslHost=a", "--job-id=j", NULL});
+  assert_string_equal(options.tls.name, "a");
+  assert_false(options.tls.insecure);
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--redis-url=h,ssl=true,sslHost=a", "--job-id=j",
+                                          "--sni=b", "--insecure", NULL});
+  assert_string_equal(options.tls.name, "b");
+  assert_true(options.tls.insecure);
+  options_release(&options);
+  assert_int_equal(setenv("SANDBOX_INSECURE", "1", 1), 0);
+  assert_taken(&options, (const char *[]){"--redis-url=rediss://h", "--job-id=j", NULL});
+  assert_true(options.tls.insecure);
   options_release(&options);
 }
 
@@ -259,6 +287,9 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
       "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
       "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
       "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
+      "--cacert FILE|--cacertdir DIR|--cert FILE|--key FILE|--sni NAME|--insecure|[REDIS_CACERT]|"
+      "[REDIS_CACERTDIR]|[REDIS_CERT]|[REDIS_KEY]|[REDIS_SNI]|rediss://|rediss+sentinel://"
+      "|ssl=true|"
       ", or AGENTSMITH_RUN_ID]|"
       ", or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
       "name|redis+sentinel://|redis://|unix://|"
@@ -288,6 +319,10 @@ TEST(wrong_usage, clear_environment) {
       {{"--redis-url=h:x", "--job-id=j"}, "redis url: the port must be a number from 1 to 65535"},
       {{"--redis-url"}, "a value is missing after '--redis-url'"},
       {{"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
+      {{"--redis-url=rediss://h", "--job-id=j", "--cert=c"},
+       "--cert and --key: one without the other"},
+      {{"--redis-url=rediss://h", "--job-id=j", "--key=k"},
+       "--cert and --key: one without the other"},
       {{"--jump"}, "unknown option '--jump'"},
       {{"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
       {{"--h"}, "unknown option '--h'"}, /* may be two of them */

@@ -48,8 +48,8 @@ static int set_up(void **state) {
     struct redis_url url = fake_redis_url(scripted->server);
     scene->addresses[i] = (struct redis_address){.host = url.host, .port = url.port};
   }
-  scene->url = (struct redis_url){
-      .master = name, .sentinels = scene->addresses, .sentinel_count = SENTINELS};
+  scene->url =
+      (struct redis_url){.master = name, .hosts = scene->addresses, .host_count = SENTINELS};
   scene->sentinel = sentinel_new(scene->loop.base, &scene->url);
   *state = scene;
   return 0;
@@ -230,7 +230,7 @@ SCENE_TEST(a_wrong_password_leads_to_the_next) {
   scene->url.password = password;
   fake_redis_refuse(scene->sentinels[1].server);
   fake_redis_refuse(scene->sentinels[2].server);
-  scene->url.sentinel_count = 1;
+  scene->url.host_count = 1;
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     scene->sentinels[0].count = 0;
     scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";

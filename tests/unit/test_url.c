@@ -56,8 +56,16 @@ static const struct {
     {"h,user=u", "h:6379", "u", "", 0},
     {"h,password=,user=", "h:6379", NULL, NULL, 0},
     /* Options that are ignored, and some that only begin like others. */
-    {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=",
+    {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=OFF",
      "h:6379", NULL, NULL, 0},
+    /* Several servers, or sentinels. */
+    {"a:1,b,password=p", "a:1,b:6379", NULL, "p", 0},
+    {" a , [::1]:2 , ssl=true ", "a:6380,[::1]:2", NULL, NULL, 0},
+    {"a,ssl=yes", "a:6380", NULL, NULL, 0},
+    {"a,ssl=on,serviceName=m", "m at a:26379", NULL, NULL, 0},
+    {"a,b:2,serviceName=m", "m at a:26379,b:2", NULL, NULL, 0},
+    {"a,ServiceName=m,defaultDatabase=3", "m at a:26379", NULL, NULL, 3},
+    {"a,serviceName=", "a:6379", NULL, NULL, 0},
     /* Sentinels. */
     {"redis+sentinel://h/m", "m at h:26379", NULL, NULL, 0},
     {"REDIS+Sentinel://h:1/m/", "m at h:1", NULL, NULL, 0},
@@ -79,15 +87,16 @@ TEST(what_is_accepted) {
     assert_string_equal(error.text, "untouched");
     redis_url_name(&url, name, sizeof name);
     assert_text(accepted[i].text, name, accepted[i].name);
-    assert_int_equal((url.host != NULL) + (url.path != NULL) + (url.master != NULL), 1);
+    assert_int_equal((url.host != NULL) + (url.path != NULL) + (url.hosts != NULL), 1);
+    assert_true(url.hosts != NULL || url.master == NULL);
     assert_int_equal(url.port != 0, url.host != NULL);
     assert_text(accepted[i].text, url.user, accepted[i].user);
     assert_text(accepted[i].text, url.password, accepted[i].password);
     assert_int_equal(url.database, accepted[i].database);
     redis_url_release(&url);
     assert_true(url.host == NULL && url.password == NULL && url.master == NULL);
-    assert_null(url.sentinels);
-    assert_int_equal(url.sentinel_count, 0);
+    assert_null(url.hosts);
+    assert_int_equal(url.host_count, 0);
   }
 }
 
@@ -103,7 +112,8 @@ static const struct {
     {"the port must be a number from 1 to 65535",
      {"redis://h:", "redis://h:0", "redis://h:65536", "redis://h:99999999999999999999",
       "redis://h:+1", "redis://h:-1", "redis://h: 1", "redis://h:1x", "redis://[::1]1",
-      "u:s3cret@h:1", "redis://a:1,b:2", "redis+sentinel://a:1,b:x/m"}},
+      "u:s3cret@h:1", "redis://a:1,b:2", "redis+sentinel://a:1,b:x/m", "a:1,b:x", "a:x,ssl=true"}},
+    {"ssl must be true or false", {"h,ssl=", "h,ssl=maybe", "h,ssl=tru", "h,ssl=truer"}},
     {"the database must be a number",
      {"redis://h/x", "redis://h/1/2", "redis://h/-1", "redis://h/1000000000", "h,defaultDatabase=x",
       "h,defaultDatabase=", "unix:///s?db=", "redis+sentinel://a:1/m/x",
@@ -116,10 +126,8 @@ static const struct {
     {"expected a host first",
      {"s3cret@h", "password=s3cret,h", "redis://a b", "redis://a\nb", "h/1", "redis://a,b",
       "redis+sentinel://a,password=s3cret/m"}},
-    {"expected name=value after a comma (one server only)", {"h,other"}},
-    {"TLS is not supported", {"h,password=s3cret,ssl=true", "h,ssl = True"}},
-    {"TLS (rediss://) is not supported", {"rediss://u:s3cret@h"}},
-    {"expected redis://, redis+sentinel://, unix:// or host:port", {"http://u:s3cret@h"}},
+    {"expected redis://, rediss://, redis+sentinel://, rediss+sentinel://, unix:// or host:port",
+     {"http://u:s3cret@h", "redisss://h", "rediss+unix:///s"}},
     {"expected unix:///path/to/socket",
      {"unix://", "unix:///", "unix://s", "unix://u:s3cret@s", "unix:///?db=1"}},
     {"expected ?db=n after the socket's path", {"unix:///s?x=1"}},
@@ -139,13 +147,46 @@ static void expect_refused(const char *text, const char *message) {
   if (strcmp(error.text, expected) != 0)
     fail_msg("%s: %s", text, error.text);
   assert_true(url.host == NULL && url.path == NULL && url.user == NULL && url.password == NULL);
-  assert_true(url.master == NULL && url.sentinels == NULL);
+  assert_true(url.master == NULL && url.hosts == NULL);
 }
 
 TEST(what_is_refused) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     for (size_t k = 0; k < 16 && refused[i].texts[k] != NULL; k++)
       expect_refused(refused[i].texts[k], refused[i].message);
+}
+
+TEST(what_is_secure) {
+  static const struct {
+    const char *text;
+    bool secure;
+    const char *tls_name;
+    const char *ignored;
+  } rows[] = {
+      {"redis://h", false, NULL, NULL},
+      {"rediss://h", true, NULL, NULL},
+      {"REDISS://u:p@h:6380/1", true, NULL, NULL},
+      {"rediss+sentinel://h/m", true, NULL, NULL},
+      {"h", false, NULL, NULL},
+      {"h,ssl=true", true, NULL, NULL},
+      {"h,ssl=Yes,sslHost=", true, NULL, NULL},
+      {"h,ssl=1", true, NULL, NULL},
+      {"h,ssl=on", true, NULL, NULL},
+      {"h,ssl=on,ssl=no", false, NULL, NULL},
+      {"h,ssl = True ,sslHost=name.test", true, "name.test", NULL},
+      {"h,SSL=false,sslhost=name.test", false, "name.test", NULL},
+      {"h:6380,password=p,ssl=True,abortConnect=False,sslProtocols=tls12", true, NULL,
+       "abortConnect, sslProtocols"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct redis_url url;
+    struct error error;
+    assert_int_equal(redis_url_parse(&url, rows[i].text, &error), 0);
+    assert_int_equal(url.secure, rows[i].secure);
+    assert_text(rows[i].text, url.tls_name, rows[i].tls_name);
+    assert_text(rows[i].text, url.ignored, rows[i].ignored);
+    redis_url_release(&url);
+  }
 }
 
 TEST(names_for_people_are_cut) {

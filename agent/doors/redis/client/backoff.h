@@ -43,12 +43,15 @@ void backoff_reset(struct backoff *self);
  */
 #define OUTAGE_NEWS_MS (60 * 1000)
 
+/* Names of a certificate, of its issuer and of the server are in the longest. */
+#define OUTAGE_REASON_SIZE 512
+
 struct outage {
   bool ongoing;
-  bool was_news;    /* one of its failures was, so that its end is, too */
-  char reason[160]; /* of the last failure that was news */
-  int64_t news_ms;  /* when that was; 0: never */
-  int64_t since_ms; /* its start */
+  bool was_news;                   /* one of its failures was, so that its end is, too */
+  char reason[OUTAGE_REASON_SIZE]; /* of the last failure that was news */
+  int64_t news_ms;                 /* when that was; 0: never */
+  int64_t since_ms;                /* its start */
 };
 
 /* A failure. `is_error_reply`: the reason is an error reply, whose first word is its kind. The time

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/doors/redis/client/backoff.h"
 #include "agent/doors/redis/client/handshake.h"
@@ -36,6 +37,10 @@ struct client {
   struct backoff backoff;
   bool preparing; /* client_prepare was called, and client_start not yet */
   struct outage outage;
+  struct {
+    char server[256];
+    char why[OUTAGE_REASON_SIZE];
+  } obstacle; /* of several hosts, the first that failed in this round; "": none but replicas */
 };
 
 static void disconnect(struct client *self) {
@@ -59,13 +64,38 @@ static void log_loss(struct client *self, const char *reason, bool is_error_repl
            self->options.role, self->server, reason);
 }
 
-/* After a loss it is not news that the server is away. */
+/* For so long after a loss it is not news that the server is away: it may be starting again. */
+#define RESTART_MS 3000
+
 static void log_failed_attempt(struct client *self, const char *reason, int pause_ms) {
-  bool news = !self->backoff.succeeded &&
-              outage_is_news(&self->outage, reason, false, clock_monotonic_ms());
+  int64_t now_ms = clock_monotonic_ms();
+  bool is_early = self->backoff.succeeded && now_ms - self->outage.since_ms < RESTART_MS;
+  bool news = !is_early && outage_is_news(&self->outage, reason, false, now_ms);
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
            "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
            self->server, reason, self->backoff.attempts + 1, pause_ms);
+}
+
+/* Of several hosts, one is the primary. */
+static void try_next_host(struct client *self, const char *reason) {
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
+           self->options.role, self->server, reason);
+  if (self->obstacle.why[0] == '\0' && strcmp(reason, HANDSHAKE_REPLICA) != 0) {
+    memcpy(self->obstacle.server, self->server, sizeof self->server);
+    (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason);
+  }
+  self->state = CLIENT_PAUSING;
+  loop_timer_start_now(self->pause);
+}
+
+/* Each host has failed: what hinders is rather what the first of them said than that the last one is
+   a replica. */
+static void name_obstacle(struct client *self, char *why, size_t size) {
+  if (self->obstacle.why[0] == '\0')
+    return;
+  memcpy(self->server, self->obstacle.server, sizeof self->server);
+  (void)snprintf(why, size, "%s", self->obstacle.why);
+  self->obstacle.why[0] = '\0';
 }
 
 /* The connection, or the attempt to make one, has failed. */
@@ -75,13 +105,19 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     return;
   }
   bool was_ready = self->state == CLIENT_READY;
-  char why[200]; /* a copy: the reason may lie in what is closed now */
+  char why[sizeof self->outage.reason]; /* a copy: the reason may lie in what is closed now */
   (void)snprintf(why, sizeof why, "%s", reason);
   disconnect(self);
-  if (was_ready)
+  if (!was_ready && endpoint_has_untried(self->endpoint)) {
+    try_next_host(self, why);
+    return;
+  }
+  if (was_ready) {
     log_loss(self, why, is_error_reply);
-  else
+  } else {
+    name_obstacle(self, why, sizeof why);
     backoff_failed(&self->backoff);
+  }
   self->state = CLIENT_PAUSING;
   int pause_ms = backoff_pause(&self->backoff, random_u64());
   if (!was_ready)
@@ -101,6 +137,7 @@ static void on_lost(void *owner, const char *reason) {
 static void redial(struct client *self) {
   bool was_ready = self->state == CLIENT_READY;
   disconnect(self);
+  self->obstacle.why[0] = '\0';
   self->state = CLIENT_PAUSING;
   loop_timer_start_now(self->pause);
   if (was_ready && self->handler->disconnected != NULL)
@@ -119,6 +156,7 @@ static bool follow_redirect(struct client *self, const char *text) {
 }
 
 static void become_ready(struct client *self) {
+  self->obstacle.why[0] = '\0';
   self->state = CLIENT_READY;
   backoff_succeeded(&self->backoff);
 }
@@ -185,14 +223,14 @@ static void on_writable(void *owner) {
     self->handler->writable(self->owner);
 }
 
-static void on_dialed(void *owner, int fd, const char *why) {
+static void on_dialed(void *owner, struct transport *transport, const char *why) {
   struct client *self = owner;
   endpoint_name(self->endpoint, self->server, sizeof self->server);
-  if (fd < 0) {
+  if (transport == NULL) {
     lose(self, why, false);
     return;
   }
-  connection_open(&self->connection, fd);
+  connection_open(&self->connection, transport);
   handshake_init(&self->handshake, self->options.url, self->name);
   handshake_add_probe(&self->handshake, &self->options.probe);
   self->state = CLIENT_HANDSHAKING;
@@ -257,6 +295,7 @@ bool client_start(struct client *self) {
 }
 
 void client_stop(struct client *self) {
+  self->obstacle.why[0] = '\0';
   self->state = CLIENT_STOPPED;
   self->preparing = false;
   (void)evtimer_del(self->pause);

@@ -64,7 +64,7 @@ void handshake_init(struct handshake *self, const struct redis_url *url, const c
   add(self, list, set_name, "CLIENT", "SETNAME", name);
   if (url->database != 0)
     add(self, list, "SELECT", "SELECT", database, NULL);
-  if (url->master != NULL)
+  if (url->hosts != NULL)
     add(self, list, role, role, NULL, NULL);
   self->text =
       command_list_new((const char *const(*)[COMMAND_LIST_WORDS])list, (size_t)self->count);
@@ -123,7 +123,7 @@ enum handshake_result handshake_take_reply(struct handshake *self, const redisRe
   enum handshake_result goes_on =
       self->answered == self->count + self->probe.count ? HANDSHAKE_DONE : HANDSHAKE_MORE;
   if (refusal->command == role && is_replica(reply)) {
-    (void)snprintf(refusal->text, sizeof refusal->text, "it is a replica, not yet the master");
+    (void)snprintf(refusal->text, sizeof refusal->text, HANDSHAKE_REPLICA);
     return HANDSHAKE_RETRY;
   }
   bool is_odd = number < self->count && refusal->command != role &&

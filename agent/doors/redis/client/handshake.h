@@ -60,6 +60,9 @@ void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_
 /* Overwrites the text before it frees it. */
 void handshake_release(struct handshake *self);
 
+/* The text of a refusal by a server that is not the primary. */
+#define HANDSHAKE_REPLICA "it is a replica, not yet the master"
+
 struct handshake_refusal {
   const char *command; /* the name of the refused command; may point to `name` */
   char name[128];

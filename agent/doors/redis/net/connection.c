@@ -1,7 +1,6 @@
 /*
  * The owner may close it inside a callback: after each one nothing is touched unless it is still
- * open. SIGPIPE is blocked (startup.c). The socket is read in receive() and written in
- * connection_write() alone: there a transport other than plain TCP would go.
+ * open. SIGPIPE is blocked (startup.c).
  */
 #include "agent/doors/redis/net/connection.h"
 
@@ -22,7 +21,7 @@
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner) {
   *self = (struct connection){
-      .base = base, .largest_string = largest_string, .handler = handler, .owner = owner, .fd = -1};
+      .base = base, .largest_string = largest_string, .handler = handler, .owner = owner};
 }
 
 static void start_timer(struct connection *self) {
@@ -52,6 +51,13 @@ void connection_set_deadline(struct connection *self, int milliseconds_from_now)
   start_timer(self);
 }
 
+const char *connection_timeout_text(const struct connection *self) {
+  return self->transport != NULL && self->is_shaking_hands
+             ? "no answer in time to the TLS handshake: if this port does not speak TLS, use "
+               "redis://, or ssl=false"
+             : "no answer in time";
+}
+
 /* The error text belongs to the parser, which the owner releases when it closes. */
 static void report_broken(struct connection *self) {
   char why[160];
@@ -62,7 +68,7 @@ static void report_broken(struct connection *self) {
 static void parse(struct connection *self, const char *bytes, size_t length) {
   bool progress = (self->without_reply += length) >= CONNECTION_PROGRESS_BYTES;
   reply_parser_feed(&self->parser, bytes, length);
-  while (self->fd >= 0) {
+  while (self->transport != NULL) {
     redisReply *reply;
     enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
     if (result == REPLY_PARSER_MORE && progress)
@@ -80,77 +86,129 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
   }
 }
 
-/* True when the bytes that have arrived are the known ones. */
+static void lose(struct connection *self, ssize_t result) {
+  const char *why =
+      result == 0 ? "closed by the server" : self->transport->type->error(self->transport);
+  self->handler->lost(self->owner, why);
+}
+
+static void await_room(struct connection *self) {
+  if (self->wants_room || self->transport->type->wants_to_write(self->transport))
+    (void)event_add(self->writable, NULL);
+}
+
+/* True when the bytes that have arrived are the known ones. A transport that is not plain may hold
+   bytes, of which the socket would not tell: all of them are read. */
 static bool receive(struct connection *self, const char *known, size_t known_length) {
   char bytes[READ_SIZE];
-  ssize_t length = recv(self->fd, bytes, sizeof bytes, 0);
-  if (length > 0 && (size_t)length == known_length && memcmp(bytes, known, known_length) == 0)
-    return true;
-  if (length > 0)
-    parse(self, bytes, (size_t)length);
-  else if (length == 0)
-    self->handler->lost(self->owner, "closed by the server");
-  else if (errno != EAGAIN && errno != EINTR)
-    self->handler->lost(self->owner, strerror(errno));
+  bool is_plain = self->transport->type->is_plain;
+  ssize_t length;
+  do {
+    length = self->transport->type->read(self->transport, bytes, sizeof bytes);
+    if (is_plain && length > 0 && (size_t)length == known_length &&
+        memcmp(bytes, known, known_length) == 0)
+      return true;
+    if (length > 0)
+      parse(self, bytes, (size_t)length);
+    else if (length != TRANSPORT_WAITS || self->is_broken)
+      lose(self, length == TRANSPORT_WAITS ? TRANSPORT_FAILED : length);
+  } while (length > 0 && !is_plain && self->transport != NULL);
+  if (!is_plain && self->transport != NULL)
+    await_room(self);
   return false;
+}
+
+/* What the owner wanted to write meanwhile it may write when it is done. */
+static void shake_hands(struct connection *self) {
+  int result = self->transport->type->handshake(self->transport);
+  if (result == TRANSPORT_FAILED) {
+    lose(self, result);
+    return;
+  }
+  self->is_shaking_hands = result != 0;
+  if (result != 0 ? self->transport->type->wants_to_write(self->transport) : self->wants_room)
+    (void)event_add(self->writable, NULL);
+  if (result == 0)
+    (void)receive(self, "", 0); /* it may have come together with the end of the handshake */
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  (void)receive(context, "", 0);
+  struct connection *self = context;
+  if (self->is_shaking_hands)
+    shake_hands(self);
+  else
+    (void)receive(self, "", 0);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
-  self->handler->lost(self->owner, "no answer in time");
+  self->handler->lost(self->owner, connection_timeout_text(self));
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
+  if (self->is_shaking_hands) {
+    shake_hands(self);
+    return;
+  }
   restart_timer(self);
-  if (self->handler->writable != NULL)
+  bool wanted_room = self->wants_room;
+  (void)connection_write(self, NULL, 0); /* what the transport holds */
+  if (wanted_room && self->handler->writable != NULL)
     self->handler->writable(self->owner);
+  if (self->transport != NULL && !self->transport->type->is_plain)
+    (void)receive(self, "", 0); /* it may have waited for that */
 }
 
-void connection_open(struct connection *self, int fd) {
-  self->fd = fd;
+void connection_open(struct connection *self, struct transport *transport) {
+  int fd = transport->fd;
+  self->transport = transport;
+  self->is_shaking_hands = !transport->type->is_plain;
+  self->wants_room = false;
+  self->is_broken = false;
   self->expect_ms = 0;
   self->is_deadline = false;
   self->timer = loop_timer_new(self->base, on_timer, self);
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
   self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
   reply_parser_init(&self->parser, self->largest_string);
+  if (self->is_shaking_hands)
+    (void)event_add(self->writable, NULL);
 }
 
 void connection_close(struct connection *self) {
-  if (self->fd < 0)
+  if (self->transport == NULL)
     return;
   event_free(self->readable);
   event_free(self->writable);
   event_free(self->timer);
   reply_parser_release(&self->parser);
-  close(self->fd);
-  self->fd = -1;
+  self->transport->type->free(self->transport);
+  self->transport = NULL;
 }
 
 size_t connection_write(struct connection *self, const struct iovec *pieces, int count) {
   size_t wanted = 0;
   for (int i = 0; i < count; i++)
     wanted += pieces[i].iov_len;
-  ssize_t written = writev(self->fd, pieces, count);
-  if (written < 0 && errno != EAGAIN && errno != EINTR) {
+  ssize_t written = 0;
+  if (!self->is_shaking_hands && !self->is_broken)
+    written = self->transport->type->write(self->transport, pieces, count);
+  if (written < 0 || self->is_broken) {
+    self->is_broken = true;
     event_active(self->readable, EV_READ, 0); /* reading reports the loss */
     return 0;
   }
-  size_t done = written > 0 ? (size_t)written : 0;
-  if (done < wanted)
-    (void)event_add(self->writable, NULL);
-  return done;
+  self->wants_room = (size_t)written < wanted;
+  if (!self->is_shaking_hands)
+    await_room(self);
+  return (size_t)written;
 }
 
 void connection_discard_values(struct connection *self) {
@@ -161,11 +219,12 @@ void connection_discard_values(struct connection *self) {
  */
 void connection_poll_replies(struct connection *self, bool poll_replies) {
   int bytes = poll_replies ? POLLED_BYTES : 1;
-  (void)setsockopt(self->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+  if (self->transport->type->is_plain)
+    (void)setsockopt(self->transport->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
 bool connection_take_replies(struct connection *self, const char *known, size_t known_length) {
-  return self->fd >= 0 && receive(self, known, known_length);
+  return self->transport != NULL && !self->is_shaking_hands && receive(self, known, known_length);
 }
 
 bool connection_reply_is_truncated(const struct connection *self) {

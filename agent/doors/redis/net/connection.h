@@ -8,12 +8,13 @@
 #include <sys/uio.h>
 
 #include "agent/doors/redis/net/reply_parser.h"
+#include "agent/doors/redis/net/transport.h"
 
 /*
  * One connected socket: bytes go out as far as it takes them, replies come back in order.
  *
  *   connection_init
- *   connection_open(&connection, fd)
+ *   connection_open(&connection, transport)
  *     reply()      one for each command, in order
  *     writable()   after connection_write took less than all
  *     lost()       nothing more will come; the owner closes it
@@ -34,7 +35,10 @@ struct connection {
   size_t largest_string;
   const struct connection_handler *handler;
   void *owner;
-  int fd; /* -1: closed; otherwise the two events and the parser exist */
+  struct transport *transport; /* NULL: closed; otherwise the two events and the parser exist */
+  bool is_shaking_hands;       /* of the transport; nothing is written yet */
+  bool wants_room;             /* connection_write has taken less than all */
+  bool is_broken;              /* a write has failed; what the server sent before is still read */
   struct event *readable;
   struct event *writable;
   struct event *timer;
@@ -49,8 +53,8 @@ struct connection {
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner);
 
-/* Takes ownership of a connected, non-blocking descriptor. */
-void connection_open(struct connection *self, int fd);
+/* Takes the transport over. Its handshake is done from the loop. */
+void connection_open(struct connection *self, struct transport *transport);
 
 /* Idempotent. */
 void connection_close(struct connection *self);
@@ -69,13 +73,16 @@ void connection_set_reply_timeout(struct connection *self, int milliseconds_from
 /* The same for all replies up to the next call of one of the two: nothing restarts the time. */
 void connection_set_deadline(struct connection *self, int milliseconds_from_now);
 
+/* What has not come when the time is over; static. It may be closed. */
+const char *connection_timeout_text(const struct connection *self);
+
 /* See reply_parser_discard_values. Lasts until it is closed. */
 void connection_discard_values(struct connection *self);
 
 /*
  * With `true` replies do not wake up the loop any more: the owner calls connection_take_replies
  * when it is awake for another reason. A loss is still reported at once. Where the kernel does not
- * support this (SO_RCVLOWAT), replies come as before. Lasts until it is closed.
+ * support this (SO_RCVLOWAT), or the transport, replies come as before. Lasts until it is closed.
  */
 void connection_poll_replies(struct connection *self, bool poll_replies);
 

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/net/resolver.h"
+#include "agent/doors/redis/net/tls.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
 struct dialer {
   struct event_base *base;
-  void (*done)(void *owner, int fd, const char *why);
+  const struct redis_url *url;
+  void (*done)(void *owner, struct transport *transport, const char *why);
   void *owner;
   struct resolver *resolver; /* NULL when none is under way */
   struct addrinfo *addresses;
@@ -53,9 +55,13 @@ void dialer_cancel(struct dialer *self) {
 
 /* Hands over the socket, if there is one, and frees the dialer. */
 static void finish(struct dialer *self) {
-  int fd = self->fd;
+  struct transport *transport = NULL;
+  if (self->fd >= 0 && self->url->tls != NULL)
+    transport = tls_transport_new(self->url->tls, self->fd, self->url->host);
+  else if (self->fd >= 0)
+    transport = plain_transport_new(self->fd);
   self->fd = -1;
-  self->done(self->owner, fd, fd >= 0 ? NULL : self->why);
+  self->done(self->owner, transport, transport != NULL ? NULL : self->why);
   dialer_cancel(self);
 }
 
@@ -188,9 +194,10 @@ static void connect_at_once(struct dialer *self) {
 }
 
 struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
-                            void (*done)(void *owner, int fd, const char *why), void *owner) {
+                            void (*done)(void *owner, struct transport *transport, const char *why),
+                            void *owner) {
   struct dialer *self = memory_allocate(sizeof *self);
-  *self = (struct dialer){.base = base, .done = done, .owner = owner, .fd = -1};
+  *self = (struct dialer){.base = base, .url = url, .done = done, .owner = owner, .fd = -1};
   self->timer = loop_timer_new(base, on_timer, self);
   if (url->path != NULL && !set_path(self, url->path)) {
     fail_later(self, "the path is too long for a socket");

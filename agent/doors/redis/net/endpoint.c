@@ -10,9 +10,11 @@
 struct endpoint {
   struct event_base *base;
   const struct redis_url *url;
-  void (*done)(void *owner, int fd, const char *why);
+  void (*done)(void *owner, struct transport *transport, const char *why);
   void *owner;
   struct sentinel *sentinel;   /* NULL when the url has none */
+  size_t host;                 /* the index of the one of several servers that is dialed */
+  size_t tried;                /* dials since something worked */
   struct redis_address target; /* a node or master; without a host: the url's own address */
   struct redis_url at;         /* what the dialer is given; owns nothing */
   struct dialer *dialer;       /* NULL when none is under way */
@@ -44,15 +46,20 @@ void endpoint_cancel(struct endpoint *self) {
     sentinel_cancel(self->sentinel);
 }
 
-static void on_dialed(void *owner, int fd, const char *why) {
+static void on_dialed(void *owner, struct transport *transport, const char *why) {
   struct endpoint *self = owner;
   self->dialer = NULL;
-  self->done(self->owner, fd, why);
+  self->done(self->owner, transport, why);
 }
 
 static void dial(struct endpoint *self) {
   if (self->target.host != NULL)
-    self->at = (struct redis_url){.host = self->target.host, .port = self->target.port};
+    self->at = (struct redis_url){
+        .host = self->target.host, .port = self->target.port, .tls = self->url->tls};
+  else if (self->url->hosts != NULL)
+    self->at = (struct redis_url){.host = self->url->hosts[self->host].host,
+                                  .port = self->url->hosts[self->host].port,
+                                  .tls = self->url->tls};
   else
     self->at = *self->url;
   self->dialer = dialer_start(self->base, &self->at, on_dialed, self);
@@ -61,7 +68,7 @@ static void dial(struct endpoint *self) {
 static void on_master(void *owner, const struct redis_address *master, const char *why) {
   struct endpoint *self = owner;
   if (master == NULL) {
-    self->done(self->owner, -1, why);
+    self->done(self->owner, NULL, why);
     return;
   }
   self->target = (struct redis_address){.host = memory_copy(master->host, strlen(master->host)),
@@ -69,15 +76,20 @@ static void on_master(void *owner, const struct redis_address *master, const cha
   dial(self);
 }
 
-void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, const char *why),
+void endpoint_dial(struct endpoint *self,
+                   void (*done)(void *owner, struct transport *transport, const char *why),
                    void *owner) {
   self->done = done;
   self->owner = owner;
+  self->at = (struct redis_url){0};
   if (self->unproven || self->sentinel != NULL)
     redis_address_release(&self->target);
   if (self->unproven && self->sentinel != NULL)
     sentinel_rotate(self->sentinel);
+  else if (self->unproven && self->url->hosts != NULL)
+    self->host = (self->host + 1) % self->url->host_count;
   self->unproven = true;
+  self->tried++;
   if (self->sentinel != NULL)
     sentinel_query(self->sentinel, on_master, self);
   else
@@ -85,17 +97,16 @@ void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, cons
 }
 
 void endpoint_name(const struct endpoint *self, char *out, size_t size) {
-  if (self->target.host != NULL)
-    (void)redis_address_name(self->target.host, self->target.port, out, size);
+  if (self->at.host != NULL)
+    (void)redis_address_name(self->at.host, self->at.port, out, size);
   else
     redis_url_name(self->url, out, size);
 }
 
 bool endpoint_redirect(struct endpoint *self, const char *target) {
-  const char *host = self->target.host != NULL ? self->target.host : self->url->host;
   struct redis_address address;
   if (self->sentinel == NULL && self->redirects < ENDPOINT_REDIRECTS_MAX &&
-      redis_address_parse_redirect(&address, target, host) == 0) {
+      redis_address_parse_redirect(&address, target, self->at.host) == 0) {
     redis_address_release(&self->target);
     self->target = address;
     self->unproven = false;
@@ -107,7 +118,13 @@ bool endpoint_redirect(struct endpoint *self, const char *target) {
   return false;
 }
 
+bool endpoint_has_untried(const struct endpoint *self) {
+  return self->sentinel == NULL && self->url->hosts != NULL &&
+         self->tried % self->url->host_count != 0;
+}
+
 void endpoint_mark_healthy(struct endpoint *self) {
   self->unproven = false;
+  self->tried = 0;
   self->redirects = 0;
 }

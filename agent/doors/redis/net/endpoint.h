@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/doors/redis/net/transport.h"
 #include "agent/doors/redis/net/url.h"
 
 /*
- * Connects to the server, wherever it is now: at the url's own address, at the master that the
- * url's sentinels name at this moment, or at the node of a cluster to which another node has
+ * Connects to the server, wherever it is now: at the url's own address, at one of its hosts, the
+ * next one at each dial until one has worked, at the master that the url's sentinels name at this
+ * moment, or at the node of a cluster to which another node has
  * redirected.
  *
- *   endpoint_dial          calls done(fd) or done(-1, why)
+ *   endpoint_dial          calls done(transport) or done(NULL, why)
  *   endpoint_name          where that was
  *   endpoint_redirect      a node has redirected; dial again
  *   endpoint_mark_healthy         the server has done what it was asked
@@ -32,7 +34,8 @@ struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *u
 void endpoint_free(struct endpoint *self);
 
 /* Calls `done` once, from the loop, as dialer_start does. */
-void endpoint_dial(struct endpoint *self, void (*done)(void *owner, int fd, const char *why),
+void endpoint_dial(struct endpoint *self,
+                   void (*done)(void *owner, struct transport *transport, const char *why),
                    void *owner);
 
 /* Stops a dial: `done` is not called. Idempotent. */
@@ -44,6 +47,9 @@ void endpoint_name(const struct endpoint *self, char *out, size_t size);
 /* Sends the next dial to this "host:port". False when it is no address, or one of too many in a
    row: then the next dial goes to the url's own address. Sentinels are not redirected. */
 bool endpoint_redirect(struct endpoint *self, const char *target);
+
+/* Of several hosts, one was not dialed since the server had last done what it was asked. */
+bool endpoint_has_untried(const struct endpoint *self);
 
 /* The server has done what it was asked: the address is kept for the next dial. */
 void endpoint_mark_healthy(struct endpoint *self);

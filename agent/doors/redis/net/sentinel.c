@@ -24,14 +24,15 @@ struct sentinel {
   struct redis_url at; /* the one that is asked; owns nothing */
   struct dialer *dialer;
   struct connection connection;
+  bool is_connected; /* the transport's handshake is done */
   bool password_sent;
   bool password_accepted;
   bool unknown; /* one has replied, in this query, that it knows no such master */
-  char why[224];
+  char why[640];
 };
 
 static size_t current(const struct sentinel *self) {
-  return (self->first + self->failed) % self->url->sentinel_count;
+  return (self->first + self->failed) % self->url->host_count;
 }
 
 static void disconnect(struct sentinel *self) {
@@ -55,7 +56,7 @@ static void fail(struct sentinel *self, const char *why) {
   if (!self->unknown)
     set_reason(self, why);
   self->failed++;
-  if (self->failed < self->url->sentinel_count)
+  if (self->failed < self->url->host_count)
     ask_next(self);
   else
     self->done(self->owner, NULL, self->why);
@@ -75,14 +76,15 @@ static void succeed(struct sentinel *self, const struct redis_address *master) {
   self->done(self->owner, master, NULL);
 }
 
-/* False when the socket does not take all of it at once, as a new one does. */
+/* False when the socket does not take all of it at once, as a new one does. Before the transport's
+   handshake is done it takes nothing, and on_writable() follows. */
 static bool send_command(struct sentinel *self, const char *const *words, size_t count) {
   char *command = command_new(words, count);
   struct iovec piece = {.iov_base = command, .iov_len = strlen(command)};
   size_t sent = connection_write(&self->connection, &piece, 1);
   explicit_bzero(command, piece.iov_len);
   free(command);
-  return sent == piece.iov_len;
+  return sent == piece.iov_len || !self->is_connected;
 }
 
 static bool send_query(struct sentinel *self) {
@@ -140,31 +142,44 @@ static void on_lost(void *owner, const char *why) {
 static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  fail(context, "no answer in time");
+  struct sentinel *self = context;
+  fail(self, connection_timeout_text(&self->connection));
 }
 
-static void on_dialed(void *owner, int fd, const char *why) {
+static void on_dialed(void *owner, struct transport *transport, const char *why) {
   struct sentinel *self = owner;
   self->dialer = NULL;
-  if (fd < 0) {
+  if (transport == NULL) {
     fail(self, why);
     return;
   }
-  connection_open(&self->connection, fd);
+  self->is_connected = transport->type->is_plain;
+  connection_open(&self->connection, transport);
   self->password_sent = self->password_accepted = false;
   if (!send_query(self))
     fail(self, "the socket buffer is full");
 }
 
+/* The handshake of the transport is done: what could not be sent before it can be sent now. */
+static void on_writable(void *owner) {
+  struct sentinel *self = owner;
+  bool was_connected = self->is_connected;
+  self->is_connected = true;
+  if (was_connected || !send_query(self))
+    fail(self, "the socket buffer is full");
+}
+
 static void ask_next(struct sentinel *self) {
-  const struct redis_address *address = &self->url->sentinels[current(self)];
-  self->at = (struct redis_url){.host = address->host, .port = address->port};
+  const struct redis_address *address = &self->url->hosts[current(self)];
+  self->at =
+      (struct redis_url){.host = address->host, .port = address->port, .tls = self->url->tls};
   loop_timer_start(self->timer, SENTINEL_ANSWER_MS);
   self->dialer = dialer_start(self->base, &self->at, on_dialed, self);
 }
 
 struct sentinel *sentinel_new(struct event_base *base, const struct redis_url *url) {
-  static const struct connection_handler handler = {.reply = on_reply, .lost = on_lost};
+  static const struct connection_handler handler = {
+      .reply = on_reply, .writable = on_writable, .lost = on_lost};
   struct sentinel *self = memory_allocate(sizeof *self);
   *self = (struct sentinel){.base = base, .url = url};
   connection_init(&self->connection, base, LARGEST_STRING, &handler, self);
@@ -193,5 +208,5 @@ void sentinel_cancel(struct sentinel *self) {
 }
 
 void sentinel_rotate(struct sentinel *self) {
-  self->first = (self->first + 1) % self->url->sentinel_count;
+  self->first = (self->first + 1) % self->url->host_count;
 }

@@ -9,6 +9,9 @@
 
 #include "base/memory.h"
 
+/* StackExchange.Redis' default with ssl=true: EndPointCollection.SetDefaultPorts. */
+#define SSL_PORT 6380
+
 /* In upper or lower case. */
 static bool begins_with(const char *text, const char *prefix) {
   return strncasecmp(text, prefix, strlen(prefix)) == 0;
@@ -39,6 +42,13 @@ static void wipe(char *text) {
   if (text != NULL)
     explicit_bzero(text, strlen(text));
   free(text);
+}
+
+static void drop_if_empty(char **text) {
+  if (*text == NULL || **text != '\0')
+    return;
+  free(*text);
+  *text = NULL;
 }
 
 /* A copy with %XX decoded; NULL when one is malformed or a NUL. */
@@ -205,12 +215,12 @@ static int parse_sentinels(struct redis_url *self, const char *text, size_t leng
   size_t max = 1;
   for (size_t i = 0; i < length; i++)
     max += text[i] == ',';
-  self->sentinels = memory_allocate(max * sizeof *self->sentinels);
-  for (const char *end = text + length; self->sentinel_count < max; self->sentinel_count++) {
+  self->hosts = memory_allocate(max * sizeof *self->hosts);
+  for (const char *end = text + length; self->host_count < max; self->host_count++) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
     size_t part = (size_t)((comma != NULL ? comma : end) - text);
-    if (parse_address(&self->sentinels[self->sentinel_count], text, part, REDIS_URL_SENTINEL_PORT,
-                      error) != 0)
+    if (parse_address(&self->hosts[self->host_count], text, part, REDIS_URL_SENTINEL_PORT, error) !=
+        0)
       return -1;
     text += part + 1;
   }
@@ -266,12 +276,31 @@ static void replace(char **text, const char *value, size_t length) {
   *text = memory_copy(value, length);
 }
 
+/* The name alone: a value may be secret. */
+static void ignore(struct redis_url *self, const char *name, size_t length) {
+  size_t before = self->ignored != NULL ? strlen(self->ignored) : 0;
+  char *ignored = memory_allocate(before + length + sizeof ", ");
+  (void)sprintf(ignored, "%s%s%.*s", before > 0 ? self->ignored : "", before > 0 ? ", " : "",
+                (int)length, name);
+  free(self->ignored);
+  self->ignored = ignored;
+}
+
+static int parse_ssl(struct redis_url *self, const char *text, size_t length, struct error *error) {
+  static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strlen(words[i]) == length && begins_with(text, words[i])) {
+      self->secure = i % 2 == 1;
+      return 0;
+    }
+  return error_set(error, "redis url: ssl must be true or false");
+}
+
 /* Ignores spaces around a name and a value. */
 static int parse_option(struct redis_url *self, const char *text, size_t length,
                         struct error *error) {
   const char *value = memchr(text, '=', length);
-  if (value == NULL)
-    return error_set(error, "redis url: expected name=value after a comma (one server only)");
+  const size_t name_length = (size_t)(value - text);
   const char *end = text + length;
   value += 1 + strspn(value + 1, " ");
   while (end > value && end[-1] == ' ')
@@ -283,38 +312,69 @@ static int parse_option(struct redis_url *self, const char *text, size_t length,
     replace(&self->user, value, length);
   } else if (option_value(text, "defaultDatabase") > 0) {
     return parse_database(self, value, length, error);
+  } else if (option_value(text, "sslHost") > 0) {
+    replace(&self->tls_name, value, length);
+  } else if (option_value(text, "serviceName") > 0) {
+    replace(&self->master, value, length);
   } else if (option_value(text, "ssl") > 0) {
-    bool off =
-        length == 0 || begins_with(value, "false") || begins_with(value, "no") || *value == '0';
-    return off ? 0 : error_set(error, "redis url: TLS is not supported");
+    return parse_ssl(self, value, length, error);
+  } else {
+    ignore(self, text, name_length);
   }
   return 0;
 }
 
-static int parse_options(struct redis_url *self, const char *text, struct error *error) {
-  text += strspn(text, " ");
-  size_t length = strcspn(text, ",");
-  size_t address = length;
-  while (address > 0 && text[address - 1] == ' ')
-    address--;
-  if (parse_server(self, text, address, error) != 0)
+/* A port that was not named is 0 until it is known whose it is. */
+static int add_host(struct redis_url *self, const char *text, size_t length, struct error *error) {
+  while (length > 0 && text[length - 1] == ' ')
+    length--;
+  self->hosts = memory_resize(self->hosts, (self->host_count + 1) * sizeof *self->hosts);
+  if (parse_address(&self->hosts[self->host_count], text, length, 0, error) != 0)
     return -1;
-  for (text += length; *text == ','; text += length) {
-    text += 1 + strspn(text + 1, " ");
-    length = strcspn(text, ",");
-    if (length > 0 && parse_option(self, text, length, error) != 0)
+  self->host_count++;
+  return 0;
+}
+
+/* An empty name is none. A single server is no list. */
+static void settle_hosts(struct redis_url *self) {
+  drop_if_empty(&self->master);
+  drop_if_empty(&self->tls_name);
+  unsigned port = self->secure ? SSL_PORT : REDIS_URL_DEFAULT_PORT;
+  if (self->master != NULL)
+    port = REDIS_URL_SENTINEL_PORT;
+  for (size_t i = 0; i < self->host_count; i++)
+    if (self->hosts[i].port == 0)
+      self->hosts[i].port = port;
+  if (self->master != NULL || self->host_count > 1)
+    return;
+  self->host = self->hosts[0].host;
+  self->port = self->hosts[0].port;
+  free(self->hosts);
+  self->hosts = NULL;
+  self->host_count = 0;
+}
+
+static int parse_options(struct redis_url *self, const char *text, struct error *error) {
+  for (bool first = true; first || *text == ',';) {
+    text += !first;
+    text += strspn(text, " ");
+    size_t length = strcspn(text, ",");
+    bool is_option = memchr(text, '=', length) != NULL && !first;
+    bool is_host = first || (!is_option && length > 0);
+    if ((is_option && parse_option(self, text, length, error) != 0) ||
+        (is_host && add_host(self, text, length, error) != 0))
       return -1;
+    text += length;
+    first = false;
   }
+  settle_hosts(self);
   return 0;
 }
 
 /* An empty user or password is none, as where a template had nothing to fill in; but a user always
    has a password. */
 static void normalize_credentials(struct redis_url *self) {
-  if (self->user != NULL && self->user[0] == '\0') {
-    free(self->user);
-    self->user = NULL;
-  }
+  drop_if_empty(&self->user);
   if (self->user != NULL && self->password == NULL) {
     self->password = memory_copy("", 0);
   } else if (self->user == NULL && self->password != NULL && self->password[0] == '\0') {
@@ -326,17 +386,16 @@ static void normalize_credentials(struct redis_url *self) {
 int redis_url_parse(struct redis_url *self, const char *text, struct error *error) {
   *self = (struct redis_url){0};
   int result;
-  if (begins_with(text, "redis://"))
-    result = parse_redis(self, text + strlen("redis://"), error);
-  else if (begins_with(text, "redis+sentinel://"))
-    result = parse_sentinel(self, text + strlen("redis+sentinel://"), error);
+  self->secure = begins_with(text, "rediss://") || begins_with(text, "rediss+sentinel://");
+  if (begins_with(text, "redis://") || begins_with(text, "rediss://"))
+    result = parse_redis(self, strstr(text, "://") + 3, error);
+  else if (begins_with(text, "redis+sentinel://") || begins_with(text, "rediss+sentinel://"))
+    result = parse_sentinel(self, strstr(text, "://") + 3, error);
   else if (begins_with(text, "unix://"))
     result = parse_unix(self, text + strlen("unix://"), error);
-  else if (begins_with(text, "rediss://"))
-    result = error_set(error, "redis url: TLS (rediss://) is not supported");
   else if (strstr(text, "://") != NULL && strchr(text, ',') == NULL)
-    result =
-        error_set(error, "redis url: expected redis://, redis+sentinel://, unix:// or host:port");
+    result = error_set(error, "redis url: expected redis://, rediss://, redis+sentinel://, "
+                              "rediss+sentinel://, unix:// or host:port");
   else
     result = parse_options(self, text, error);
   if (result != 0)
@@ -350,9 +409,11 @@ void redis_url_release(struct redis_url *self) {
   free(self->host);
   free(self->path);
   free(self->master);
-  for (size_t i = 0; i < self->sentinel_count; i++)
-    redis_address_release(&self->sentinels[i]);
-  free(self->sentinels);
+  for (size_t i = 0; i < self->host_count; i++)
+    redis_address_release(&self->hosts[i]);
+  free(self->hosts);
+  free(self->tls_name);
+  free(self->ignored);
   free(self->user);
   wipe(self->password);
   *self = (struct redis_url){0};
@@ -363,18 +424,19 @@ void redis_url_name(const struct redis_url *self, char *out, size_t size) {
     (void)snprintf(out, size, "%s", self->path);
     return;
   }
-  if (self->master == NULL) {
+  if (self->hosts == NULL) {
     (void)redis_address_name(self->host, self->port, out, size);
     return;
   }
-  int length = snprintf(out, size, "%s at ", self->master);
-  for (size_t i = 0; i < self->sentinel_count && (size_t)length < size; i++) {
-    const struct redis_address *sentinel = &self->sentinels[i];
+  const char *master = self->master;
+  int length =
+      snprintf(out, size, "%s%s", master != NULL ? master : "", master != NULL ? " at " : "");
+  for (size_t i = 0; i < self->host_count && (size_t)length < size; i++) {
+    const struct redis_address *host = &self->hosts[i];
     if (i > 0)
       length += snprintf(out + length, size - (size_t)length, ",");
     if ((size_t)length < size)
-      length +=
-          redis_address_name(sentinel->host, sentinel->port, out + length, size - (size_t)length);
+      length += redis_address_name(host->host, host->port, out + length, size - (size_t)length);
   }
 }
 

@@ -1,19 +1,27 @@
 #ifndef AGENT_DOORS_REDIS_NET_URL_H
 #define AGENT_DOORS_REDIS_NET_URL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
+
+struct tls;
 
 /*
  * Where a Redis server is and how to log in. Pure.
  *
  * Accepted connection strings:
  *   redis://[user:password@]host[:port][/db]       user and password percent-decoded
+ *   rediss://…                                     the same by TLS
  *   unix://[user:password@]/path/to/socket[?db=n]
  *   redis+sentinel://[user:password@]host[:port],…/master-name[/db]   the hosts are sentinels
- *   host[:port][,password=…,user=…,defaultDatabase=n]   as StackExchange.Redis writes it; its other
- *                                                       options are ignored, but for ssl
+ *   rediss+sentinel://…                            the same by TLS, sentinels and servers
+ *   host[:port],…[,password=…,user=…,defaultDatabase=n,ssl=true,sslHost=…,serviceName=…]
+ *                                                  as StackExchange.Redis writes it: of several hosts
+ *                                                  one is the primary; with serviceName they are
+ *                                                  sentinels. With ssl the default port is 6380.
+ *                                                  Its other options are ignored
  */
 #define REDIS_URL_DEFAULT_PORT 6379
 #define REDIS_URL_SENTINEL_PORT 26379
@@ -37,15 +45,21 @@ void redis_address_release(struct redis_address *self);
 int redis_address_name(const char *host, unsigned port, char *out, size_t size);
 
 struct redis_url {
-  char *host; /* a name or an address, without brackets; NULL with a socket or sentinels */
+  char *host; /* a name or an address, without brackets; NULL with a socket or `hosts` */
   unsigned port;
   char *path;     /* of a unix socket; else NULL */
   char *user;     /* NULL: the server's default user */
   char *password; /* NULL: no AUTH; never NULL with a user, never empty without one */
   unsigned database;
   char *master; /* the name by which the sentinels know the server; NULL without sentinels */
-  struct redis_address *sentinels;
-  size_t sentinel_count;
+  /* Several, or the sentinels; else NULL, and there is `host`. Without `master` they are servers, of
+     which one is the primary. */
+  struct redis_address *hosts;
+  size_t host_count;
+  bool secure;     /* by TLS */
+  char *tls_name;  /* that the certificate must have; NULL: the host */
+  char *ignored;   /* names of options that are ignored, ", " between them; NULL: none */
+  struct tls *tls; /* for its connections (tls.h); borrowed. NULL: they are plain */
 };
 
 /* On failure returns -1, nothing is owned, and the error says what is wrong without repeating what

@@ -1,0 +1,333 @@
+/* Redis by TLS: what is accepted, what is refused, and what is said of it. */
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/certificates.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define RSA "rsa:2048"
+
+struct scene {
+  struct certificates *certificates;
+  struct job *job; /* its own connection is plain; NULL until there is a server */
+  int port;        /* of TLS */
+};
+
+static int set_up(void **state) {
+  struct scene *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->certificates = certificates_new();
+  certificates_add_authority(self->certificates, "ca");
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *self = *state;
+  if (self->job != NULL)
+    job_free(self->job);
+  certificates_free(self->certificates);
+  free(self);
+  return 0;
+}
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+static const char *path_of(const struct scene *self, const char *file) {
+  return certificates_path(self->certificates, file);
+}
+
+/* A server that has this certificate, with one more option, or NULL. */
+static void start_server(struct scene *self, const struct certificate *certificate,
+                         const char *option, const char *value) {
+  static const char *extra[3];
+  certificates_add(self->certificates, certificate);
+  extra[0] = option;
+  extra[1] = value;
+  struct redis_server *server = redis_server_start_tls(self->certificates, extra);
+  self->port = redis_server_tls_port(server);
+  self->job = job_new(server);
+}
+
+static const char *url_of(struct scene *self, const char *scheme, const char *host) {
+  return job_format(self->job, "%s://%s%s:%d", scheme, redis_server_login(), host, self->port);
+}
+
+static void start_agent(struct scene *self, const char *host, const char *flag, const char *value) {
+  self->job->url = url_of(self, "rediss", host);
+  job_start_agent(self->job, "--cacert", path_of(self, "ca.pem"), flag, value, NULL);
+}
+
+static void expect_to_work(struct scene *self) {
+  job_expect_to_go_on(self->job);
+  job_shut_down(self->job);
+}
+
+/* It never connects, and says why. */
+static void expect_refusal(struct scene *self, const char *why) {
+  agent_process_wait_log(self->job->agent, why);
+  job_stop_agent(self->job, SIGTERM);
+}
+
+/* --- what is accepted ------------------------------------------------------------------------ */
+
+SCENE_TEST(a_certificate_for_the_name_is_good) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_certificate_for_the_address_is_good) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  start_agent(scene, "127.0.0.1", NULL, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_certificate_of_rsa_is_good) {
+  start_server(scene, &(struct certificate){.name = "server", .key = RSA}, NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_server_may_speak_1_2_only) {
+  start_server(scene, &(struct certificate){.name = "server", .key = RSA}, "--tls-protocols",
+               "TLSv1.2");
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_server_may_speak_1_3_only) {
+  start_server(scene, &(struct certificate){.name = "server"}, "--tls-protocols", "TLSv1.3");
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_name_may_be_given) {
+  start_server(scene, &(struct certificate){.name = "server", .names = "DNS:redis.test"}, NULL,
+               NULL);
+  start_agent(scene, "127.0.0.1", "--sni", "redis.test");
+  expect_to_work(scene);
+}
+
+SCENE_TEST(a_name_may_end_with_a_dot) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  start_agent(scene, "127.0.0.1", "--sni", "localhost.");
+  expect_to_work(scene);
+}
+
+SCENE_TEST(much_output_arrives_in_order) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  const cJSON *result = job_run(scene->job, job_script(scene->job, "seq 1 100000 | tail -n 3; "
+                                                                   "seq 1 100000 >/dev/stderr"));
+  job_expect_result(scene->job, result, 0, NULL, "99998\n99999\n100000\n");
+  job_shut_down(scene->job);
+}
+
+SCENE_TEST(a_client_authenticates_by_its_certificate) {
+  start_server(scene, &(struct certificate){.name = "server"}, "--tls-auth-clients", "yes");
+  certificates_add(scene->certificates, &(struct certificate){.name = "client"});
+  scene->job->url = url_of(scene, "rediss", "localhost");
+  job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), "--cert",
+                  path_of(scene, "client.pem"), "--key", path_of(scene, "client.key"), NULL);
+  expect_to_work(scene);
+}
+
+/* An agent of a plain URL says so where somebody thinks that it was TLS. */
+SCENE_TEST(options_of_tls_without_it_are_told) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), NULL);
+  agent_process_wait_log(scene->job->agent, "the options of TLS have no effect");
+  expect_to_work(scene);
+}
+
+/* Some of the directories are not there. */
+SCENE_TEST(authorities_may_lie_in_directories) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  const char *paths = job_format(scene->job, "/none:%s", path_of(scene, ""));
+  assert_int_equal(mkfifo(path_of(scene, "fifo"), 0600), 0); /* which is passed over */
+  scene->job->url = url_of(scene, "rediss", "localhost");
+  job_start_agent(scene->job, "--cacertdir", paths, NULL);
+  expect_to_work(scene);
+  const char *const environment[] = {job_format(scene->job, "SSL_CERT_DIR=%s", paths), NULL};
+  scene->job->setup.environment = environment;
+  job_start_agent(scene->job, NULL);
+  expect_to_work(scene);
+}
+
+SCENE_TEST(without_a_check_it_warns) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  scene->job->url = url_of(scene, "rediss", "localhost");
+  job_start_agent(scene->job, "--insecure", NULL);
+  agent_process_wait_log(scene->job->agent, "--insecure: the server's certificate is not checked");
+  expect_to_work(scene);
+}
+
+/* --- what is refused ------------------------------------------------------------------------- */
+
+SCENE_TEST(another_authority_is_not_trusted) {
+  certificates_add_authority(scene->certificates, "other");
+  start_server(scene, &(struct certificate){.name = "server", .authority = "other"}, NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene,
+                 "the certificate of CN=server is signed by CN=Authority other, which is not "
+                 "trusted: pass the certificate of that authority with --cacert");
+}
+
+SCENE_TEST(another_name_is_refused_with_those_that_there_are) {
+  start_server(scene, &(struct certificate){.name = "server", .names = "DNS:a.test,DNS:*.b.test"},
+               NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "the certificate is for a.test, *.b.test, not for localhost: connect by a "
+                        "name that it has, or pass that with --sni");
+}
+
+SCENE_TEST(another_address_is_refused) {
+  start_server(scene, &(struct certificate){.name = "server", .names = "IP:127.0.0.2"}, NULL, NULL);
+  start_agent(scene, "127.0.0.1", NULL, NULL);
+  expect_refusal(scene, "the certificate is for 127.0.0.2, not for 127.0.0.1");
+}
+
+SCENE_TEST(an_expired_certificate_is_refused_with_its_date) {
+  start_server(
+      scene,
+      &(struct certificate){.name = "server", .begin = "20200101000000Z", .end = "20200201000000Z"},
+      NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "the certificate of CN=server expired on 2020-02-01 00:00 UTC (issuer "
+                        "CN=Authority ca)");
+}
+
+SCENE_TEST(one_that_is_not_valid_yet_is_refused_with_its_date) {
+  start_server(
+      scene,
+      &(struct certificate){.name = "server", .begin = "20900101000000Z", .end = "20910101000000Z"},
+      NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "the certificate of CN=server is not valid before 2090-01-01 00:00 UTC");
+}
+
+/* The server, or what it says, would take part in 1.1 only if it must. */
+SCENE_TEST(a_server_of_1_1_is_refused) {
+  start_server(scene, &(struct certificate){.name = "server", .key = RSA}, "--tls-protocols",
+               "TLSv1.1");
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "the server speaks neither TLS 1.2 nor 1.3");
+}
+
+/* The server says why, and closes, while the agent still writes. */
+static void expect_reason(struct scene *self, const char *why) {
+  agent_process_wait_log(self->job->agent, why);
+  const char *log = agent_process_log(self->job->agent);
+  assert_null(strstr(log, "Broken pipe"));
+  assert_null(strstr(log, "reset by peer"));
+  job_stop_agent(self->job, SIGTERM);
+}
+
+static void expect_client_refused(struct scene *self, const char *version) {
+  const char *missing = "the server wants a client's certificate: pass one with --cert and --key";
+  if (strcmp(version, "TLSv1.2") == 0) /* which has no word for it */
+    missing = "the server refuses the handshake: it wants a client's certificate (--cert, --key)";
+  certificates_add_authority(self->certificates, "other");
+  certificates_add(self->certificates,
+                   &(struct certificate){.name = "client", .authority = "other"});
+  start_server(self, &(struct certificate){.name = "server"}, "--tls-auth-clients", "yes");
+  job_do(self->job, "CONFIG SET tls-protocols %s", version);
+  start_agent(self, "localhost", NULL, NULL);
+  expect_reason(self, missing);
+  job_start_agent(self->job, "--cacert", path_of(self, "ca.pem"), "--cert",
+                  path_of(self, "client.pem"), "--key", path_of(self, "client.key"), NULL);
+  expect_reason(self, "the server refuses the certificate of --cert");
+}
+
+SCENE_TEST(a_refused_client_is_told_why) {
+  expect_client_refused(scene, "TLSv1.3");
+}
+
+SCENE_TEST(a_refused_client_is_told_why_in_1_2) {
+  expect_client_refused(scene, "TLSv1.2");
+}
+
+SCENE_TEST(a_certificate_for_clients_is_refused) {
+  start_server(scene,
+               &(struct certificate){.name = "server", .extension = "extendedKeyUsage=clientAuth"},
+               NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "the server's certificate is not for a server: its extendedKeyUsage lacks "
+                        "serverAuth");
+}
+
+static bool is_past(void *end) {
+  return time(NULL) > *(const time_t *)end;
+}
+
+/* What is connected stays so. */
+SCENE_TEST(a_certificate_may_expire_meanwhile) {
+  time_t soon = time(NULL) + 4;
+  char end[32];
+  assert_true(strftime(end, sizeof end, "%Y%m%d%H%M%SZ", gmtime(&soon)) > 0);
+  start_server(scene,
+               &(struct certificate){.name = "server", .begin = "20200101000000Z", .end = end},
+               NULL, NULL);
+  start_agent(scene, "localhost", NULL, NULL);
+  job_expect_to_go_on(scene->job);
+  assert_true(wait_until(is_past, &soon, WAIT_BOUND_MS));
+  job_expect_to_go_on(scene->job);
+  job_do(scene->job, "CLIENT KILL TYPE normal SKIPME yes");
+  expect_refusal(scene, "the certificate of CN=server expired on ");
+}
+
+/* --- the wrong port -------------------------------------------------------------------------- */
+
+SCENE_TEST(a_plain_port_is_told) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  scene->port = redis_server_port(scene->job->server);
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_refusal(scene, "if this port does not speak TLS, use redis://, or ssl=false");
+}
+
+SCENE_TEST(a_port_of_tls_is_told) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  scene->job->url = url_of(scene, "redis", "localhost");
+  job_start_agent(scene->job, NULL);
+  expect_refusal(scene, "if this port speaks TLS, use rediss://, or ssl=true");
+}
+
+/* --- the flags ------------------------------------------------------------------------------- */
+
+static void expect_exit(struct scene *self, int code, const char *why) {
+  job_expect_exit(self->job, code);
+  agent_process_wait_log(self->job->agent, why);
+}
+
+SCENE_TEST(what_cannot_be_read_ends_it_at_once) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  certificates_add(scene->certificates, &(struct certificate){.name = "client"});
+  const char *cert = path_of(scene, "client.pem"), *key = path_of(scene, "client.key");
+  const char *own_key = path_of(scene, "server.key"), *none = path_of(scene, "none");
+  scene->job->url = url_of(scene, "rediss", "localhost");
+  job_start_agent(scene->job, "--cacert", none, NULL);
+  expect_exit(scene, 3, job_format(scene->job, "--cacert: cannot read %s: No such file", none));
+  job_start_agent(scene->job, "--cacert", key, NULL);
+  expect_exit(scene, 3, "--cacert: no certificate in PEM in ");
+  job_start_agent(scene->job, "--cacert", "/", NULL);
+  expect_exit(scene, 3, "--cacert: / is a directory");
+  assert_int_equal(mkfifo(path_of(scene, "fifo"), 0600), 0);
+  job_start_agent(scene->job, "--cacert", path_of(scene, "fifo"), NULL);
+  expect_exit(scene, 3, "is not a file");
+  job_start_agent(scene->job, "--insecure", "--cert", none, "--key", key, NULL);
+  expect_exit(scene, 3, job_format(scene->job, "--cert: cannot read %s: No such file", none));
+  job_start_agent(scene->job, "--insecure", "--cert", cert, "--key", own_key, NULL);
+  expect_exit(scene, 3, "is not the key of --cert");
+  job_start_agent(scene->job, "--cacertdir", "/none:", NULL);
+  expect_exit(scene, 3, "--cacertdir: no certificate in PEM in the files of /none:");
+  job_start_agent(scene->job, "--cert", cert, NULL);
+  expect_exit(scene, 64, "--cert and --key: one without the other");
+}
+
+TEST_OVERLAP(4)

@@ -1,0 +1,37 @@
+#ifndef TESTS_SUPPORT_CERTIFICATES_H
+#define TESTS_SUPPORT_CERTIFICATES_H
+
+/*
+ * Certificates of a test's own, made by openssl(1) in a directory that is removed with them. An
+ * authority stands beside its certificates:
+ *
+ *   struct certificates *certificates = certificates_new();
+ *   certificates_add_authority(certificates, "ca");            ca.pem, ca.key
+ *   certificates_add(certificates, &(struct certificate){.name = "server"});
+ *   certificates_path(certificates, "server.pem")              and server.key
+ *   certificates_free(certificates);
+ *
+ * Whatever fails fails the test.
+ */
+struct certificates;
+
+struct certificate {
+  const char *name;
+  const char *authority; /* NULL: "ca" */
+  const char *names;     /* subjectAltName; NULL: those of the loopback */
+  const char *extension; /* one more, as "extendedKeyUsage=clientAuth"; NULL: none */
+  const char *key;       /* for `openssl req -newkey`; NULL: an elliptic curve's */
+  const char *begin;     /* 20260101000000Z; NULL: now */
+  const char *end;       /* the same; NULL: in some days */
+};
+
+struct certificates *certificates_new(void);
+void certificates_free(struct certificates *self);
+
+void certificates_add_authority(struct certificates *self, const char *name);
+void certificates_add(struct certificates *self, const struct certificate *certificate);
+
+/* Valid until eight more were asked for. */
+const char *certificates_path(const struct certificates *self, const char *file);
+
+#endif

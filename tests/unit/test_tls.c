@@ -1,0 +1,326 @@
+/* The bytes of TLS between its transport and a server: cut, delayed, damaged. */
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/doors/redis/net/tls.h"
+#include "tests/support/certificates.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+enum {
+  LARGE = 1 << 20,
+  SILENCE_MS = 50 /* a damaged length: both sides wait for the other, and the connection is ended */
+};
+
+/* What happens to the bytes that the server sends. */
+struct plan {
+  size_t chunk;   /* so many at a time; 0: as they come */
+  size_t cut;     /* the connection ends after so many; 0: it does not */
+  size_t damaged; /* the number of one that is changed; 0: none */
+};
+
+struct scene {
+  struct certificates *certificates;
+  struct redis_server *server;
+  int port;
+  struct tls *tls;
+  struct transport *transport;
+  struct plan plan;
+  int near, far; /* the other end of the transport's socket; the server's. -1: closed */
+  size_t sent;   /* to the transport */
+};
+
+static int set_up_version(void **state, const char *version) {
+  struct scene *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  *state = self;
+  self->near = self->far = -1;
+  self->certificates = certificates_new();
+  certificates_add_authority(self->certificates, "ca");
+  certificates_add(self->certificates, &(struct certificate){.name = "server"});
+  static const char *extra[] = {"--tls-protocols", NULL, NULL};
+  extra[1] = version;
+  self->server = redis_server_start_tls(self->certificates, extra);
+  self->port = redis_server_tls_port(self->server);
+  struct error error;
+  char *ca = strdup(certificates_path(self->certificates, "ca.pem"));
+  self->tls = tls_new(&(struct tls_options){.ca_file = ca}, &error);
+  free(ca);
+  if (self->tls == NULL)
+    fail_msg("%s", error.text);
+  return 0;
+}
+
+static int set_up(void **state) {
+  return set_up_version(state, "TLSv1.3");
+}
+
+static int set_up_1_2(void **state) {
+  return set_up_version(state, "TLSv1.2");
+}
+
+static void close_far(struct scene *self) {
+  if (self->far >= 0)
+    close(self->far);
+  if (self->near >= 0)
+    close(self->near);
+  self->near = self->far = -1;
+}
+
+static void disconnect(struct scene *self) {
+  if (self->transport != NULL)
+    self->transport->type->free(self->transport);
+  self->transport = NULL;
+  close_far(self);
+}
+
+static int tear_down(void **state) {
+  struct scene *self = *state;
+  disconnect(self);
+  tls_free(self->tls);
+  redis_server_stop(self->server);
+  certificates_free(self->certificates);
+  free(self);
+  return 0;
+}
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+#define SCENE_TEST_1_2(NAME) TEST_WITH(struct scene *scene, NAME, set_up_1_2, tear_down)
+
+static void dial(struct scene *self, const struct plan *plan) {
+  struct sockaddr_in address = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)self->port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int ends[2], small = 4096;
+  disconnect(self);
+  self->plan = *plan;
+  self->sent = 0;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  self->near = ends[1];
+  self->far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(connect(self->far, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(fcntl(self->far, F_SETFL, O_NONBLOCK), 0);
+  assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+  self->transport = tls_transport_new(self->tls, ends[0], "localhost");
+}
+
+/* One way: returns the bytes, 0 at the end, -1 where there are none. */
+static ssize_t pass(int from, int to, char *bytes, size_t size) {
+  struct pollfd room = {.fd = to, .events = POLLOUT};
+  ssize_t length = poll(&room, 1, 0) == 1 ? recv(from, bytes, size, 0) : -1;
+  for (ssize_t done = 0; done < length;) {
+    ssize_t sent = send(to, bytes + done, (size_t)(length - done), MSG_NOSIGNAL);
+    if (sent < 0 && poll(&room, 1, WAIT_BOUND_MS) != 1)
+      return 0;
+    done += sent > 0 ? sent : 0;
+  }
+  return length;
+}
+
+static void pass_reply(struct scene *self) {
+  char bytes[4096];
+  const struct plan *plan = &self->plan;
+  struct pollfd room = {.fd = self->near, .events = POLLOUT};
+  size_t size = plan->chunk > 0 ? plan->chunk : sizeof bytes;
+  if (plan->cut > 0 && plan->cut - self->sent < size)
+    size = plan->cut - self->sent;
+  ssize_t length = poll(&room, 1, 0) == 1 ? recv(self->far, bytes, size, 0) : -1;
+  if (length == 0) {
+    close_far(self);
+    return;
+  }
+  for (ssize_t i = 0; i < length; i++)
+    bytes[i] ^= self->sent + (size_t)i + 1 == plan->damaged ? 0x10 : 0;
+  if (length > 0) {
+    assert_int_equal(send(self->near, bytes, (size_t)length, MSG_NOSIGNAL), length);
+    self->sent += (size_t)length;
+  }
+  if (plan->cut > 0 && self->sent == plan->cut)
+    close_far(self);
+}
+
+/* What lies between, for a moment: until something is there to read for the transport. */
+static void move(struct scene *self) {
+  char bytes[65536];
+  if (self->far < 0)
+    return;
+  struct pollfd sides[2] = {{.fd = self->near, .events = POLLIN},
+                            {.fd = self->far, .events = POLLIN}};
+  int ready = poll(sides, 2, self->plan.damaged > 0 ? SILENCE_MS : WAIT_BOUND_MS);
+  if (ready == 0 && self->plan.damaged > 0) {
+    close_far(self);
+    return;
+  }
+  assert_true(ready > 0);
+  if (sides[0].revents != 0 && pass(self->near, self->far, bytes, sizeof bytes) == 0) {
+    close_far(self);
+    return;
+  }
+  if (sides[1].revents != 0)
+    pass_reply(self);
+}
+
+/* Returns 0 when it is done, or TRANSPORT_FAILED, with a text. */
+static int shake_hands(struct scene *self) {
+  int result;
+  while ((result = self->transport->type->handshake(self->transport)) == TRANSPORT_WAITS)
+    move(self);
+  if (result == TRANSPORT_FAILED)
+    assert_true(strlen(self->transport->type->error(self->transport)) > 10);
+  return result;
+}
+
+/* All of it, as far as the connection lives. */
+static bool write_all(struct scene *self, const char *text, size_t length) {
+  const struct transport_type *type = self->transport->type;
+  size_t done = 0;
+  while (done < length || type->wants_to_write(self->transport)) {
+    size_t part = (length - done) / 2;
+    struct iovec pieces[] = {{(char *)(uintptr_t)text + done, part},
+                             {(char *)(uintptr_t)text + done + part, length - done - part}};
+    ssize_t written = type->write(self->transport, pieces, done < length ? 2 : 0);
+    if (written < 0)
+      return false;
+    done += (size_t)written;
+    if (self->far < 0)
+      return false;
+    if (type->wants_to_write(self->transport))
+      move(self);
+  }
+  return true;
+}
+
+/* Reads so many bytes; returns how many came before the connection ended, in whatever way. */
+static size_t read_all(struct scene *self, char *out, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t length = self->transport->type->read(self->transport, out + done, size - done);
+    if (length == TRANSPORT_WAITS) {
+      move(self);
+      continue;
+    }
+    if (length == TRANSPORT_FAILED)
+      assert_true(strlen(self->transport->type->error(self->transport)) > 10);
+    if (length <= 0)
+      break;
+    done += (size_t)length;
+  }
+  return done;
+}
+
+/* Whether the whole talk took place. A part of the answer is the answer's. */
+static bool talks(struct scene *self, const struct plan *plan) {
+  static const char ping[] = "PING\r\n", pong[] = "+PONG\r\n";
+  char answer[sizeof pong - 1];
+  dial(self, plan);
+  if (shake_hands(self) != 0 || !write_all(self, ping, sizeof ping - 1))
+    return false;
+  size_t length = read_all(self, answer, sizeof answer);
+  assert_memory_equal(answer, pong, length);
+  return length == sizeof answer;
+}
+
+static void bytes_one_by_one(struct scene *self) {
+  for (size_t chunk = 1; chunk < 8; chunk++)
+    assert_true(talks(self, &(struct plan){.chunk = chunk}));
+}
+
+/* Each byte of the ends, and some between. */
+static size_t next(size_t at, size_t total) {
+  return at < 64 || at + 64 >= total ? at + 1 : at + 37;
+}
+
+/* A signature may be some bytes shorter than the one before. */
+static void cut_at_any_byte(struct scene *self) {
+  assert_true(talks(self, &(struct plan){0}));
+  size_t total = self->sent - 8;
+  for (size_t cut = 1; cut < total; cut = next(cut, total))
+    assert_false(talks(self, &(struct plan){.cut = cut}));
+}
+
+/* The version within a record's header means nothing. */
+static void damage_at_any_byte(struct scene *self) {
+  assert_true(talks(self, &(struct plan){0}));
+  size_t total = self->sent, refused = 0, tried = 0;
+  for (size_t at = 1; at <= total; at = next(at, total), tried++)
+    refused += !talks(self, &(struct plan){.damaged = at, .cut = total});
+  assert_true(refused > tried * 9 / 10);
+}
+
+SCENE_TEST(bytes_may_come_one_by_one) {
+  bytes_one_by_one(scene);
+}
+
+SCENE_TEST_1_2(bytes_may_come_one_by_one_in_1_2) {
+  bytes_one_by_one(scene);
+}
+
+SCENE_TEST(a_cut_at_any_byte_is_a_loss) {
+  cut_at_any_byte(scene);
+}
+
+SCENE_TEST_1_2(a_cut_at_any_byte_is_a_loss_in_1_2) {
+  cut_at_any_byte(scene);
+}
+
+SCENE_TEST(a_damaged_byte_is_never_read) {
+  damage_at_any_byte(scene);
+}
+
+SCENE_TEST_1_2(a_damaged_byte_is_never_read_in_1_2) {
+  damage_at_any_byte(scene);
+}
+
+/* A socket takes less than a record. */
+static void much_goes_through(struct scene *self) {
+  static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n";
+  char *command = malloc(sizeof head + LARGE + 2), answer[5];
+  assert_non_null(command);
+  size_t length = sizeof head - 1;
+  memcpy(command, head, length);
+  for (size_t i = 0; i < LARGE; i++)
+    command[length++] = (char)(i * 7 % 251);
+  memcpy(command + length, "\r\n", 2);
+  dial(self, &(struct plan){0});
+  assert_int_equal(shake_hands(self), 0);
+  assert_true(write_all(self, command, length + 2));
+  assert_int_equal(read_all(self, answer, sizeof answer), sizeof answer);
+  assert_memory_equal(answer, "+OK\r\n", sizeof answer);
+  redisContext *redis = redis_server_connect(self->server);
+  redisReply *reply = redisCommand(redis, "GET key");
+  assert_int_equal(reply->len, LARGE);
+  assert_memory_equal(reply->str, command + sizeof head - 1, LARGE);
+  freeReplyObject(reply);
+  redisFree(redis);
+  free(command);
+}
+
+SCENE_TEST(what_a_socket_does_not_take_follows) {
+  much_goes_through(scene);
+}
+
+SCENE_TEST_1_2(what_a_socket_does_not_take_follows_in_1_2) {
+  much_goes_through(scene);
+}
+
+/* A server that is gone says nothing. */
+SCENE_TEST(an_end_without_a_word_is_an_end) {
+  char byte;
+  assert_true(talks(scene, &(struct plan){0}));
+  redis_server_kill(scene->server);
+  assert_int_equal(read_all(scene, &byte, 1), 0);
+}
+
+SCENE_TEST(garbage_is_told) {
+  dial(scene, &(struct plan){0});
+  static const char text[] = "-ERR unknown command\r\n";
+  assert_int_equal(send(scene->near, text, sizeof text - 1, 0), sizeof text - 1);
+  assert_int_equal(shake_hands(scene), TRANSPORT_FAILED);
+  assert_string_equal(scene->transport->type->error(scene->transport),
+                      "this port does not speak TLS: use redis://, or ssl=false");
+}
