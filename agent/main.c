@@ -33,8 +33,9 @@
 
 static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
 
-/* Where the carrier image keeps tools that steps may need. */
+/* Where the carrier image keeps tools that steps may need, and the authorities of tls.h. */
 #define CARRIER_TOOLS "/python"
+#define CARRIER_BUNDLE "/" TLS_BUNDLE
 
 /* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
 #ifndef IDLE_CYCLE_SECONDS
@@ -43,7 +44,7 @@ static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cann
 
 static int inject(const char *target) {
   char text[2 * PATH_MAX];
-  int result = inject_program(target, CARRIER_TOOLS, text, sizeof text);
+  int result = inject_program(target, CARRIER_TOOLS, CARRIER_BUNDLE, text, sizeof text);
   (void)fprintf(result == 0 ? stdout : stderr, "agent: %s\n", text);
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }

@@ -238,16 +238,31 @@ int staged_file_seal(struct staged_file *self, mode_t mode) {
   return closed;
 }
 
+/* Gives the hidden file its name. */
+static int put_in_place(struct staged_file *self) {
+  if (renameat(self->directory, self->hidden, self->directory, self->name) != 0)
+    return -1;
+  self->state = STAGED_IN_PLACE;
+  return 0;
+}
+
 static int exchange(const struct staged_file *self) {
   return (int)syscall(SYS_renameat2, self->directory, self->hidden, self->directory, self->name,
                       RENAME_EXCHANGE);
 }
 
-/* Lets the new directory and the old one change places. The old one is locked before: under the
+/* What has the name. A link, and a file that may not be read, can be recognised but not locked. */
+static int open_old(const struct staged_file *self) {
+  int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (self->is_directory ? O_DIRECTORY : 0);
+  int fd = openat(self->directory, self->name, O_RDONLY | flags);
+  return fd >= 0 ? fd : openat(self->directory, self->name, O_PATH | flags);
+}
+
+/* Lets the new one and the old one change places. The old one is locked before: under the
    hidden name it looks like a dead maker's. That its own maker may still hold the lock does no
    harm, since other makers then wait for that one. */
-static int exchange_directories(struct staged_file *self) {
-  int old = openat(self->directory, self->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+static int exchange_with_old(struct staged_file *self) {
+  int old = open_old(self);
   if (old >= 0)
     (void)lock(old, LOCK_EX | LOCK_NB);
   if (exchange(self) != 0) {
@@ -262,13 +277,11 @@ static int exchange_directories(struct staged_file *self) {
 /* A directory cannot be renamed over one that is not empty. */
 static int replace_directory(struct staged_file *self) {
   for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    if (renameat(self->directory, self->hidden, self->directory, self->name) == 0) {
-      self->state = STAGED_IN_PLACE;
+    if (put_in_place(self) == 0)
       return 0;
-    }
     if (errno != ENOTEMPTY && errno != EEXIST)
       return -1;
-    if (exchange_directories(self) == 0)
+    if (exchange_with_old(self) == 0)
       return 0;
     /* An old kernel, a network or overlay file system does not know how. */
     if (errno != EINVAL && errno != ENOSYS && errno != EXDEV)
@@ -279,10 +292,20 @@ static int replace_directory(struct staged_file *self) {
   return -1; /* others put theirs there as often */
 }
 
+static bool has_old_file(const struct staged_file *self) {
+  struct stat old;
+  return fstatat(self->directory, self->name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+         !S_ISDIR(old.st_mode);
+}
+
 static int replace_file(struct staged_file *self) {
-  if (renameat(self->directory, self->hidden, self->directory, self->name) != 0)
+  bool replaces = has_old_file(self);
+  if (self->keeps_replaced && replaces && exchange_with_old(self) == 0)
+    return 0;
+  if (put_in_place(self) != 0)
     return -1;
-  self->state = STAGED_IN_PLACE;
+  if (self->keeps_replaced && !replaces)
+    return 0;
   /* The lock ends here, not before. Nothing is lost by it any more: all of it was synced. */
   close(self->fd);
   self->fd = -1;
@@ -302,7 +325,7 @@ int staged_file_commit(struct staged_file *self) {
   return 0;
 }
 
-void staged_directory_revert(struct staged_file *self) {
+void staged_file_revert(struct staged_file *self) {
   bool reverted = false;
   if (!has_name(self->fd, self->directory, self->name))
     return;

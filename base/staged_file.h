@@ -38,18 +38,19 @@ enum staged_state {
   STAGED_HIDDEN,   /* begin; revert. The release removes it */
   STAGED_SEALED,   /* seal, from STAGED_HIDDEN; likewise */
   STAGED_IN_PLACE, /* commit, from either */
-  STAGED_EXCHANGED /* commit of a directory over another one, which lies under the hidden name
-                      until the release removes it */
+  STAGED_EXCHANGED /* commit over another one, of a directory or with keeps_replaced: that lies
+                      under the hidden name until the release removes it */
 };
 
 struct staged_file {
   enum staged_state state;
   bool is_directory;
-  int directory;    /* where it is made; the caller's, O_PATH is enough */
-  const char *name; /* the caller's, kept until the release */
-  int fd;           /* of a file: for reading and writing until it is sealed, then for reading;
+  bool keeps_replaced; /* of a file: set between begin and commit, so that it can be reverted */
+  int directory;       /* where it is made; the caller's, O_PATH is enough */
+  const char *name;    /* the caller's, kept until the release */
+  int fd;              /* of a file: for reading and writing until it is sealed, then for reading;
                        -1 when there is none */
-  int replaced;     /* STAGED_EXCHANGED: the directory that was there before, or -1 */
+  int replaced;        /* STAGED_EXCHANGED: the directory that was there before, or -1 */
   char hidden[64];
   sigset_t mask; /* the caller's, restored by the release */
 };
@@ -70,13 +71,14 @@ int staged_directory_begin(struct staged_file *self, int directory, const char *
    file open for writing, so that it can be executed as soon as it has its name. */
 int staged_file_seal(struct staged_file *self, mode_t mode);
 
-/* `fd` of a file is closed afterwards; that of a directory stays. A directory is not replaced by a
-   file (EISDIR), nor a file by a directory (ENOTDIR). */
+/* `fd` of a file is closed afterwards, unless it can be reverted; that of a directory stays. A
+   directory is not replaced by a file (EISDIR), nor a file by a directory (ENOTDIR). */
 int staged_file_commit(struct staged_file *self);
 
-/* After a commit of a directory, before the release: puts back what was there, as far as no other
-   process has changed it meanwhile. */
-void staged_directory_revert(struct staged_file *self);
+/* After a commit, before the release: puts back what was there, as far as no other process has
+   changed it meanwhile. A file without keeps_replaced stays, and so does one that has replaced
+   another where the file system cannot exchange two. */
+void staged_file_revert(struct staged_file *self);
 
 /* Leaves errno as it is. */
 void staged_file_release(struct staged_file *self);

@@ -20,6 +20,7 @@
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
 #define DIRECTORY_MODE 0755
+#define BUNDLE_MODE 0644
 
 /* The target, and what was made for it. */
 struct injection {
@@ -27,6 +28,7 @@ struct injection {
   char name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
   char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
+  char bundle_path[2 * PATH_MAX];     /* likewise of the bundle */
   bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
   int parent;                         /* `directory`, O_PATH; -1 until it is opened */
   char *text;
@@ -142,15 +144,21 @@ static int reject_noexec(const struct injection *self) {
   return -1;
 }
 
-/* Fills the hidden file and compares it with the program. */
-static int fill(struct injection *self, struct staged_file *program, int from, off_t size) {
-  if (copy_bytes(from, program->fd, size) != 0 || staged_file_seal(program, PROGRAM_MODE) != 0)
-    return failed(self, "write", self->path, errno);
-  int same = copy_bytes_same(from, program->fd, size);
+/* Fills the hidden file of `path` and compares it with what it was copied from. */
+static int fill(const struct injection *self, struct staged_file *file, const char *path, int from,
+                off_t size, mode_t mode) {
+  if (copy_bytes(from, file->fd, size) != 0 || staged_file_seal(file, mode) != 0)
+    return failed(self, "write", path, errno);
+  int same = copy_bytes_same(from, file->fd, size);
   if (same < 0)
-    return failed(self, "read back", self->path, errno);
-  if (same == 0)
-    return failed(self, "trust what was read back from", self->path, EIO);
+    return failed(self, "read back", path, errno);
+  return same > 0 ? 0 : failed(self, "trust what was read back from", path, EIO);
+}
+
+static int fill_program(const struct injection *self, struct staged_file *program, int from,
+                        off_t size) {
+  if (fill(self, program, self->path, from, size, PROGRAM_MODE) != 0)
+    return -1;
   if (faccessat(self->parent, program->hidden, X_OK, 0) != 0)
     return failed(self, "execute what would be", self->path, errno);
   return 0;
@@ -165,21 +173,20 @@ static int reject_kind(const struct injection *self, const char *path, const cha
 }
 
 /* A rename would replace a FIFO or a device without a word. Links to files are replaced, and so are
-   those that lead nowhere. Checked before the tools are replaced. */
-static int check_target(const struct injection *self) {
+   those that lead nowhere. Checked before anything is replaced. */
+static int check_target(const struct injection *self, const char *path) {
   struct stat target;
   struct stat named;
-  if (stat(self->path, &target) != 0 || S_ISREG(target.st_mode))
+  if (stat(path, &target) != 0 || S_ISREG(target.st_mode))
     return 0;
   if (S_ISDIR(target.st_mode))
-    return failed(self, "replace", self->path, EISDIR);
-  bool is_link = lstat(self->path, &named) == 0 && S_ISLNK(named.st_mode);
-  return reject_kind(self, self->path, is_link ? "leads to" : "is", target.st_mode,
-                     "a regular file");
+    return failed(self, "replace", path, EISDIR);
+  bool is_link = lstat(path, &named) == 0 && S_ISLNK(named.st_mode);
+  return reject_kind(self, path, is_link ? "leads to" : "is", target.st_mode, "a regular file");
 }
 
 static int begin(struct injection *self, struct staged_file *program) {
-  if (check_target(self) != 0)
+  if (check_target(self, self->path) != 0)
     return -1;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->parent >= 0 && reject_noexec(self) != 0)
@@ -187,6 +194,11 @@ static int begin(struct injection *self, struct staged_file *program) {
   if (self->parent < 0 || staged_file_begin(program, self->parent, self->name, 0700) != 0)
     return failed(self, "make a file beside", self->path, errno);
   return 0;
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
 }
 
 /* Whether the directory is `inner` or lies above it: a copy into itself would have no end. */
@@ -214,8 +226,7 @@ static int prepare_tools(struct injection *self, struct staged_file *tools, cons
   int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (from < 0)
     return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", path, errno);
-  const char *slash = strrchr(path, '/');
-  const char *name = slash != NULL ? slash + 1 : path;
+  const char *name = name_of(path);
   char *where = self->tools_path;
   (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
   struct stat old;
@@ -241,17 +252,56 @@ static int prepare_tools(struct injection *self, struct staged_file *tools, cons
   return result;
 }
 
-/* The program gets its name last: whoever waits for it finds the tools already there. */
-static int commit(struct injection *self, struct staged_file *program, struct staged_file *tools) {
+/* Copies the file `from`, which is `path`, into a hidden one beside the program. */
+static int copy_bundle(struct injection *self, struct staged_file *bundle, const char *path,
+                       int from, off_t size) {
+  const char *name = name_of(path);
+  char *where = self->bundle_path;
+  (void)snprintf(where, sizeof self->bundle_path, "%s/%s", self->directory, name);
+  if (strcmp(name, self->name) == 0) {
+    (void)snprintf(self->text, self->text_size,
+                   "cannot inject into %s: that is where %s is copied to; name another target",
+                   self->path, path);
+    return -1;
+  }
+  if (check_target(self, where) != 0)
+    return -1;
+  if (staged_file_begin(bundle, self->parent, name, 0600) != 0)
+    return failed(self, "make a file beside", where, errno);
+  bundle->keeps_replaced = true;
+  return fill(self, bundle, where, from, size, BUNDLE_MODE);
+}
+
+/* Nothing when there is no such file. */
+static int prepare_bundle(struct injection *self, struct staged_file *bundle, const char *path) {
+  struct stat file;
+  int from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (from < 0)
+    return errno == ENOENT ? 0 : failed(self, "read", path, errno);
+  int result = 0;
+  if (fstat(from, &file) == 0 && S_ISREG(file.st_mode))
+    result = copy_bundle(self, bundle, path, from, file.st_size);
+  close(from);
+  return result;
+}
+
+/* The program gets its name last: whoever waits for it finds the others already there. */
+static int commit(struct injection *self, struct staged_file *program, struct staged_file *tools,
+                  struct staged_file *bundle) {
   bool has_tools = tools->state == STAGED_SEALED;
+  bool has_bundle = bundle->state == STAGED_SEALED;
+  int result = 0;
   if (has_tools && staged_file_commit(tools) != 0)
     return failed(self, "copy to", self->tools_path, errno);
-  if (staged_file_commit(program) == 0)
-    return 0;
-  int error = errno;
-  if (has_tools)
-    staged_directory_revert(tools);
-  return failed(self, "rename a file to", self->path, error);
+  if (has_bundle && staged_file_commit(bundle) != 0)
+    result = failed(self, "rename a file to", self->bundle_path, errno);
+  else if (staged_file_commit(program) != 0)
+    result = failed(self, "rename a file to", self->path, errno);
+  if (result != 0 && has_bundle)
+    staged_file_revert(bundle);
+  if (result != 0 && has_tools)
+    staged_file_revert(tools);
+  return result;
 }
 
 /* A main container often runs as another user than the one that injects. */
@@ -266,21 +316,26 @@ static void say_success(const struct injection *self, off_t size) {
                  (long long)size, mode);
 }
 
-static int inject(struct injection *self, int from, const char *tools_path) {
+static int inject(struct injection *self, int from, const char *tools_path,
+                  const char *bundle_path) {
   struct staged_file program = STAGED_FILE_NONE;
   struct staged_file tools = STAGED_FILE_NONE;
+  struct staged_file bundle = STAGED_FILE_NONE;
   struct stat file;
   if (fstat(from, &file) != 0)
     return failed(self, "read the program for", self->path, errno);
   int result = begin(self, &program);
   if (result == 0)
-    result = fill(self, &program, from, file.st_size);
+    result = fill_program(self, &program, from, file.st_size);
   if (result == 0)
     result = prepare_tools(self, &tools, tools_path);
   if (result == 0)
-    result = commit(self, &program, &tools);
+    result = prepare_bundle(self, &bundle, bundle_path);
+  if (result == 0)
+    result = commit(self, &program, &tools, &bundle);
   if (result == 0)
     say_success(self, file.st_size);
+  staged_file_release(&bundle);
   staged_file_release(&tools);
   staged_file_release(&program);
   if (self->parent >= 0)
@@ -288,7 +343,8 @@ static int inject(struct injection *self, int from, const char *tools_path) {
   return result;
 }
 
-int inject_program(const char *target, const char *tools, char *text, size_t size) {
+int inject_program(const char *target, const char *tools, const char *bundle, char *text,
+                   size_t size) {
   struct injection self = {.parent = -1, .text = text, .text_size = size};
   int program = own_program_open();
   if (program < 0) {
@@ -306,7 +362,7 @@ int inject_program(const char *target, const char *tools, char *text, size_t siz
   if (result == 0)
     result = make_parents(&self);
   if (result == 0)
-    result = inject(&self, program, tools);
+    result = inject(&self, program, tools, bundle);
   if (result != 0)
     remove_parents(&self);
   umask(mask);

@@ -15,12 +15,14 @@
  * the place of the tools.
  *
  * Where `tools` is a directory (the carrier image's /python), it is copied beside the program,
- * under its own name, in the same way.
+ * under its own name, in the same way. So is the file `bundle` (its /ca-certificates.crt), with mode
+ * 0644. What does not exist is not copied.
  *
  * Returns 0, with one line in `text` that names the file (and says whether its directory is closed
  * to other users), or -1 with one line: the path, the reason, and what to do. What was created on
  * the way is then removed again. Waits for another injector of the same target and user.
  */
-int inject_program(const char *target, const char *tools, char *text, size_t size);
+int inject_program(const char *target, const char *tools, const char *bundle, char *text,
+                   size_t size);
 
 #endif

@@ -37,18 +37,18 @@ static int remove_one(const char *path, const struct stat *file, int kind, struc
   return kind == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-/* Mounts in it are taken away first, those on top of others too. */
+/* Mounts in it are taken away first, those on top of others too, before anybody looks into them. */
 static int unmount_one(const char *path, const struct stat *file, int kind, struct FTW *walk) {
   (void)file;
   (void)walk;
-  while (kind == FTW_DP && umount2(path, MNT_DETACH) == 0)
+  while (kind == FTW_D && umount2(path, MNT_DETACH) == 0)
     continue;
   return 0;
 }
 
 int injection_tear_down(void **state) {
   struct injection *self = *state;
-  assert_int_equal(nftw(self->path, unmount_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+  assert_int_equal(nftw(self->path, unmount_one, 16, FTW_PHYS), 0);
   assert_int_equal(nftw(self->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
   free(self);
   return 0;

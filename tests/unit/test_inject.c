@@ -22,7 +22,7 @@ static int inject(const struct tree *tree, const char *name, const char *tools, 
   snprintf(tools_path, sizeof tools_path, "%s/%s", tree->path, tools);
   int descriptors = proc_fd_count(getpid());
   mode_t before = umask(027);
-  int result = inject_program(target, tools_path, text, size);
+  int result = inject_program(target, tools_path, "no bundle", text, size);
   assert_int_equal(umask(before), 027); /* it is as it was */
   assert_int_equal(proc_fd_count(getpid()), descriptors);
   return result;
@@ -71,8 +71,8 @@ TREE_TEST(the_target_may_be_relative) {
   char text[512];
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(fchdir(tree->fd), 0);
-  int bare = inject_program("bare", "no tools", text, sizeof text);
-  int below = inject_program("a/b", "no tools", text, sizeof text);
+  int bare = inject_program("bare", "no tools", "no bundle", text, sizeof text);
+  int below = inject_program("a/b", "no tools", "no bundle", text, sizeof text);
   assert_int_equal(fchdir(before), 0);
   close(before);
   assert_int_equal(bare, 0);
@@ -161,7 +161,7 @@ TREE_TEST(too_long_names_are_rejected) {
   char longer[PATH_MAX + 10];
   memset(longer, '/', sizeof longer);
   longer[sizeof longer - 1] = '\0';
-  assert_int_equal(inject_program(longer, "none", text, sizeof text), -1);
+  assert_int_equal(inject_program(longer, "none", "none", text, sizeof text), -1);
   assert_non_null(strstr(text, "a shorter target"));
   assert_int_equal(tree_count(tree, "."), 0);
 }

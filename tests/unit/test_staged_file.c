@@ -168,7 +168,7 @@ static void commit_and_revert(const struct tree *tree) {
   fill_directory(&staged, "new");
   assert_int_equal(staged_file_commit(&staged), 0);
   assert_true(tree_has(tree, "directory/new"));
-  staged_directory_revert(&staged);
+  staged_file_revert(&staged);
   assert_false(tree_has(tree, "directory/new"));
   staged_file_release(&staged);
 }
@@ -183,6 +183,50 @@ TREE_TEST(a_reverted_directory_is_as_it_was) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
+static void commit_and_revert_file(const struct tree *tree) {
+  struct staged_file staged;
+  begin(&staged, tree);
+  staged.keeps_replaced = true;
+  assert_int_equal(staged_file_seal(&staged, 0644), 0);
+  assert_int_equal(staged_file_commit(&staged), 0);
+  tree_expect(tree, "file", "new", 0644);
+  staged_file_revert(&staged);
+  staged_file_release(&staged);
+}
+
+TREE_TEST(a_reverted_file_is_as_it_was) {
+  int descriptors = proc_fd_count(getpid());
+  commit_and_revert_file(tree);
+  assert_int_equal(tree_count(tree, "."), 0);
+  tree_write(tree, "file", "old", 0200);
+  commit_and_revert_file(tree);
+  assert_int_equal(fchmodat(tree->fd, "file", 0600, 0), 0);
+  tree_expect(tree, "file", "old", 0600);
+  assert_int_equal(unlinkat(tree->fd, "file", 0), 0);
+  assert_int_equal(symlinkat("nowhere", tree->fd, "file"), 0);
+  commit_and_revert_file(tree);
+  assert_true(tree_count(tree, ".") == 1 && unlinkat(tree->fd, "file", 0) == 0);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+/* The old one is gone with the release. */
+TREE_TEST(a_file_that_could_be_reverted_need_not_be) {
+  struct staged_file staged;
+  tree_write(tree, "file", "old", 0600);
+  begin(&staged, tree);
+  staged.keeps_replaced = true;
+  finish(&staged);
+  tree_expect(tree, "file", "new", 0644);
+  assert_int_equal(tree_count(tree, "."), 1);
+  tree_make_directory(tree, "taken", 0755);
+  assert_int_equal(staged_file_begin(&staged, tree->fd, "taken", 0644), 0);
+  staged.keeps_replaced = true;
+  assert_int_equal(staged_file_commit(&staged), -1);
+  assert_int_equal(errno, EISDIR);
+  staged_file_release(&staged);
+  assert_int_equal(tree_count(tree, "."), 2);
+}
+
 /* What another process has put there since stays. */
 TREE_TEST(a_revert_takes_nothing_of_others_back) {
   struct staged_file staged;
@@ -191,7 +235,7 @@ TREE_TEST(a_revert_takes_nothing_of_others_back) {
   assert_int_equal(unlinkat(tree->fd, "directory", AT_REMOVEDIR), 0);
   tree_make_directory(tree, "directory", 0755);
   tree_write(tree, "directory/theirs", "x", 0644);
-  staged_directory_revert(&staged);
+  staged_file_revert(&staged);
   staged_file_release(&staged);
   assert_true(tree_has(tree, "directory/theirs"));
   assert_int_equal(tree_count(tree, "."), 1);
@@ -372,7 +416,7 @@ TREE_TEST(what_was_replaced_can_be_put_back) {
   fill_directory(&staged, "one");
   assert_int_equal(staged_file_commit(&staged), 0);
   pid_t second = start_second(tree, &staged);
-  staged_directory_revert(&staged);
+  staged_file_revert(&staged);
   assert_true(tree_has(tree, "directory/old"));
   staged_file_release(&staged);
   expect_success(second);
