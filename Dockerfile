@@ -1,4 +1,5 @@
-# The carrier image: the program, which copies itself into a volume of the main container.
+# The carrier image: the program, which copies itself into a volume of the main container, and Debian's bundle of
+# certificate authorities, which it copies along.
 #
 #   make image   builds it with this machine's apt mirror and proxy, and checks it
 #
@@ -19,7 +20,8 @@ ARG TARGETARCH
 RUN own=$(dpkg --print-architecture) && \
   deps/install build $(test "${TARGETARCH:-$own}" = "$own" || echo "build-$TARGETARCH")
 COPY . .
-RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install DESTDIR=/image bindir=/ docdir=/
+RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install DESTDIR=/image bindir=/ docdir=/ && \
+  install --mode=644 /etc/ssl/certs/ca-certificates.crt /image/
 
 FROM scratch
 ARG VERSION=
