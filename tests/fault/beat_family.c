@@ -126,13 +126,16 @@ static void await(struct scene *self, bool (*condition)(void *context), const ch
 static void plan_cut(struct scene *self, struct proxy_plan *plan) {
   static const long reach[RELAY_DIRECTIONS] = {[RELAY_REQUEST] = 500, [RELAY_REPLY] = 100};
   struct relay_fault *faults = plan->faults[RELAY_HEARTBEAT];
+  struct trial *trial = self->trial;
   enum relay_direction direction = self->breaks == CUT_REQUEST ? RELAY_REQUEST : RELAY_REPLY;
+  long most = trial_reach(trial, direction, reach[direction]);
   faults[0] = (struct relay_fault){.direction = direction,
-                                   .byte = 1 + trial_random(self->trial, reach[direction]),
+                                   .byte = 1 + trial_random(trial, most),
                                    .swallow = self->breaks == SWALLOW_REPLY};
-  if (trial_random(self->trial, 2) == 0)
-    faults[1] = (struct relay_fault){.direction = RELAY_REQUEST,
-                                     .byte = 1 + trial_random(self->trial, reach[RELAY_REPLY])};
+  most = trial_reach(trial, RELAY_REQUEST, reach[RELAY_REPLY]);
+  if (trial_random(trial, 2) == 0)
+    faults[1] =
+        (struct relay_fault){.direction = RELAY_REQUEST, .byte = 1 + trial_random(trial, most)};
 }
 
 static void break_beat(struct scene *self) {
@@ -142,6 +145,7 @@ static void break_beat(struct scene *self) {
     return;
   }
   await(self, is_connected, "the heartbeat has no connection");
+  trial_expect_role(trial, RELAY_HEARTBEAT);
   let_pass(self, trial_random(trial, MOMENTS_MS));
   trial->tally->cuts++;
   if (self->breaks == DEAFEN) {

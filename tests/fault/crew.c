@@ -20,12 +20,15 @@
 #define KEPT_MAX 5
 
 /* So many trials in a row without a cut: the byte lies behind the end of the traffic, whose length
-   differs a little from trial to trial. */
+   differs a little from trial to trial. Fewer, where they are bytes apart; but not one alone. */
 #define UNCUT_MAX 24
+#define UNCUT_BYTES 750
+#define UNCUT_MIN 3
 
 /* What is to be tried, and what has come of it so far. */
 struct campaign {
   const struct family *family;
+  bool over_tls;
   bool single; /* one trial */
   enum relay_role role;
   long number; /* of the next trial */
@@ -77,8 +80,11 @@ void crew_init(struct crew *self, int places, long seed) {
 }
 
 void crew_release(struct crew *self) {
-  for (int i = 0; i < self->count; i++)
-    redis_server_stop(self->places[i].server);
+  for (int i = 0; i < self->count; i++) {
+    redis_server_stop(self->places[i].servers[false]);
+    redis_server_stop(self->places[i].servers[true]);
+  }
+  certificates_free(self->certificates);
   proc_kill_children(getpid());
   munmap(self->tallies, CREW_PLACES_MAX * sizeof *self->tallies);
   rmdir(self->directory);
@@ -97,20 +103,28 @@ static _Noreturn void be_trial(const struct family *family, struct trial *trial)
   exit(0);
 }
 
-static void begin_trial(struct crew *self, struct crew_place *place, struct campaign *campaign) {
+/* The trial, with the server that it shares. */
+static void make_trial(const struct crew *self, struct crew_place *place,
+                       const struct campaign *campaign) {
   const struct family *family = campaign->family;
+  struct redis_server **server = &place->servers[campaign->over_tls];
   struct tally *tally = &self->tallies[place - self->places];
-  if (family->shares_server && place->server == NULL)
-    place->server = redis_server_start(NULL);
   *tally = (struct tally){0};
   place->trial = (struct trial){
       .family = family->name,
+      .certificates = campaign->over_tls ? self->certificates : NULL,
       .by_role = family->by_role,
       .role = campaign->role,
       .number = campaign->number,
-      .shared = place->server,
       .tally = tally,
       .random = {(unsigned short)campaign->number, (unsigned short)(campaign->number >> 16), 1}};
+  if (family->shares_server && *server == NULL)
+    *server = trial_start_server(&place->trial, NULL);
+  place->trial.shared = *server;
+}
+
+static void begin_trial(struct crew *self, struct crew_place *place, struct campaign *campaign) {
+  make_trial(self, place, campaign);
   char name[128];
   trial_name(&place->trial, '-', name, sizeof name);
   int length = snprintf(place->trial.directory, sizeof place->trial.directory, "%s/%s",
@@ -125,7 +139,7 @@ static void begin_trial(struct crew *self, struct crew_place *place, struct camp
   if (place->pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == crew)
-      be_trial(family, &place->trial);
+      be_trial(campaign->family, &place->trial);
     _exit(1);
   }
 }
@@ -195,12 +209,20 @@ static int look_around(struct crew *self, struct campaign *campaign) {
   return running;
 }
 
+static long uncut_limit(const struct campaign *campaign) {
+  long limit = UNCUT_BYTES / campaign->stride;
+  if (limit > UNCUT_MAX)
+    return UNCUT_MAX;
+  return limit < UNCUT_MIN ? UNCUT_MIN : limit;
+}
+
 /* Whether there is something more to try. A family by byte ends on each connection for itself; any
    other tries each seed on both. */
 static bool has_next(const struct campaign *campaign) {
   if (campaign->cuts > 0 && campaign->sum.cuts >= campaign->cuts)
     return false;
-  return campaign->trials > 0 && !(campaign->family->by_byte && campaign->uncut >= UNCUT_MAX);
+  return campaign->trials > 0 &&
+         !(campaign->family->by_byte && campaign->uncut >= uncut_limit(campaign));
 }
 
 static void move_on(struct campaign *campaign) {
@@ -235,9 +257,10 @@ static void run(struct crew *self, struct campaign *campaign) {
 
 static bool conclude(const struct crew *self, const struct campaign *campaign) {
   const struct tally *sum = &campaign->sum;
-  printf("%-16s %6ld runs %7ld cuts   lost %ld   doubled %ld   out of order %ld",
-         campaign->family->name, campaign->runs, sum->cuts, sum->found[TALLY_LOST],
-         sum->found[TALLY_DOUBLED], sum->found[TALLY_DISORDERED]);
+  printf("%s%-*s %6ld runs %7ld cuts   lost %ld   doubled %ld   out of order %ld",
+         campaign->over_tls ? "tls-" : "", campaign->over_tls ? 18 : 22, campaign->family->name,
+         campaign->runs, sum->cuts, sum->found[TALLY_LOST], sum->found[TALLY_DOUBLED],
+         sum->found[TALLY_DISORDERED]);
   if (sum->found[TALLY_WRONG] > 0)
     printf("   otherwise wrong %ld", sum->found[TALLY_WRONG]);
   if (sum->cuts == 0)
@@ -257,17 +280,30 @@ static void run_by_byte(struct crew *self, struct campaign *campaign) {
   }
 }
 
-bool crew_run(struct crew *self, const struct family *family, bool in_short) {
+/* All trials over TLS have the same ones. */
+static void make_certificates(struct crew *self) {
+  if (self->certificates != NULL)
+    return;
+  self->certificates = certificates_new();
+  certificates_add_authority(self->certificates, "ca");
+  certificates_add(self->certificates, &(struct certificate){.name = "server"});
+}
+
+bool crew_run(struct crew *self, const struct family *family, bool over_tls, bool in_short) {
+  long amount = (over_tls ? family->over_tls : family->amount)[in_short];
   struct campaign campaign = {.family = family,
+                              .over_tls = over_tls,
                               .begin_ms = wait_now_ms(),
                               .number = self->seed,
                               .stride = 1,
-                              .trials = family->amount[in_short],
-                              .cuts = family->cuts[in_short]};
-  if (campaign.cuts > 0)
-    campaign.trials = LONG_MAX;
+                              .trials = family->by_cuts ? LONG_MAX : amount,
+                              .cuts = family->by_cuts ? amount : 0};
+  if (amount == 0)
+    return true;
+  if (over_tls)
+    make_certificates(self);
   if (family->by_byte) {
-    campaign.stride = family->amount[in_short];
+    campaign.stride = amount;
     run_by_byte(self, &campaign);
   } else {
     run(self, &campaign);
@@ -275,15 +311,18 @@ bool crew_run(struct crew *self, const struct family *family, bool in_short) {
   return conclude(self, &campaign);
 }
 
-bool crew_run_one(struct crew *self, const struct family *family, enum relay_role role,
-                  long number) {
+bool crew_run_one(struct crew *self, const struct family *family, bool over_tls,
+                  enum relay_role role, long number) {
   struct campaign campaign = {.family = family,
+                              .over_tls = over_tls,
                               .begin_ms = wait_now_ms(),
                               .single = true,
                               .role = role,
                               .number = number,
                               .stride = 1,
                               .trials = 1};
+  if (over_tls)
+    make_certificates(self);
   run(self, &campaign);
   return conclude(self, &campaign);
 }

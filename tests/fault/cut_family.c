@@ -48,7 +48,8 @@ void cut_again(struct trial *trial) {
     for (int i = 0; i < PROXY_FAULTS; i++) {
       enum relay_direction direction = trial_random(trial, 2) == 0 ? RELAY_REQUEST : RELAY_REPLY;
       plan.faults[role][i].direction = direction;
-      plan.faults[role][i].byte = 1 + trial_random(trial, reach[role][i][direction]);
+      plan.faults[role][i].byte =
+          1 + trial_random(trial, trial_reach(trial, direction, reach[role][i][direction]));
       plan.faults[role][i].swallow = direction == RELAY_REPLY && trial_random(trial, 2) == 0;
     }
   }
@@ -66,7 +67,8 @@ void cut_flood(struct trial *trial) {
   for (int i = 0; i < PROXY_FAULTS; i++) {
     enum relay_direction direction = trial_random(trial, 2) == 0 ? RELAY_REQUEST : RELAY_REPLY;
     plan.faults[RELAY_OUTBOX][i].direction = direction;
-    plan.faults[RELAY_OUTBOX][i].byte = 1 + trial_random(trial, reach[direction]);
+    plan.faults[RELAY_OUTBOX][i].byte =
+        1 + trial_random(trial, trial_reach(trial, direction, reach[direction]));
     plan.faults[RELAY_OUTBOX][i].swallow = direction == RELAY_REPLY && trial_random(trial, 2) == 0;
   }
   trial_open(trial, NULL);

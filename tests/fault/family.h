@@ -15,8 +15,9 @@ struct family {
   bool by_byte;       /* number 1, 2, 3 … until nothing is cut any more; otherwise a seed */
   bool by_role;       /* on each of the two connections */
   bool shares_server; /* the trials need no server of their own */
-  long amount[2];     /* the whole, the short cut: one in so many bytes; or trials */
-  long cuts[2];       /* or trials until there were so many cuts; 0: no such wish */
+  bool by_cuts;       /* trials until there were so many cuts */
+  long amount[2];     /* the whole, the short cut: one in so many bytes; or trials; or cuts */
+  long over_tls[2];   /* the same over TLS; 0: none */
 };
 
 extern const struct family families[];

@@ -1,8 +1,9 @@
 /*
  * Breaks what can break between the agent and Redis, and counts what got lost on the way.
  *
- *   fault [--short] [--seed N]              all families, one line each
- *   fault [--short] [--seed N] FAMILY       one of them
+ *   fault [--short] [--seed N]              all families, one line each; then again over TLS
+ *   fault [--short] [--seed N] plain|tls    one half of that
+ *   fault [--short] [--seed N] FAMILY       one of them; over TLS the name is tls-FAMILY
  *   fault FAMILY [in|out] NUMBER            one trial, as a failing one is named
  *
  * The program under test is $AGENT, the server $REDIS_SERVER; FAULT_PLACES trials run at a time.
@@ -17,8 +18,9 @@
 
 struct wish {
   bool in_short;
-  bool one; /* a single trial */
-  const struct family *family;
+  bool one;                    /* a single trial */
+  const struct family *family; /* NULL: all */
+  bool transports[2];          /* plain, over TLS */
   enum relay_role role;
   long number;
   long seed;
@@ -32,6 +34,19 @@ static const struct family *find_family(const char *name) {
   return NULL;
 }
 
+#define TLS_PREFIX "tls-"
+
+/* The families that are meant by a name: one or all, over one transport. */
+static bool parse_family(const char *name, struct wish *out) {
+  size_t prefix = sizeof TLS_PREFIX - 1;
+  bool over_tls = strncmp(name, TLS_PREFIX, prefix) == 0 || strcmp(name, "tls") == 0;
+  out->transports[!over_tls] = false;
+  if (strcmp(name, "tls") == 0 || strcmp(name, "plain") == 0)
+    return true;
+  out->family = find_family(over_tls ? name + prefix : name);
+  return out->family != NULL;
+}
+
 static bool read_number(const char *text, long *out) {
   char *end;
   *out = text == NULL ? 0 : strtol(text, &end, 10);
@@ -42,6 +57,8 @@ static bool read_number(const char *text, long *out) {
 static bool parse_trial(char **arguments, struct wish *out) {
   if (*arguments == NULL)
     return true;
+  if (out->family == NULL)
+    return false;
   out->one = true;
   if (out->family->by_role) {
     bool in = strcmp(*arguments, "in") == 0;
@@ -62,8 +79,7 @@ static bool parse(char **arguments, struct wish *out) {
   }
   if (*arguments == NULL)
     return true;
-  out->family = find_family(*arguments);
-  return out->family != NULL && parse_trial(arguments + 1, out);
+  return parse_family(*arguments, out) && parse_trial(arguments + 1, out);
 }
 
 static int places(void) {
@@ -73,26 +89,35 @@ static int places(void) {
   return wanted < CREW_PLACES_MAX ? (int)wanted : CREW_PLACES_MAX;
 }
 
+static bool run_families(struct crew *crew, const struct wish *wish, bool over_tls) {
+  bool well = true;
+  for (size_t i = 0; i < families_count && wish->transports[over_tls] && !crew->told_to_end; i++) {
+    if (wish->family == NULL || wish->family == &families[i])
+      well = crew_run(crew, &families[i], over_tls, wish->in_short) && well;
+  }
+  return well;
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   uint16_t random = 0;
   (void)getrandom(&random, sizeof random, 0);
-  struct wish wish = {.seed = random};
+  struct wish wish = {.seed = random, .transports = {true, true}};
   if (!parse(argv + 1, &wish)) {
-    fprintf(stderr, "usage: %s [--short] [--seed N] [FAMILY [in|out] [NUMBER]]\n", argv[0]);
+    fprintf(stderr, "usage: %s [--short] [--seed N] [plain|tls|FAMILY [in|out] [NUMBER]]\n",
+            argv[0]);
     return 64;
   }
   struct crew *crew = calloc(1, sizeof *crew);
   assert_non_null(crew);
   crew_init(crew, places(), wish.seed);
-  bool well = true;
-  if (wish.one)
-    well = crew_run_one(crew, wish.family, wish.role, wish.number);
-  else
+  bool well;
+  if (wish.one) {
+    well = crew_run_one(crew, wish.family, wish.transports[true], wish.role, wish.number);
+  } else {
     printf("seed %ld, %d trials at a time\n", wish.seed, crew->count);
-  for (size_t i = 0; i < families_count && !wish.one && !crew->told_to_end; i++) {
-    if (wish.family == NULL || wish.family == &families[i])
-      well = crew_run(crew, &families[i], wish.in_short) && well;
+    well = run_families(crew, &wish, false);
+    well = run_families(crew, &wish, true) && well;
   }
   crew_release(crew);
   free(crew);

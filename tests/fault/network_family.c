@@ -12,6 +12,10 @@
 /* From a question to its answer. */
 #define LATENCY_MS 200
 
+/* From one kill of all connections to the next. A handshake of TLS takes its part of it. */
+#define KILL_MS 20
+#define KILL_TLS_MS 100
+
 static bool is_new(void *context) {
   const struct trial *trial = context;
   return proxy_connections(trial->proxy, trial->role) > 1;
@@ -19,12 +23,13 @@ static bool is_new(void *context) {
 
 /* The server does not learn of it either: the next step is given to nobody. */
 void network_half_open(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   trial_put_proxy(trial, NULL);
   trial_start_agent(trial);
   work_push_script(&trial->work, 800, "", 0,
                    "i=0; while [ $i -lt 800 ]; do i=$((i+1)); echo $i; sleep 0.02; done");
   work_wait_events(&trial->work, 2 + trial_random(trial, 50));
+  trial_expect_role(trial, trial->role);
   proxy_deafen(trial->proxy, trial->role);
   trial->tally->cuts++;
   work_push_read(&trial->work);
@@ -38,7 +43,7 @@ void network_half_open(struct trial *trial) {
 }
 
 void network_latency(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   trial_put_proxy(trial, NULL);
   proxy_delay(trial->proxy, LATENCY_MS / 2);
   trial->tally->cuts++;
@@ -61,14 +66,14 @@ static bool is_done(void *context) {
   struct killing *killing = context;
   struct trial *trial = killing->trial;
   if (wait_now_ms() >= killing->next_ms) {
-    killing->next_ms = wait_now_ms() + 20;
+    killing->next_ms = wait_now_ms() + (trial->certificates != NULL ? KILL_TLS_MS : KILL_MS);
     trial->tally->cuts += (long)trial_command(trial, "CLIENT KILL TYPE normal SKIPME yes");
   }
   return trial_command(trial, "LLEN sandbox:%s:results", trial->job->id) > 0;
 }
 
 void network_client_kill(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 200000, 0);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);

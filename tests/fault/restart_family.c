@@ -48,7 +48,7 @@ static void write_file_anew(struct trial *trial) {
 
 void restart_kept(struct trial *trial) {
   static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
-  trial_open(trial, redis_server_start(durable));
+  trial_open(trial, trial_start_server(trial, durable));
   work_push_lines(&trial->work, 5, 0);
   work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
   work_push_lines(&trial->work, 3, 4);
@@ -77,7 +77,7 @@ static long close_doors(struct trial *trial) {
 }
 
 void restart_empty(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   struct work_step *running = push_gated(trial);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 1 + trial_random(trial, LONG_LINES / 2));
@@ -121,7 +121,7 @@ static bool is_queue_taken(void *context) {
 
 void restart_snapshot(struct trial *trial) {
   enum snapshot_kind kind = (enum snapshot_kind)(trial->number % SNAPSHOT_KINDS);
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 5, 0);
   long before = 7; /* events of earlier steps than the one that runs in the end */
   if (kind == STEP_IS_FORGOTTEN) {
@@ -155,7 +155,7 @@ void restart_snapshot(struct trial *trial) {
 /* The server goes back several times, to a snapshot of any moment, often to the same one, and at
    times before the agent could deliver anything since. */
 void restart_repeatedly(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   for (int i = 0; i < 12; i++)
     work_push_script(&trial->work, 20, "", i % 3,
                      job_format(trial->job, "seq 1 20; sleep 0.%ld", trial_random(trial, 20)));

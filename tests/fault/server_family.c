@@ -12,7 +12,7 @@
 #define REFUSAL_MS 6000
 
 void server_freeze(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 300000, 0);
   work_push_read(&trial->work);
   work_push_lines(&trial->work, 3, 1);
@@ -39,7 +39,7 @@ static long long used_memory(struct trial *trial) {
 /* Far below what is used: just above it a window would fit now and then, and each time the trouble
    would be over. Each connection may name it once. */
 void server_maxmemory(struct trial *trial) {
-  trial_open(trial, redis_server_start(NULL));
+  trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 100000, 0);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
@@ -91,7 +91,7 @@ static void hand_over(struct redis_server *from, struct redis_server *to) {
  */
 void server_failover(struct trial *trial) {
   static const char *const quick[] = {"--repl-diskless-sync-delay", "0", NULL};
-  trial_open(trial, redis_server_start(quick));
+  trial_open(trial, trial_start_server(trial, quick));
   char port[16];
   snprintf(port, sizeof port, "%d", redis_server_port(trial->job->server));
   const char *const follows[] = {"--replicaof", "127.0.0.1", port, quick[0], quick[1], NULL};

@@ -13,11 +13,12 @@
 
 void trial_name(const struct trial *self, char separator, char *out, size_t size) {
   static const char *const roles[RELAY_WORKERS] = {"in", "out"};
+  const char *transport = self->certificates != NULL ? "tls-" : "";
   if (self->by_role)
-    snprintf(out, size, "%s%c%s%c%ld", self->family, separator, roles[self->role], separator,
-             self->number);
+    snprintf(out, size, "%s%s%c%s%c%ld", transport, self->family, separator, roles[self->role],
+             separator, self->number);
   else
-    snprintf(out, size, "%s%c%ld", self->family, separator, self->number);
+    snprintf(out, size, "%s%s%c%ld", transport, self->family, separator, self->number);
 }
 
 /* The log of the agent that was there last, behind those of the earlier ones. */
@@ -54,8 +55,26 @@ static void end_processes(int status, void *context) {
   proc_kill_children(getpid());
 }
 
+struct redis_server *trial_start_server(const struct trial *self, const char *const *extra) {
+  return self->certificates != NULL ? redis_server_start_tls(self->certificates, extra)
+                                    : redis_server_start(extra);
+}
+
+/* The one that the agents use. */
+static int server_port(const struct trial *self) {
+  return self->certificates != NULL ? redis_server_tls_port(self->job->server)
+                                    : redis_server_port(self->job->server);
+}
+
+static void use_port(struct trial *self, int port) {
+  self->job->url =
+      job_format(self->job, "%s://%s127.0.0.1:%d", self->certificates != NULL ? "rediss" : "redis",
+                 redis_server_login(), port);
+}
+
 void trial_open(struct trial *self, struct redis_server *server) {
   self->job = job_new(server != NULL ? server : self->shared);
+  use_port(self, server_port(self));
   /* Of one length for all trials of a family: the traffic's length hangs on it. */
   snprintf(self->job->id, sizeof self->job->id, "{%s-%07ld}", self->family,
            self->number % 10000000);
@@ -69,13 +88,48 @@ void trial_open(struct trial *self, struct redis_server *server) {
 }
 
 void trial_put_proxy(struct trial *self, const struct proxy_plan *plan) {
-  self->proxy = proxy_start(redis_server_port(self->job->server), plan);
-  job_use_port(self->job, proxy_port(self->proxy));
+  self->proxy = proxy_start(server_port(self), plan);
+  use_port(self, proxy_port(self->proxy));
+}
+
+long trial_reach(const struct trial *self, enum relay_direction direction, long bytes) {
+  static const long handshake[RELAY_DIRECTIONS] = {[RELAY_REQUEST] = 400, [RELAY_REPLY] = 1500};
+  return self->certificates != NULL ? handshake[direction] + bytes + bytes / 4 : bytes;
+}
+
+struct role_sought {
+  struct trial *trial;
+  enum relay_role role;
+};
+
+static bool server_knows_role(void *context) {
+  static const char *const names[RELAY_ROLES] = {
+      [RELAY_INTAKE] = ":in", [RELAY_OUTBOX] = ":out", [RELAY_HEARTBEAT] = ":heartbeat"};
+  const struct role_sought *sought = context;
+  struct trial *trial = sought->trial;
+  int port = proxy_server_side_port(trial->proxy, sought->role);
+  redisReply *reply = redisCommand(trial->job->redis, "CLIENT LIST");
+  assert_true(reply != NULL && reply->type == REDIS_REPLY_STRING);
+  const char *address = job_format(trial->job, " addr=127.0.0.1:%d ", port);
+  const char *name =
+      job_format(trial->job, " name=sandbox:%s%s ", trial->job->id, names[sought->role]);
+  const char *client = strstr(reply->str, address);
+  const char *at = client != NULL ? strstr(client, name) : NULL;
+  bool knows = at != NULL && memchr(client, '\n', (size_t)(at - client)) == NULL;
+  freeReplyObject(reply);
+  return knows;
+}
+
+void trial_expect_role(struct trial *self, enum relay_role role) {
+  if (!wait_until(server_knows_role, &(struct role_sought){self, role}, WAIT_BOUND_MS))
+    tally_find(self->tally, TALLY_WRONG, 1, "the proxy takes another connection for role %d", role);
 }
 
 void trial_start_agent(struct trial *self) {
+  const struct certificates *certificates = self->certificates;
   keep_log(self);
-  job_start_agent(self->job, "--events-maxlen", "0", NULL);
+  job_start_agent(self->job, "--events-maxlen", "0", certificates != NULL ? "--cacert" : NULL,
+                  certificates != NULL ? certificates_path(certificates, "ca.pem") : NULL, NULL);
   self->kept = false;
 }
 

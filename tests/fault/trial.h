@@ -6,6 +6,7 @@
 
 #include "tests/fault/tally.h"
 #include "tests/fault/work.h"
+#include "tests/support/certificates.h"
 #include "tests/support/proxy.h"
 
 /*
@@ -13,7 +14,7 @@
  * fails in it ends; on the way out it leaves what it knows in its directory, and ends what it has
  * started.
  *
- *   trial_open(trial, NULL)             or a server that the trial has started itself
+ *   trial_open(trial, NULL)             or a server of its own, trial_start_server(trial, NULL)
  *   trial_put_proxy(trial, &plan)       where it is the connection that breaks
  *   work_push_lines(&trial->work, …)
  *   trial_start_agent(trial)
@@ -22,6 +23,7 @@
  */
 struct trial {
   const char *family;
+  const struct certificates *certificates; /* the agents use TLS, with these; NULL: they do not */
   bool by_role;
   enum relay_role role; /* the connection that is broken, where the family has it by role */
   long number;          /* the byte at which it breaks, or the seed */
@@ -38,11 +40,22 @@ struct trial {
 /* A text that names the trial, and repeats it when it is given to the program. */
 void trial_name(const struct trial *self, char separator, char *out, size_t size);
 
+/* Starts a server as redis_server_start does; with TLS where the trial has it. */
+struct redis_server *trial_start_server(const struct trial *self, const char *const *extra);
+
 /* `server` becomes the trial's own; NULL: the shared one is used, emptied. */
 void trial_open(struct trial *self, struct redis_server *server);
 
 /* Agents that are started from now on connect through a proxy. */
 void trial_put_proxy(struct trial *self, const struct proxy_plan *plan);
+
+/* The bytes of a connection in this direction, for a fault at a random one: that many, and over TLS
+   the handshake and the records' share of them, too. */
+long trial_reach(const struct trial *self, enum relay_direction direction, long bytes);
+
+/* Finds a fault unless the server knows the last connection of this role as one of it: over TLS the
+   proxy does not see its name. */
+void trial_expect_role(struct trial *self, enum relay_role role);
 
 /* Starts the agent, instead of one that was there before, with a stream that is not trimmed. */
 void trial_start_agent(struct trial *self);

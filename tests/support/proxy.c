@@ -22,6 +22,7 @@ struct shared {
   atomic_int deafened[RELAY_ROLES]; /* the first so many connections of a role are deaf */
   atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
+  atomic_int port[RELAY_ROLES]; /* of the last one, as the server sees it */
   atomic_long cuts;
 };
 
@@ -60,6 +61,39 @@ static int connect_to_server(int port) {
   return fd;
 }
 
+/* An agent's connections in the order in which it makes them. */
+static const enum relay_role start_order[RELAY_ROLES] = {RELAY_OUTBOX, RELAY_INTAKE,
+                                                         RELAY_HEARTBEAT};
+
+/* The agent has not closed it, which can be known before the last bytes are read. */
+static bool is_alive(const struct relay *relay) {
+  if (relay == NULL || relay->cut || relay->flow[RELAY_REQUEST].ended)
+    return false;
+  struct pollfd polled = {relay->fd[RELAY_REQUEST], POLLRDHUP, 0};
+  return poll(&polled, 1, 0) == 0;
+}
+
+/* A new connection of TLS replaces the one that is missing: exact for the first of each role, and
+   while no two are missing. */
+static enum relay_role missing_role(const struct proxy *self) {
+  int alive[RELAY_ROLES + 1] = {0};
+  for (size_t i = 0; i < RELAYS_MAX; i++)
+    if (is_alive(self->relays[i]))
+      alive[self->relays[i]->role_of_tls]++;
+  enum relay_role missing = start_order[0];
+  for (size_t i = 1; i < RELAY_ROLES; i++)
+    if (alive[start_order[i]] < alive[missing])
+      missing = start_order[i];
+  return missing;
+}
+
+static int port_of(int fd) {
+  struct sockaddr_in address = {0};
+  socklen_t length = sizeof address;
+  (void)getsockname(fd, (struct sockaddr *)&address, &length);
+  return ntohs(address.sin_port);
+}
+
 static void take_connection(struct proxy *self) {
   int on = 1;
   int agent = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -77,6 +111,7 @@ static void take_connection(struct proxy *self) {
   (void)setsockopt(agent, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   (void)setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   relay_init(relay, agent, server);
+  relay->role_of_tls = missing_role(self);
   self->relays[place] = relay;
   self->counted[place] = false;
 }
@@ -86,6 +121,7 @@ static void on_named(void *context, struct relay *relay) {
   size_t place = 0;
   while (self->relays[place] != relay)
     place++;
+  atomic_store(&self->shared->port[relay->role], port_of(relay->fd[RELAY_REPLY]));
   long number = atomic_fetch_add(&self->shared->connections[relay->role], 1);
   self->number[place] = number;
   if (number < PROXY_FAULTS)
@@ -197,6 +233,10 @@ void proxy_thaw(struct proxy *self, enum relay_role role) {
 
 long proxy_connections(const struct proxy *self, enum relay_role role) {
   return atomic_load(&self->shared->connections[role]);
+}
+
+int proxy_server_side_port(const struct proxy *self, enum relay_role role) {
+  return atomic_load(&self->shared->port[role]);
 }
 
 long proxy_cuts(const struct proxy *self) {

@@ -14,6 +14,9 @@
  *   proxy_stop(proxy);
  *
  * An error of its own fails the test. While the server is away, it closes new connections.
+ *
+ * It forwards TLS as it is. Such a connection does not show its role: the proxy tells it from the
+ * order in which an agent connects, and from which connection is missing.
  */
 struct proxy;
 
@@ -39,6 +42,9 @@ void proxy_deafen(struct proxy *self, enum relay_role role);
 /* From now on nothing is forwarded on them, not even an end; until the thaw, which forwards all. */
 void proxy_freeze(struct proxy *self, enum relay_role role);
 void proxy_thaw(struct proxy *self, enum relay_role role);
+
+/* The port from which the last connection of this role goes on to the server: CLIENT LIST has it. */
+int proxy_server_side_port(const struct proxy *self, enum relay_role role);
 
 /* Connections so far; faults that have happened. */
 long proxy_connections(const struct proxy *self, enum relay_role role);

@@ -16,8 +16,12 @@
 /* How long a cut connection waits for the server to read what was forwarded. */
 #define LINGER_MS 2000
 
+/* The first byte of a handshake of TLS (RFC 8446, 5.1); a command begins with '*'. */
+#define TLS_HANDSHAKE 22
+
 void relay_init(struct relay *self, int agent_fd, int server_fd) {
-  *self = (struct relay){.fd = {agent_fd, server_fd}, .role = RELAY_UNKNOWN};
+  *self = (struct relay){
+      .fd = {agent_fd, server_fd}, .role = RELAY_UNKNOWN, .role_of_tls = RELAY_UNKNOWN};
 }
 
 static void close_side(struct relay *self, enum relay_direction side) {
@@ -51,8 +55,7 @@ static void cut(struct relay *self) {
 }
 
 /* CLIENT SETNAME sandbox:<job>:in, :out or :heartbeat, the first of them: what follows are keys. */
-static void recognise(struct relay *self, void (*named)(void *context, struct relay *relay),
-                      void *context) {
+static void recognise_by_name(struct relay *self) {
   static const char command[] = "SETNAME\r\n";
   const struct relay_flow *flow = &self->flow[RELAY_REQUEST];
   const char *at = memmem(flow->bytes, flow->length, command, sizeof command - 1);
@@ -70,7 +73,16 @@ static void recognise(struct relay *self, void (*named)(void *context, struct re
     first = end;
     self->role = (enum relay_role)i;
   }
-  if (first != NULL)
+}
+
+static void recognise(struct relay *self, void (*named)(void *context, struct relay *relay),
+                      void *context) {
+  const struct relay_flow *flow = &self->flow[RELAY_REQUEST];
+  if (flow->length > 0 && flow->bytes[0] == TLS_HANDSHAKE)
+    self->role = self->role_of_tls;
+  else
+    recognise_by_name(self);
+  if (self->role != RELAY_UNKNOWN)
     named(context, self);
 }
 

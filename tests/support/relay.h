@@ -8,8 +8,8 @@
 
 /*
  * One connection through the proxy: the agent's socket, the server's socket, and the bytes between
- * them. Its role is known when the agent names the connection (CLIENT SETNAME); until then no byte
- * is forwarded. Nothing here blocks.
+ * them. Its role is known when the agent names the connection (CLIENT SETNAME), or when it begins a
+ * handshake of TLS, which hides the name; until then no byte is forwarded. Nothing here blocks.
  *
  *   relay_init(&relay, agent_fd, server_fd)
  *   relay_interest / poll / relay_move, again and again, until relay_is_over
@@ -56,6 +56,7 @@ struct relay {
   int fd[RELAY_DIRECTIONS]; /* the source of a direction: the agent's socket, the server's */
   struct relay_flow flow[RELAY_DIRECTIONS];
   enum relay_role role;
+  enum relay_role role_of_tls; /* what its owner takes it for if it is one of TLS */
   struct relay_fault fault;
   int delay_ms; /* for each direction */
   bool deaf;    /* bytes of either side are discarded, an end is not forwarded */
