@@ -1,8 +1,10 @@
 /*
  * The most that the agent has resident: when it waits for its first step; while a step prints a
  * million lines; while one prints a line that does not end. An agent of its own for each, since the
- * kernel keeps the peak of a process.
+ * kernel keeps the peak of a process. By TLS the same but for that line, with one authority; and idle
+ * with those of this machine's bundle, where there is one.
  */
+#include <unistd.h>
 
 #include "bench/bench.h"
 #include "bench/measurements.h"
@@ -22,7 +24,11 @@
    line is kept for outputContent, and encoded again in the result. */
 #define LONG_LINE_LIMIT_KIB (12 * 1024)
 
-enum { IDLE, LINES, ENDLESS, ROWS };
+#define TLS_IDLE_LIMIT_KIB 1536
+#define TLS_PEAK_LIMIT_KIB 8192
+#define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
+
+enum { IDLE, LINES, ENDLESS, ROWS, TLS_ROWS = ENDLESS };
 
 struct peak {
   const char *program;
@@ -35,11 +41,10 @@ static const struct peak peaks[ROWS] = {
     [ENDLESS] = {"endless", "\"1000000000\"", "100"},
 };
 
-static struct agent_process *start(struct rig *self, const char *maxlen) {
+static struct agent_process *start(struct rig *self, const char *const *arguments) {
   rig_wait_idle(self, 0); /* the one before has left */
   rig_do(self->redis, "FLUSHALL");
-  struct agent_process *agent =
-      rig_start_agent(self, JOB, (const char *[]){"--events-maxlen", maxlen, NULL});
+  struct agent_process *agent = rig_start_agent(self, JOB, arguments);
   rig_wait_idle(self, 1);
   return agent;
 }
@@ -51,8 +56,8 @@ static double resident_kib(struct agent_process *agent, const char *field) {
   return (double)kib;
 }
 
-static double idle_kib(struct rig *self) {
-  struct agent_process *agent = start(self, "10000");
+static double idle_kib(struct rig *self, const char *const *arguments) {
+  struct agent_process *agent = start(self, arguments);
   double kib = resident_kib(agent, "VmRSS");
   agent_process_free(agent);
   return kib;
@@ -63,7 +68,8 @@ static double peak_kib(struct rig *self, const struct peak *peak) {
   char step[RIG_STEP_SIZE];
   rig_program(program, peak->program);
   rig_step(step, 1, program, peak->arguments);
-  struct agent_process *agent = start(self, peak->maxlen);
+  struct agent_process *agent =
+      start(self, (const char *[]){"--events-maxlen", peak->maxlen, NULL});
   (void)rig_number(self->redis, "LPUSH sandbox:" JOB ":in %s", step);
   redisAppendCommand(self->redis, "BRPOP sandbox:" JOB ":results 0");
   redisReply *reply = rig_reply(self->redis);
@@ -76,19 +82,53 @@ static double peak_kib(struct rig *self, const struct peak *peak) {
   return kib;
 }
 
-static void *begin(void) {
+static struct rig *begin(void (*init)(struct rig *)) {
   struct rig *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  rig_init(self);
+  init(self);
   return self;
 }
 
-static void round_of_ours(void *context, size_t round, struct samples *samples) {
-  (void)round;
-  struct rig *self = context;
-  samples_add(samples, IDLE, OURS, idle_kib(self));
-  for (size_t row = LINES; row < ROWS; row++)
+static void *begin_plain(void) {
+  return begin(rig_init);
+}
+
+static void *begin_tls(void) {
+  return begin(rig_init_tls);
+}
+
+static void measure(struct rig *self, size_t row_count, struct samples *samples) {
+  samples_add(samples, IDLE, OURS,
+              idle_kib(self, (const char *[]){"--events-maxlen", "10000", NULL}));
+  for (size_t row = LINES; row < row_count; row++)
     samples_add(samples, row, OURS, peak_kib(self, &peaks[row]));
+}
+
+static void round_of_plain(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  measure(context, ROWS, samples);
+}
+
+/* The bundle is trusted besides this server's authority, which it does not hold: from a directory
+   that has nothing else. */
+static double idle_with_bundle_kib(struct rig *self) {
+  char directory[PATH_MAX], link[PATH_MAX + 8];
+  (void)snprintf(directory, sizeof directory, "%s/bundle-XXXXXX", getenv("TMPDIR"));
+  assert_non_null(mkdtemp(directory));
+  (void)snprintf(link, sizeof link, "%s/bundle", directory);
+  assert_int_equal(symlink(SYSTEM_BUNDLE, link), 0);
+  double kib = idle_kib(self, (const char *[]){"--cacertdir", directory, NULL});
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(rmdir(directory), 0);
+  return kib;
+}
+
+static void round_of_tls(void *context, size_t round, struct samples *samples) {
+  (void)round;
+  measure(context, TLS_ROWS, samples);
+  if (access(SYSTEM_BUNDLE, R_OK) == 0)
+    samples_beside(samples, IDLE, "with the system's bundle, too, KiB",
+                   idle_with_bundle_kib(context));
 }
 
 static void end(void *context) {
@@ -102,10 +142,23 @@ static const struct row rows[ROWS] = {
     [ENDLESS] = {"memory, one line of 1 GB", "KiB", NULL, OURS_AT_MOST, LONG_LINE_LIMIT_KIB, 0},
 };
 
+static const struct row tls_rows[TLS_ROWS] = {
+    [IDLE] = {"memory by TLS, idle", "KiB", NULL, OURS_AT_MOST, TLS_IDLE_LIMIT_KIB, 0},
+    [LINES] = {"memory by TLS, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, TLS_PEAK_LIMIT_KIB, 0},
+};
+
 const struct measurement bench_memory = {.name = "memory",
                                          .rows = rows,
                                          .row_count = ROWS,
                                          .rounds = ROUNDS,
-                                         .begin = begin,
-                                         .round = round_of_ours,
+                                         .begin = begin_plain,
+                                         .round = round_of_plain,
                                          .end = end};
+
+const struct measurement bench_memory_tls = {.name = "memory-tls",
+                                             .rows = tls_rows,
+                                             .row_count = TLS_ROWS,
+                                             .rounds = ROUNDS,
+                                             .begin = begin_tls,
+                                             .round = round_of_tls,
+                                             .end = end};

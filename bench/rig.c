@@ -11,14 +11,23 @@
 /* An answer that takes longer, one that is waited for included, never comes. */
 #define ANSWER_BOUND_SECONDS 130
 
-void rig_init(struct rig *self) {
-  self->server = redis_server_start(NULL);
+static void init(struct rig *self, bool is_tls) {
+  self->server = endpoint_start(&self->endpoint, is_tls);
   self->redis = rig_connect(self);
+}
+
+void rig_init(struct rig *self) {
+  init(self, false);
+}
+
+void rig_init_tls(struct rig *self) {
+  init(self, true);
 }
 
 void rig_release(struct rig *self) {
   redisFree(self->redis);
   redis_server_stop(self->server);
+  endpoint_release(&self->endpoint);
 }
 
 redisContext *rig_connect(const struct rig *self) {
@@ -29,13 +38,22 @@ redisContext *rig_connect(const struct rig *self) {
   return redis;
 }
 
+void rig_arguments(const struct rig *self, const char *job, const char *const *more,
+                   const char *out[RIG_ARGUMENTS_MAX + 1]) {
+  const struct endpoint *endpoint = &self->endpoint;
+  const char *const first[] = {"--redis-url", endpoint->url, "--job-id",
+                               job,           "--cacert",    endpoint->authority};
+  size_t count = endpoint->tls == NULL ? 4 : 6;
+  memcpy(out, first, count * sizeof *first);
+  while (more != NULL && *more != NULL && count < RIG_ARGUMENTS_MAX)
+    out[count++] = *more++;
+  out[count] = NULL;
+}
+
 struct agent_process *rig_start_agent(const struct rig *self, const char *job,
                                       const char *const *more) {
-  char url[64];
-  (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis_server_port(self->server));
-  const char *arguments[16] = {"--redis-url", url, "--job-id", job};
-  for (size_t i = 4; more != NULL && *more != NULL && i < 15;)
-    arguments[i++] = *more++;
+  const char *arguments[RIG_ARGUMENTS_MAX + 1];
+  rig_arguments(self, job, more, arguments);
   return agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stddef.h>
 
+#include "bench/endpoint.h"
 #include "tests/support/agent_process.h"
 #include "tests/support/redis_server.h"
 
@@ -12,7 +13,7 @@
  * What is measured stands on: a Redis of its own, agents at it, and a client's connection, over the
  * loopback like theirs. Whatever cannot be done ends the bench, with a line that says what.
  *
- *   rig_init(&rig);
+ *   rig_init(&rig);                     or rig_init_tls: agents and bare senders connect by TLS
  *   struct agent_process *agent = rig_start_agent(&rig, "job", NULL);
  *   rig_wait_idle(&rig, 1);
  *   …
@@ -21,14 +22,22 @@
  */
 struct rig {
   struct redis_server *server;
-  redisContext *redis;
+  redisContext *redis;      /* plain */
+  struct endpoint endpoint; /* of agents and bare senders */
 };
 
 void rig_init(struct rig *self);
+void rig_init_tls(struct rig *self);
 void rig_release(struct rig *self);
 
 /* One connection more; the caller frees it. */
 redisContext *rig_connect(const struct rig *self);
+
+/* What an agent of this job is called with, and these arguments more: NULL-terminated, or NULL.
+   They live as long as self and what was passed. */
+enum { RIG_ARGUMENTS_MAX = 15 };
+void rig_arguments(const struct rig *self, const char *job, const char *const *more,
+                   const char *out[RIG_ARGUMENTS_MAX + 1]);
 
 /* An agent of this job with these arguments more: NULL-terminated, or NULL. The caller frees it. */
 struct agent_process *rig_start_agent(const struct rig *self, const char *job,

@@ -25,7 +25,7 @@ static _Noreturn void serve(const struct rig *rig, int socket, size_t number, si
   xadds_init(&xadds, redis, source, key, lines);
   redisFree(redis);
   while (write(socket, &byte, 1) == 1 && read(socket, &byte, 1) == 1)
-    (void)sender_run(redis_server_port(rig->server), &xadds, DEPTH);
+    (void)sender_run(&rig->endpoint, &xadds, DEPTH);
   _exit(0);
 }
 

@@ -5,6 +5,8 @@
  * Nothing looks at the server again and again, which would take from what is measured: a step lies
  * in the list already, and when the pop comes, the server hands it on to the client that waits for
  * what the pop moves.
+ *
+ * By TLS that program has the agent's own transport. It connects once, and the agent twice.
  */
 #include <sys/mman.h>
 
@@ -48,10 +50,9 @@ static double start_ms(struct start_bench *self, struct agent_setup *setup, cons
 
 static double ours_ms(struct start_bench *self) {
   char job[32];
-  char url[64];
+  const char *arguments[RIG_ARGUMENTS_MAX + 1];
   (void)snprintf(job, sizeof job, "start-%lu", ++self->jobs);
-  (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis_server_port(self->rig.server));
-  const char *const arguments[] = {"--redis-url", url, "--job-id", job, NULL};
+  rig_arguments(&self->rig, job, NULL, arguments);
   return start_ms(self, &(struct agent_setup){.arguments = arguments}, job);
 }
 
@@ -59,22 +60,31 @@ static double ceiling_ms(struct start_bench *self) {
   char job[32];
   char port[16];
   (void)snprintf(job, sizeof job, "start-%lu", ++self->jobs);
-  (void)snprintf(port, sizeof port, "%d", redis_server_port(self->rig.server));
-  const char *const arguments[] = {port, job, NULL};
+  (void)snprintf(port, sizeof port, "%d", self->rig.endpoint.port);
+  const char *authority = self->rig.endpoint.tls != NULL ? self->rig.endpoint.authority : NULL;
+  const char *const arguments[] = {port, job, authority, NULL};
   return start_ms(self, &(struct agent_setup){.arguments = arguments, .program = self->ping}, job);
 }
 
-static void *begin(void) {
+static struct start_bench *begin(void (*init)(struct rig *)) {
   struct start_bench *self = calloc(1, sizeof *self);
   assert_non_null(self);
   self->exec_ms =
       mmap(NULL, sizeof *self->exec_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(self->exec_ms != MAP_FAILED);
-  rig_init(&self->rig);
+  init(&self->rig);
   rig_program(self->ping, "ping");
   (void)ours_ms(self);
   (void)ceiling_ms(self);
   return self;
+}
+
+static void *begin_plain(void) {
+  return begin(rig_init);
+}
+
+static void *begin_tls(void) {
+  return begin(rig_init_tls);
 }
 
 static void round_of_both(void *context, size_t round, struct samples *samples) {
@@ -104,10 +114,23 @@ static const struct row rows[] = {
      0},
 };
 
+static const struct row tls_rows[] = {
+    {"start by TLS, until it waits for a step", "ms", "connect by TLS, PING, the same pop",
+     RATIO_AT_MOST, 2.0, 0},
+};
+
 const struct measurement bench_start = {.name = "start",
                                         .rows = rows,
                                         .row_count = sizeof rows / sizeof *rows,
                                         .rounds = ROUNDS,
-                                        .begin = begin,
+                                        .begin = begin_plain,
                                         .round = round_of_both,
                                         .end = end};
+
+const struct measurement bench_start_tls = {.name = "start-tls",
+                                            .rows = tls_rows,
+                                            .row_count = sizeof tls_rows / sizeof *tls_rows,
+                                            .rounds = ROUNDS,
+                                            .begin = begin_tls,
+                                            .round = round_of_both,
+                                            .end = end};

@@ -9,7 +9,7 @@
  * The XADDs of one step, as the agent sends them, encoded for the wire before anything is timed.
  *
  *   xadds_init(&xadds, redis, "sandbox:…:events", "the other key", 1000000)
- *   sender_run(port, &xadds, depth)
+ *   sender_run(&endpoint, &xadds, depth)
  *   xadds_check(&xadds, redis)
  *   xadds_release(&xadds)
  *
