@@ -37,18 +37,24 @@ static int remove_one(const char *path, const struct stat *file, int kind, struc
   return kind == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-/* Mounts in it are taken away first, those on top of others too, before anybody looks into them. */
-static int unmount_one(const char *path, const struct stat *file, int kind, struct FTW *walk) {
-  (void)file;
-  (void)walk;
-  while (kind == FTW_D && umount2(path, MNT_DETACH) == 0)
-    continue;
-  return 0;
+/* Finds the last mount below the path, and takes it away; false: there is none. */
+static bool unmount_last(const char *path) {
+  char line[PATH_MAX + 256], point[PATH_MAX], last[PATH_MAX] = "";
+  FILE *mounts = fopen("/proc/self/mounts", "re");
+  size_t length = strlen(path);
+  assert_non_null(mounts);
+  while (fgets(line, sizeof line, mounts) != NULL)
+    if (sscanf(line, "%*s %4095s", point) == 1 && strncmp(point, path, length) == 0 &&
+        point[length] == '/')
+      memcpy(last, point, strlen(point) + 1);
+  assert_int_equal(fclose(mounts), 0);
+  return last[0] != '\0' && umount2(last, MNT_DETACH) == 0;
 }
 
 int injection_tear_down(void **state) {
   struct injection *self = *state;
-  assert_int_equal(nftw(self->path, unmount_one, 16, FTW_PHYS), 0);
+  while (unmount_last(self->path))
+    continue;
   assert_int_equal(nftw(self->path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
   free(self);
   return 0;
