@@ -83,6 +83,13 @@ CARRIER_TEST(without_one_there_is_none) {
   assert_int_equal(injection_count(self, "root/shared"), 1);
 }
 
+/* Nor does it take the bundle of the place where it runs for the carrier's. */
+INJECTION_TEST(a_machine_is_no_carrier) {
+  injection_make_directory(self, "shared", 0755, 0);
+  injection_succeeds(self, "shared/agent");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
 CARRIER_TEST(the_next_injection_replaces_it) {
   put_bundle(self, "some authorities");
   inject(self, "/shared/");
