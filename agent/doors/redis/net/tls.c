@@ -376,7 +376,8 @@ static size_t gather(const struct iovec *pieces, int count, int *piece, size_t *
   while (*piece < count && length < size) {
     size_t left = pieces[*piece].iov_len - *offset;
     size_t part = left < size - length ? left : size - length;
-    memcpy(out + length, (const char *)pieces[*piece].iov_base + *offset, part);
+    if (part > 0) /* a piece of no bytes may have no address */
+      memcpy(out + length, (const char *)pieces[*piece].iov_base + *offset, part);
     length += part;
     *offset += part;
     if (part == left) {
