@@ -22,9 +22,7 @@ static int set_up_carrier(void **state) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_succeeds(self, "root/agent");
-  static char root[64];
-  snprintf(root, sizeof root, "%s", injection_path(self, "root"));
-  self->setup.root = root;
+  injection_use_root(self);
   return 0;
 }
 

@@ -35,9 +35,7 @@ static int set_up_carrier(void **state) {
   assert_int_equal(mkfifo(injection_path(self, "root/python/lib/fifo"), 0644), 0);
   make_old(self, "root/python/lib/module.py");
   make_old(self, "root/python/lib");
-  static char root[64];
-  snprintf(root, sizeof root, "%s", injection_path(self, "root"));
-  self->setup.root = root;
+  injection_use_root(self);
   return 0;
 }
 

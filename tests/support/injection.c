@@ -73,6 +73,11 @@ const char *injection_path(struct injection *self, const char *format, ...) {
   return path;
 }
 
+void injection_use_root(struct injection *self) {
+  snprintf(self->root, sizeof self->root, "%s/root", self->path);
+  self->setup.root = self->root;
+}
+
 void injection_make_directory(struct injection *self, const char *name, mode_t mode, uid_t owner) {
   const char *path = injection_path(self, "%s", name);
   assert_int_equal(mkdir(path, 0700), 0);

@@ -18,6 +18,7 @@
 struct injection {
   char path[40];            /* open to everybody, writable for root */
   struct agent_setup setup; /* how the injector is started; its arguments are set here */
+  char root[64];            /* of injectors; see injection_use_root */
   char names[8][512];
   size_t last_name;
 };
@@ -38,6 +39,9 @@ const char *injection_path(struct injection *self, const char *format, ...)
 
 void injection_make_directory(struct injection *self, const char *name, mode_t mode, uid_t owner);
 void injection_write(struct injection *self, const char *name, const char *content, mode_t mode);
+
+/* From now on injectors run in the directory `root`, and execute its `agent`. */
+void injection_use_root(struct injection *self);
 
 /* A tmpfs with these options ("size=64k") and MS_ flags at a directory that is made for it. */
 void injection_mount(struct injection *self, const char *name, const char *options,
