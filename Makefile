@@ -60,8 +60,8 @@ target := $(if $(and $(is_clang),$(cross)),--target=$(triplet))
 LIBC ?= $(if $(SANITIZE)$(COVERAGE),glibc,musl)
 
 comma := ,
-base := build/$(LIBC)-$(ARCH)-$(notdir $(firstword $(CC)))
-out := $(base)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(COVERAGE),-coverage)$(if $(DEBUG),-debug)
+base := build/$(LIBC)-$(ARCH)
+out := $(base)-$(notdir $(firstword $(CC)))$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(COVERAGE),-coverage)$(if $(DEBUG),-debug)
 
 room := $(if $(SANITIZE),sanitize/)$(if $(COVERAGE),coverage/)$(if $(DEBUG),debug/)$(if $(cross),$(ARCH)/)
 room := $(room)$(if $(room),,$(if $(filter glibc,$(LIBC)),glibc/))
@@ -172,8 +172,6 @@ deps:
 update-deps:
 	@deps/fetch --update
 
-$(base)/flags: FORCE | tools
-	$(call write_if_changed,$(compiler_version) $(libc_includes) $(link_head) $(link_tail))
 $(out)/code-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(code_flags))
 $(out)/link-flags: FORCE | tools

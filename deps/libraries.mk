@@ -27,7 +27,7 @@ mbedtls_files := $(addprefix library/,aes aesce aesni asn1parse asn1write base64
   ssl_debug_helpers_generated ssl_msg ssl_tls ssl_tls12_client ssl_tls13_client ssl_tls13_generic ssl_tls13_keys \
   version x509 x509_crt)
 
-# The result of configure depends on the compiler and the C library, not on sanitizers: $(base).
+# The result of configure depends on the C library and the architecture, not on the compiler: $(base).
 headers := $(base)/include
 headers_ready := $(headers)/.ready
 event_config := $(base)/libevent
@@ -66,7 +66,7 @@ $(sources_ready): deps/fetch deps/versions | tools
 	  cp pcre2_chartables.c.dist pcre2_chartables.c
 	@touch $@
 
-$(event_config)/event2/event-config.h: $(sources_ready) deps/configure-libevent $(base)/flags
+$(event_config)/event2/event-config.h: $(sources_ready) deps/configure-libevent | tools
 	@echo "  CONFIG  libevent for $(base)"
 	$(Q)CC='$(CC) $(target)' CFLAGS='-O1 $(libc_includes) -fPIE' LDFLAGS='$(link_head)' LIBS='$(link_tail)' \
 	  deps/configure-libevent $(sources_dir)/libevent $(event_config) $(triplet)
