@@ -529,8 +529,9 @@ coverage-report: $(agent) $(short_idle) $(unit_programs) $(integration_programs)
 # analyzer of clang-tidy and the sanitizers tell them apart).
 cppcheck_off := --suppress=missingIncludeSystem --suppress=varFuncNullUB --suppress=ctuuninitvar
 
-# Every file is compiled as it is built: what is shipped with musl, and all of it with glibc.
-.PHONY: lint lint-compile tidy fmt
+# gcc compiles what is shipped with musl, and all of it with glibc; clang, whose warnings need no code, reads it:
+# with musl here, with glibc as clang-tidy.
+.PHONY: lint lint-warnings tidy fmt
 lint: tools
 	@echo "  LINT    clang-format"
 	@clang-format --dry-run -Werror $(c_files)
@@ -539,25 +540,29 @@ lint: tools
 	  $(cppcheck_off) --error-exitcode=1 -D_GNU_SOURCE -I. $(filter %.c,$(c_files))
 	@echo "  LINT    shellcheck"
 	@shellcheck -x $(scripts)
-	+@for cc in gcc clang; do for libc in musl glibc; do \
-	  $(MAKE) --no-print-directory CC=$$cc LIBC=$$libc SANITIZE= COVERAGE= lint-compile || exit 1; \
-	done; done
+	+@$(MAKE) --no-print-directory CC=gcc LIBC=musl SANITIZE= COVERAGE= lint-warnings
+	+@$(MAKE) --no-print-directory CC=gcc LIBC=glibc SANITIZE= COVERAGE= lint-warnings
+	+@$(MAKE) --no-print-directory CC=clang LIBC=musl SANITIZE= COVERAGE= lint-warnings
 	+@$(MAKE) --no-print-directory CC=clang LIBC=glibc SANITIZE= COVERAGE= tidy
 	@echo "  LINT    nothing to complain about"
 
-lint-compile: $(patsubst %.c,$(out)/lint/%.o,$(agent_sources) $(bench_program_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
+lint-warnings: $(patsubst %,$(out)/lint/%,$(agent_sources) $(bench_program_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
 	@echo "  LINT    $(notdir $(CC)) -Werror, $(LIBC): $(words $^) files"
-$(out)/lint/%.o: %.c $(out)/code-flags $(headers_ready)
+$(out)/lint/%: % $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(code_flags) -Werror -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(code_flags) -Werror -MMD -MP -MF $@.d -MT $@ $(if $(is_clang),-fsyntax-only,-S -g0 -o /dev/null) $<
+	@touch $@
 
 # Tests may build their payloads with strcpy: the sanitizers watch them.
 tests_tidy_off = $(if $(filter tests/%,$<),--checks=-clang-analyzer-security.insecureAPI.strcpy)
+# The states of one function that the analyzer looks at. Where its own 225,000 are not enough, they take three
+# quarters of the time of all.
+analyzer_nodes := -Xclang -analyzer-config -Xclang max-nodes=60000
 tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(bench_program_sources) $(test_sources))
 	@echo "  LINT    clang-tidy: $(words $^) files"
 $(out)/tidy/%: % $(filter %.h,$(c_files)) .clang-tidy $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
-	@clang-tidy --quiet --warnings-as-errors='*' $(tests_tidy_off) $< -- $(code_flags) >$@.log 2>&1 || { cat $@.log; exit 1; }
+	@clang-tidy --quiet --warnings-as-errors='*' $(tests_tidy_off) $< -- $(code_flags) $(analyzer_nodes) >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
 fmt:
