@@ -170,23 +170,17 @@ static bool kill_in_call(struct injection *self, int number) {
   return stopped;
 }
 
-/* LeakSanitizer, where the program has it, traces, and is not the only one to. */
-static const char *const without_leak_search[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
+/* --- the shipped program: one with sanitizers makes thousands of system calls before main() --- */
 
-/* A program with sanitizers makes hundreds of system calls before main(): of its calls one in four
-   is tried. */
-static int between(void) {
-  return agent_process_is_shipped() ? 1 : 4;
-}
+#define TRACED_TEST(NAME) INJECTION_TEST_IF(agent_process_is_shipped(), NAME)
 
 /* Each moment that makes a difference, one after the other. */
-INJECTION_TEST(killed_in_every_system_call) {
-  self->setup.environment = without_leak_search;
+TRACED_TEST(killed_in_every_system_call) {
   int left_behind = 0;
   int calls = 0;
   do {
     self->setup.prepare = be_traced;
-    if (!kill_in_call(self, calls += between()))
+    if (!kill_in_call(self, ++calls))
       break;
     self->setup.prepare = NULL;
     left_behind += access(injection_path(self, "new"), F_OK) == 0 &&
@@ -200,15 +194,14 @@ INJECTION_TEST(killed_in_every_system_call) {
     assert_int_equal(rmdir(injection_path(self, "new")), 0);
   } while (calls < 10000);
   assert_in_range(calls, 20, 9999);
-  assert_in_range(left_behind, agent_process_is_shipped() ? 5 : 1, calls);
+  assert_in_range(left_behind, 5, calls);
 }
 
 /* Opens the hidden file that a killed injector left in new/shared. */
 static int open_left_behind(struct injection *self) {
-  self->setup.environment = without_leak_search;
   self->setup.prepare = be_traced;
   int fd = -1;
-  for (int calls = 1; fd < 0; calls += between()) {
+  for (int calls = 1; fd < 0; calls++) {
     assert_true(kill_in_call(self, calls));
     DIR *shared = opendir(injection_path(self, "new/shared"));
     if (shared == NULL)
@@ -228,7 +221,7 @@ static bool waits_for_a_lock(void *context) {
 }
 
 /* Whether its maker lives tells the lock. What else is hidden is somebody's own. */
-INJECTION_TEST(hidden_files_of_the_living_stay) {
+TRACED_TEST(hidden_files_of_the_living_stay) {
   int alive = open_left_behind(self);
   struct stat file;
   assert_int_equal(flock(alive, LOCK_SH), 0);
