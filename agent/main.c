@@ -156,6 +156,11 @@ static int serve(const struct options *options, const struct startup *startup,
   return exit_code;
 }
 
+static bool are_any_set(const struct tls_options *tls) {
+  return tls->ca_file != NULL || tls->ca_directory != NULL || tls->certificate != NULL ||
+         tls->key != NULL || tls->name != NULL || tls->insecure;
+}
+
 /* The url as it is connected to; without TLS that needs nothing. */
 static int secure(struct place *place, const struct options *options, struct error *error) {
   place->redis = options->redis;
@@ -163,7 +168,7 @@ static int secure(struct place *place, const struct options *options, struct err
     log_line(place->log, LOG_DEBUG, NULL, "ignored of the connection string: %s",
              options->redis.ignored);
   if (!options->redis.secure) {
-    if (tls_options_are_set(&options->tls))
+    if (are_any_set(&options->tls))
       log_line(place->log, LOG_WARN, NULL,
                "the options of TLS have no effect: the connection to redis is plain, without "
                "rediss:// or ssl=true");

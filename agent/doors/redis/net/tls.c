@@ -498,11 +498,6 @@ static int load(struct tls *self, const struct tls_options *options, struct erro
   return options->certificate != NULL ? load_own(self, options, error) : 0;
 }
 
-bool tls_options_are_set(const struct tls_options *self) {
-  return self->ca_file != NULL || self->ca_directory != NULL || self->certificate != NULL ||
-         self->key != NULL || self->name != NULL || self->insecure;
-}
-
 struct tls *tls_new(const struct tls_options *options, struct error *error) {
   struct tls *self = memory_allocate(sizeof *self);
   *self = (struct tls){0};

@@ -23,8 +23,6 @@ struct tls_options {
   bool insecure; /* nothing is checked */
 };
 
-bool tls_options_are_set(const struct tls_options *self);
-
 struct tls;
 
 struct tls *tls_new(const struct tls_options *options, struct error *error);
