@@ -193,13 +193,9 @@ JOB_TEST(two_hundred_mib_are_refused) {
     job_fail(job, "the log is as long as the payload");
 }
 
-/* --- where memory is what counts: musl's, for sanitizers need more --- */
-
-#define MEMORY_TEST(NAME)                                                                          \
-  TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
-
 /* The smallest values that JSON has: what they take in memory is many times their text. */
-MEMORY_TEST(a_payload_of_small_values_is_survived) {
+TEST_WITH_IF(agent_process_is_shipped(), struct job *job, a_payload_of_small_values_is_survived,
+             job_setup, job_teardown) {
   size_t size = (size_t)60 * MIB;
   char *payload = step_of_size(size, "crowd");
   char *value = strstr(payload, quoted("'padding':")) + 10;
@@ -216,6 +212,11 @@ MEMORY_TEST(a_payload_of_small_values_is_survived) {
   job_expect_to_go_on(job);
 }
 
+/* --- where memory is short: musl's, for sanitizers need more --- */
+
+#define SHORT_TEST(NAME)                                                                           \
+  TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
+
 static void have_8_mebibytes(const void *context) {
   (void)context;
   const struct rlimit limit = {8 * MIB, 8 * MIB};
@@ -228,7 +229,7 @@ static void start_with_8_mebibytes(struct job *job) {
   job_start_agent(job, NULL);
 }
 
-MEMORY_TEST(a_payload_without_memory_for_it_is_refused) {
+SHORT_TEST(a_payload_without_memory_for_it_is_refused) {
   enum { VALUES = 150000 };
   static char values[2 * VALUES];
   for (size_t i = 0; i < VALUES; i++)
@@ -243,7 +244,7 @@ MEMORY_TEST(a_payload_without_memory_for_it_is_refused) {
   job_expect_to_go_on(job);
 }
 
-MEMORY_TEST(where_nothing_else_is_left_it_says_so_and_exits) {
+SHORT_TEST(where_nothing_else_is_left_it_says_so_and_exits) {
   start_with_8_mebibytes(job);
   push_of_size(job, (size_t)30 * MIB, "large");
   job_expect_exit(job, 3);
