@@ -13,6 +13,7 @@ struct scene {
   char names[SERVERS][32]; /* "host:port" */
   struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
   struct redis_address sentinel;
+  struct redis_address hosts[SERVERS - 1]; /* where the url has several: all but the last */
   struct endpoint *endpoint;
   int done;                    /* calls */
   struct transport *transport; /* NULL: none */
@@ -48,6 +49,19 @@ static int set_up_sentinel(void **state) {
   scene->sentinel.port = fake_redis_url(scene->servers[1]).port;
   fake_redis_answer_with(scene->servers[1], answer, scene);
   scene->url = (struct redis_url){.master = name, .hosts = &scene->sentinel, .host_count = 1};
+  endpoint_free(scene->endpoint);
+  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+  return 0;
+}
+
+static int set_up_hosts(void **state) {
+  set_up(state);
+  struct scene *scene = *state;
+  for (size_t i = 0; i < SERVERS - 1; i++) {
+    struct redis_url url = fake_redis_url(scene->servers[i]);
+    scene->hosts[i] = (struct redis_address){.host = url.host, .port = url.port};
+  }
+  scene->url = (struct redis_url){.hosts = scene->hosts, .host_count = SERVERS - 1};
   endpoint_free(scene->endpoint);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
   return 0;
@@ -175,6 +189,36 @@ SCENE_TEST(a_malformed_redirection_leads_back) {
   endpoint_mark_healthy(scene->endpoint);
   assert_false(endpoint_redirect(scene->endpoint, "?:6379"));
   connects_to(scene, 0);
+}
+
+#define HOSTS_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_hosts, tear_down)
+
+HOSTS_TEST(each_of_several_hosts_is_tried_once_in_a_round) {
+  for (int round = 0; round < 2; round++) {
+    connects_to(scene, 0);
+    assert_true(endpoint_has_untried(scene->endpoint));
+    connects_to(scene, 1);
+    assert_false(endpoint_has_untried(scene->endpoint));
+  }
+}
+
+HOSTS_TEST(a_redirection_is_no_try_of_a_host) {
+  connects_to(scene, 0);
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
+  connects_to(scene, 2);
+  assert_true(endpoint_has_untried(scene->endpoint));
+  connects_to(scene, 1);
+  assert_false(endpoint_has_untried(scene->endpoint));
+}
+
+HOSTS_TEST(a_node_that_is_lost_leads_to_the_hosts) {
+  connects_to(scene, 0);
+  assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
+  connects_to(scene, 2);
+  endpoint_mark_healthy(scene->endpoint);
+  fake_redis_refuse(scene->servers[2]);
+  fails_to_connect(scene, "refused");
+  assert_true(endpoint_has_untried(scene->endpoint));
 }
 
 TEST_WITH(struct scene *scene, sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {

@@ -14,7 +14,7 @@ struct endpoint {
   void *owner;
   struct sentinel *sentinel;   /* NULL when the url has none */
   size_t host;                 /* the index of the one of several servers that is dialed */
-  size_t tried;                /* dials since something worked */
+  size_t tried;                /* of them, in this round */
   struct redis_address target; /* a node or master; without a host: the url's own address */
   struct redis_url at;         /* what the dialer is given; owns nothing */
   struct dialer *dialer;       /* NULL when none is under way */
@@ -52,14 +52,18 @@ static void on_dialed(void *owner, struct transport *transport, const char *why)
   self->done(self->owner, transport, why);
 }
 
+static void begin_host(struct endpoint *self) {
+  const struct redis_address *host = &self->url->hosts[self->host];
+  self->at = (struct redis_url){.host = host->host, .port = host->port, .tls = self->url->tls};
+  self->tried = self->tried < self->url->host_count ? self->tried + 1 : 1;
+}
+
 static void dial(struct endpoint *self) {
   if (self->target.host != NULL)
     self->at = (struct redis_url){
         .host = self->target.host, .port = self->target.port, .tls = self->url->tls};
   else if (self->url->hosts != NULL)
-    self->at = (struct redis_url){.host = self->url->hosts[self->host].host,
-                                  .port = self->url->hosts[self->host].port,
-                                  .tls = self->url->tls};
+    begin_host(self);
   else
     self->at = *self->url;
   self->dialer = dialer_start(self->base, &self->at, on_dialed, self);
@@ -89,7 +93,6 @@ void endpoint_dial(struct endpoint *self,
   else if (self->unproven && self->url->hosts != NULL)
     self->host = (self->host + 1) % self->url->host_count;
   self->unproven = true;
-  self->tried++;
   if (self->sentinel != NULL)
     sentinel_query(self->sentinel, on_master, self);
   else
@@ -119,8 +122,7 @@ bool endpoint_redirect(struct endpoint *self, const char *target) {
 }
 
 bool endpoint_has_untried(const struct endpoint *self) {
-  return self->sentinel == NULL && self->url->hosts != NULL &&
-         self->tried % self->url->host_count != 0;
+  return self->sentinel == NULL && self->url->hosts != NULL && self->tried < self->url->host_count;
 }
 
 void endpoint_mark_healthy(struct endpoint *self) {

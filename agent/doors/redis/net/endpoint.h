@@ -9,22 +9,21 @@
 #include "agent/doors/redis/net/url.h"
 
 /*
- * Connects to the server, wherever it is now: at the url's own address, at one of its hosts, the
- * next one at each dial until one has worked, at the master that the url's sentinels name at this
- * moment, or at the node of a cluster to which another node has
- * redirected.
+ * Connects to the server, wherever it is now: at the url's own address; at one of its hosts, the next
+ * one at each dial until one has worked; at the master that the url's sentinels name at this moment;
+ * or at the node of a cluster to which another node has redirected.
  *
- *   endpoint_dial          calls done(transport) or done(NULL, why)
- *   endpoint_name          where that was
- *   endpoint_redirect      a node has redirected; dial again
- *   endpoint_mark_healthy         the server has done what it was asked
+ *   endpoint_dial           calls done(transport) or done(NULL, why)
+ *   endpoint_name           where that was
+ *   endpoint_redirect       a node has redirected; dial again
+ *   endpoint_has_untried    dial again at once: there is another host
+ *   endpoint_mark_healthy   the server has done what it was asked
  *
  * An address that has not worked between two dials is dropped: after a redirection the next dial
  * goes to the url's own address again, and a sentinel whose master did not work is asked last.
  */
 
-/* Redirections in a row, without endpoint_mark_healthy between them: two nodes may name each other.
- */
+/* Redirections in a row, without endpoint_mark_healthy between them: two nodes may name each other. */
 #define ENDPOINT_REDIRECTS_MAX 5
 
 struct endpoint;
@@ -48,7 +47,8 @@ void endpoint_name(const struct endpoint *self, char *out, size_t size);
    row: then the next dial goes to the url's own address. Sentinels are not redirected. */
 bool endpoint_redirect(struct endpoint *self, const char *target);
 
-/* Of several hosts, one was not dialed since the server had last done what it was asked. */
+/* Of several hosts, one was not dialed in this round. A round begins when the server has done what it
+   was asked, and when all were dialed. A node that was redirected to is none of them. */
 bool endpoint_has_untried(const struct endpoint *self);
 
 /* The server has done what it was asked: the address is kept for the next dial. */
