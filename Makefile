@@ -86,9 +86,9 @@ ifeq ($(LIBC),musl)
 # dynamic program. With rcrt1.o the program relocates itself and needs no interpreter.
 musl_lib := /usr/lib/$(cpu)-linux-musl
 libc_includes = -nostdinc -isystem /usr/include/$(cpu)-linux-musl -isystem $(compiler_include)
-# The linker works around an erratum of the Cortex-A53 by an instruction in place, which reaches a mebibyte, or
-# fails; its other way is a page for each of them.
-erratum := $(if $(filter arm64,$(ARCH)),-Wl$(comma)--fix-cortex-a53-843419=adr)
+# The linker works around an erratum of the Cortex-A53 by an instruction in place, which reaches a mebibyte, and
+# where that is not enough by a stub, whose page it reserves for each.
+erratum := $(if $(filter arm64,$(ARCH)),-Wl$(comma)--fix-cortex-a53-843419=full)
 link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dynamic-linker $(erratum) \
   -Wl,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections -L$(musl_lib) \
   $(musl_lib)/rcrt1.o $(musl_lib)/crti.o $(crt_begin)
