@@ -86,8 +86,8 @@ ifeq ($(LIBC),musl)
 # dynamic program. With rcrt1.o the program relocates itself and needs no interpreter.
 musl_lib := /usr/lib/$(cpu)-linux-musl
 libc_includes = -nostdinc -isystem /usr/include/$(cpu)-linux-musl -isystem $(compiler_include)
-# The linker works around an erratum of the Cortex-A53 by an instruction in place, which reaches a mebibyte, and
-# where that is not enough by a stub, whose page it reserves for each.
+# The linker works around an erratum of the Cortex-A53: by an instruction in place, which reaches a mebibyte, else
+# by a stub. It keeps a page for each.
 erratum := $(if $(filter arm64,$(ARCH)),-Wl$(comma)--fix-cortex-a53-843419=full)
 link_head = $(target) -nostartfiles -nostdlib -static -Wl,-static,-pie,--no-dynamic-linker $(erratum) \
   -Wl,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections -L$(musl_lib) \
