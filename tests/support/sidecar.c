@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -86,42 +85,36 @@ const char *sidecar_claim_name(const char *id) {
   return formatted("tools/.claim-%s", id);
 }
 
+static bool is_there(const char *path) {
+  return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 bool sidecar_has(const struct sidecar *self, const char *name) {
-  return faccessat(AT_FDCWD, sidecar_path(self, name), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  return is_there(sidecar_path(self, name));
 }
 
-/* Copies: what is asked for again and again makes names itself. */
-struct name {
-  char text[NAME_MAX + 1];
-};
-
-static struct name copy_of(const char *text) {
-  struct name name;
-  assert_in_range(snprintf(name.text, sizeof name.text, "%s", text), 1, sizeof name.text - 1);
-  return name;
-}
-
-struct expected_name {
-  const struct sidecar *sidecar;
-  const char *name;
+struct expected_path {
+  const char *path;
   bool there;
 };
 
 static bool is_as_expected(void *context) {
-  const struct expected_name *expected = context;
-  return sidecar_has(expected->sidecar, expected->name) == expected->there;
+  const struct expected_path *expected = context;
+  return is_there(expected->path) == expected->there;
+}
+
+static void wait_for_path(struct sidecar *self, const char *name, bool there) {
+  struct expected_path expected = {sidecar_path(self, name), there};
+  if (!wait_until(is_as_expected, &expected, WAIT_BOUND_MS))
+    agent_process_fail(self->agent, "there is %s %s", there ? "no" : "still", expected.path);
 }
 
 void sidecar_wait_for(struct sidecar *self, const char *name) {
-  struct name copy = copy_of(name);
-  if (!wait_until(is_as_expected, &(struct expected_name){self, copy.text, true}, WAIT_BOUND_MS))
-    agent_process_fail(self->agent, "there is no %s", copy.text);
+  wait_for_path(self, name, true);
 }
 
 void sidecar_wait_gone(struct sidecar *self, const char *name) {
-  struct name copy = copy_of(name);
-  if (!wait_until(is_as_expected, &(struct expected_name){self, copy.text, false}, WAIT_BOUND_MS))
-    agent_process_fail(self->agent, "%s is still there", copy.text);
+  wait_for_path(self, name, false);
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -167,8 +160,8 @@ static char *read_whole(const char *path) {
 }
 
 /* Whether the result is there, read into `result`. It appears whole: one line of JSON. */
-static bool read_result(struct sidecar *self, const char *id) {
-  char *text = read_whole(sidecar_path(self, sidecar_result_name(id)));
+static bool read_result(struct sidecar *self, const char *path) {
+  char *text = read_whole(path);
   if (text == NULL)
     return false;
   cJSON_Delete(self->result);
@@ -182,46 +175,50 @@ static bool read_result(struct sidecar *self, const char *id) {
 
 struct expected_result {
   struct sidecar *sidecar;
-  const char *id;
+  const char *path;
 };
 
 static bool has_result(void *context) {
   const struct expected_result *expected = context;
-  return read_result(expected->sidecar, expected->id);
+  return read_result(expected->sidecar, expected->path);
+}
+
+static const char *result_path(const struct sidecar *self, const char *id) {
+  return sidecar_path(self, sidecar_result_name(id));
 }
 
 const cJSON *sidecar_result(struct sidecar *self, const char *id) {
-  struct name copy = copy_of(id);
-  if (!wait_until(has_result, &(struct expected_result){self, copy.text}, WAIT_BOUND_MS))
-    agent_process_fail(self->agent, "no result of %s", copy.text);
+  struct expected_result expected = {self, result_path(self, id)};
+  if (!wait_until(has_result, &expected, WAIT_BOUND_MS))
+    agent_process_fail(self->agent, "no result of %s", id);
   const cJSON *result = self->result;
   static const char *const fields[] = {"id", "exitCode", "stdout", "stderr", "timedOut"};
   assert_int_equal(cJSON_GetArraySize(result), sizeof fields / sizeof *fields);
   for (int i = 0; i < 5; i++)
     assert_string_equal(cJSON_GetArrayItem(result, i)->string, fields[i]);
-  assert_string_equal(cJSON_GetObjectItem(result, "id")->valuestring, copy.text);
+  assert_string_equal(cJSON_GetObjectItem(result, "id")->valuestring, id);
   return result;
 }
 
 void sidecar_expect(struct sidecar *self, const char *id, int exit_code, const char *output,
                     const char *errors) {
-  struct name copy = copy_of(id);
-  const cJSON *result = sidecar_result(self, copy.text);
+  const cJSON *result = sidecar_result(self, id);
   const char *got_output = cJSON_GetObjectItem(result, "stdout")->valuestring;
   const char *got_errors = cJSON_GetObjectItem(result, "stderr")->valuestring;
   int got_code = cJSON_GetObjectItem(result, "exitCode")->valueint;
   if (got_code != exit_code || strcmp(got_output, output) != 0 ||
       (errors != NULL && strcmp(got_errors, errors) != 0) ||
       cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")))
-    agent_process_fail(self->agent, "%s: exit code %d, stdout `%.500s`, stderr `%.500s`", copy.text,
+    agent_process_fail(self->agent, "%s: exit code %d, stdout `%.500s`, stderr `%.500s`", id,
                        got_code, got_output, got_errors);
 }
 
 const cJSON *sidecar_dispatch(struct sidecar *self, const char *id, const char *request,
                               int bound_ms) {
+  const char *path = result_path(self, id);
   sidecar_request(self, id, request);
   for (int64_t end_ms = wait_now_ms() + bound_ms; wait_now_ms() < end_ms;) {
-    if (read_result(self, id)) {
+    if (read_result(self, path)) {
       sidecar_delete(self, id);
       return self->result;
     }
