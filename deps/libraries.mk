@@ -38,10 +38,12 @@ hiredis_flags :=
 libevent_flags = -DHAVE_CONFIG_H -I$(event_config) -I$(event_config)/private \
   -I$(sources_dir)/libevent/include -I$(sources_dir)/libevent -I$(sources_dir)/libevent/compat
 cjson_flags :=
-# Its generic configuration, for 8-bit units, with Unicode properties and the just-in-time compiler.
+# Its generic configuration, for 8-bit units, with Unicode properties and the just-in-time compiler. clang takes minutes to
+# optimize it with sanitizers.
 pcre2_flags = -DHAVE_CONFIG_H -DPCRE2_CODE_UNIT_WIDTH=8 -DPCRE2_STATIC -DSUPPORT_PCRE2_8 \
   -DSUPPORT_UNICODE -DSUPPORT_JIT -DHAVE_MEMMOVE -DHAVE_BUILTIN_MUL_OVERFLOW \
-  -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src
+  -DHAVE_BUILTIN_UNREACHABLE -I$(sources_dir)/pcre2/src \
+  $(if $(and $(is_clang),$(SANITIZE)),-O0)
 
 mbedtls_flags = -I$(headers) -I$(sources_dir)/mbedtls/library \
   $(if $(filter library/ssl_tls12_client,$*),-include deps/mbedtls_tls12_pss.h) \
