@@ -129,12 +129,15 @@ static int remove_found(const struct staged_file *self) {
   return result;
 }
 
-/* Until it is locked it looks like a dead maker's, and may be removed. A file's lock is a shared
-   one, for staged_file_seal. A directory's is not: between mkdirat and openat another maker may
-   have put its own there, and only one of the two may go on with it. */
+/* A file's lock is a shared one, for staged_file_seal. A directory's is not: between mkdirat and
+   openat another maker may have put its own there, and only one of the two may go on with it. */
+static int lock_own(const struct staged_file *self, int fd) {
+  return lock(fd, (self->is_directory ? LOCK_EX : LOCK_SH) | LOCK_NB);
+}
+
+/* Until it is locked it looks like a dead maker's, and may be removed. */
 static bool lock_made(const struct staged_file *self, int fd) {
-  bool is_locked = lock(fd, (self->is_directory ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ||
-                   errno != EWOULDBLOCK; /* not every file system has locks */
+  bool is_locked = lock_own(self, fd) == 0 || errno != EWOULDBLOCK; /* or there are no locks */
   return is_locked && is_hidden(self, fd);
 }
 
@@ -259,8 +262,7 @@ static int open_old(const struct staged_file *self) {
 }
 
 /* Lets the new one and the old one change places. The old one is locked before: under the
-   hidden name it looks like a dead maker's. That its own maker may still hold the lock does no
-   harm, since other makers then wait for that one. */
+   hidden name it looks like a dead maker's. Its own maker gave up its lock when it committed. */
 static int exchange_with_old(struct staged_file *self) {
   int old = open_old(self);
   if (old >= 0)
@@ -306,7 +308,7 @@ static int replace_file(struct staged_file *self) {
     return -1;
   if (self->keeps_replaced && !replaces)
     return 0;
-  /* The lock ends here, not before. Nothing is lost by it any more: all of it was synced. */
+  /* Nothing is lost by it any more: all of it was synced. */
   close(self->fd);
   self->fd = -1;
   return 0;
@@ -321,12 +323,17 @@ int staged_file_commit(struct staged_file *self) {
   }
   if ((self->is_directory ? replace_directory(self) : replace_file(self)) != 0)
     return -1;
+  /* The lock ends here, not before: whoever replaces this one takes it, and keeps it. */
+  if (self->fd >= 0)
+    (void)lock(self->fd, LOCK_UN);
   sync_directory(self->directory);
   return 0;
 }
 
 void staged_file_revert(struct staged_file *self) {
   bool reverted = false;
+  if (self->fd >= 0)
+    (void)lock_own(self, self->fd); /* it is to be under the hidden name again */
   if (!has_name(self->fd, self->directory, self->name))
     return;
   if (self->state == STAGED_EXCHANGED && is_hidden(self, self->replaced))

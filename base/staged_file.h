@@ -19,12 +19,13 @@
  *
  * The hidden name, `.write-<user id>-<hash of the name>`, is always the same for one name and user.
  * The next writer therefore finds what a killed one left without searching the directory, which may
- * have a million entries. The maker holds a shared lock (flock) on what it makes; the lock dies
- * with the maker. Whoever finds a hidden file takes an exclusive lock, which waits for the maker,
- * and then removes the file: it is never written to, since it may be a link to something else or
- * carry another owner's rights. (A directory is first renamed to `<hidden name>-old`, which nobody
- * makes anything under.) On file systems without locks every maker counts as dead: of two
- * that write one file there at the same time, one may fail.
+ * have a million entries. What lies under it is locked (flock) by its maker: what is made from begin
+ * to commit, what was replaced from commit to release. The lock dies with the maker. Whoever finds a
+ * hidden file takes an exclusive lock, which waits for the maker, and then removes the file: it is
+ * never written to, since it may be a link to something else or carry another owner's rights. (A
+ * directory is first renamed to `<hidden name>-old`, which nobody makes anything under.) On file
+ * systems without locks every maker counts as dead: of two that write one file there at the same
+ * time, one may fail.
  *
  * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file behind. It is
  * not blocked while another maker is waited for; that has no bound: a maker that is stopped, or

@@ -424,6 +424,56 @@ TREE_TEST(what_was_replaced_can_be_put_back) {
   assert_int_equal(tree_count(tree, "."), 1);
 }
 
+static void begin_to_revert(struct staged_file *staged, const struct tree *tree, bool directory) {
+  if (directory) {
+    begin_directory(staged, tree);
+    fill_directory(staged, "one");
+  } else {
+    begin(staged, tree);
+    staged->keeps_replaced = true;
+  }
+}
+
+/* It is under the hidden name again, where it looks like a dead maker's. */
+TREE_TEST(what_was_reverted_is_locked_until_its_release) {
+  for (int directory = 0; directory <= 1; directory++) {
+    struct staged_file staged;
+    begin_to_revert(&staged, tree, directory);
+    assert_int_equal(staged_file_commit(&staged), 0);
+    staged_file_revert(&staged);
+    assert_int_equal(staged.state, STAGED_HIDDEN);
+    pid_t second = start_second(tree, &staged);
+    assert_true(tree_has(tree, staged.hidden));
+    staged_file_release(&staged);
+    expect_success(second);
+    assert_int_equal(tree_count(tree, "."), 1 + directory);
+  }
+}
+
+/* Even if the one that made what was replaced is only now released: its lock ended when that had
+   its name. */
+TREE_TEST(what_was_replaced_is_locked_by_the_one_that_replaced_it) {
+  for (int directory = 0; directory <= 1; directory++) {
+    struct staged_file replaced;
+    begin_to_revert(&replaced, tree, directory);
+    sigset_t mask = replaced.mask;
+    assert_int_equal(staged_file_commit(&replaced), 0);
+    struct staged_file staged;
+    begin_to_revert(&staged, tree, directory);
+    assert_int_equal(staged_file_commit(&staged), 0);
+    assert_int_equal(staged.state, STAGED_EXCHANGED);
+    staged_file_release(&replaced);
+    pid_t second = start_second(tree, &staged);
+    assert_true(tree_has(tree, staged.hidden));
+    staged_file_release(&staged);
+    assert_int_equal(sigprocmask(SIG_SETMASK, &mask, NULL), 0); /* released in the other order */
+    expect_success(second);
+    assert_int_equal(tree_count(tree, "."), 1 + directory);
+  }
+  assert_true(tree_has(tree, "directory/two"));
+  tree_expect(tree, "file", "later", 0600);
+}
+
 /* A child that SIGTERM ends, and nothing else. */
 static void expect_sigterm(pid_t pid) {
   int status;
