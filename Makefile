@@ -350,9 +350,10 @@ test-integration: $(agent) $(short_idle)
 chosen = $(if $(T),$(foreach t,$(T),$(out)/tests/$(dir $(t))test_$(notdir $(t))),$(1))
 run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
-# With a server of one's own choice: those that need one.
-need_no_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(integration_sources))
-run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(call program,$(need_no_server))),$(integration_programs)))
+# With a server of one's own choice: not those that need none, nor those about a file system's faults.
+of_any_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(integration_sources); \
+  grep -l 'support/hanging_mount' $(integration_sources))
+run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(call program,$(of_any_server))),$(integration_programs)))
 # With TLS: those that write redis:// themselves, or look at the bytes that an agent sends, without.
 plain = $(if $(TLS),$(filter $(call program,$(shell grep -l '"redis://\|support/\(proxy\|certificates\)' $(integration_sources))),$^))
 to_run = AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run

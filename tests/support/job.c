@@ -295,14 +295,18 @@ struct awaited_length {
   long long length;
 };
 
-static bool has_length(void *context) {
-  const struct awaited_length *awaited = context;
-  return job_length(awaited->job, awaited->list) == awaited->length;
+static bool changes(void *context) {
+  struct awaited_length *awaited = context;
+  long long before = awaited->length;
+  awaited->length = job_length(awaited->job, awaited->list);
+  return awaited->length != before;
 }
 
 void job_wait_length(struct job *self, const char *list, long long length) {
-  if (!wait_until(has_length, &(struct awaited_length){self, list, length}, WAIT_BOUND_MS))
-    job_fail(self, "`%s` holds %lld, not %lld", list, job_length(self, list), length);
+  struct awaited_length awaited = {self, list, job_length(self, list)};
+  while (awaited.length != length)
+    if (!wait_until(changes, &awaited, WAIT_BOUND_MS))
+      job_fail(self, "`%s` holds %lld, not %lld", list, awaited.length, length);
 }
 
 bool job_agent_waits(void *job) {
