@@ -179,6 +179,20 @@ SCENE_TEST(another_authority_is_not_trusted) {
                  "trusted: pass the certificate of that authority with --cacert");
 }
 
+/* Its reason outlives its connection. */
+SCENE_TEST(a_sentinel_is_checked_like_a_server) {
+  certificates_add_authority(scene->certificates, "other");
+  start_server(scene, &(struct certificate){.name = "server", .authority = "other"}, NULL, NULL);
+  scene->job->url =
+      job_format(scene->job, "%s/pipelines", url_of(scene, "rediss+sentinel", "localhost"));
+  job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), NULL);
+  expect_refusal(scene, job_format(scene->job,
+                                   "sentinel localhost:%d: the certificate of CN=server is signed "
+                                   "by CN=Authority other, which is not trusted: pass the "
+                                   "certificate of that authority with --cacert",
+                                   scene->port));
+}
+
 SCENE_TEST(another_name_is_refused_with_those_that_there_are) {
   start_server(scene, &(struct certificate){.name = "server", .names = "DNS:a.test,DNS:*.b.test"},
                NULL, NULL);

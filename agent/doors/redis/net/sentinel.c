@@ -52,9 +52,9 @@ static void set_reason(struct sentinel *self, const char *why) {
 }
 
 static void fail(struct sentinel *self, const char *why) {
-  disconnect(self);
   if (!self->unknown)
-    set_reason(self, why);
+    set_reason(self, why); /* first: the reason may lie in what is closed now */
+  disconnect(self);
   self->failed++;
   if (self->failed < self->url->host_count)
     ask_next(self);
