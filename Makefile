@@ -268,8 +268,9 @@ install: $(agent) $(licenses)
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
 
 # A release: the program for each architecture, the carrier image of all of them, what is linked in, the
-# licenses, the sums of all. The image has this machine's bundle of certificate authorities.
-bundle := /etc/ssl/certs/ca-certificates.crt
+# licenses, the sums of all. The image has the certificate authorities of Debian's package, without those that
+# this machine trusts besides.
+bundle := build/ca-certificates.crt
 dist := build/dist
 dist_name := sandbox-agent-$(version)
 DIST_ARCHES ?= amd64 arm64
@@ -279,6 +280,7 @@ dist: $(licenses)
 	+@for arch in $(DIST_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
 	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
 	@cp $(licenses) $(dist)/licenses
+	@export LC_ALL=C; cat /usr/share/ca-certificates/mozilla/*.crt >$(bundle)
 	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" LICENSES=$(licenses) BUNDLE=$(bundle) deploy/oci-image \
 	  $(foreach arch,$(DIST_ARCHES),$(arch)=$(dist)/$(dist_name)-linux-$(arch)) >$(dist)/$(dist_name)-image.tar
 	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
