@@ -113,6 +113,9 @@ static const struct {
      {"redis://h:", "redis://h:0", "redis://h:65536", "redis://h:99999999999999999999",
       "redis://h:+1", "redis://h:-1", "redis://h: 1", "redis://h:1x", "redis://[::1]1",
       "u:s3cret@h:1", "redis://a:1,b:2", "redis+sentinel://a:1,b:x/m", "a:1,b:x", "a:x,ssl=true"}},
+    {"expected name=value after the first option; a password with a comma needs redis:// or "
+     "rediss://",
+     {"h,password=s3,cret", "a,b,ssl=true,c", "h,password=s3cret, h2:1 ,ssl=true"}},
     {"ssl must be true or false", {"h,ssl=", "h,ssl=maybe", "h,ssl=tru", "h,ssl=truer"}},
     {"the database must be a number",
      {"redis://h/x", "redis://h/1/2", "redis://h/-1", "redis://h/1000000000", "h,defaultDatabase=x",
@@ -140,7 +143,7 @@ static const struct {
 static void expect_refused(const char *text, const char *message) {
   struct redis_url url;
   struct error error;
-  char expected[128];
+  char expected[160];
   snprintf(expected, sizeof expected, "redis url: %s", message);
   if (redis_url_parse(&url, text, &error) != -1)
     fail_msg("accepted: %s", text);

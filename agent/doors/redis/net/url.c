@@ -354,16 +354,22 @@ static void settle_hosts(struct redis_url *self) {
   self->host_count = 0;
 }
 
+/* Hosts come before options: what follows a password may be the rest of it. */
 static int parse_options(struct redis_url *self, const char *text, struct error *error) {
+  bool had_option = false;
   for (bool first = true; first || *text == ',';) {
     text += !first;
     text += strspn(text, " ");
     size_t length = strcspn(text, ",");
     bool is_option = memchr(text, '=', length) != NULL && !first;
     bool is_host = first || (!is_option && length > 0);
+    if (is_host && had_option)
+      return error_set(error, "redis url: expected name=value after the first option; a password "
+                              "with a comma needs redis:// or rediss://");
     if ((is_option && parse_option(self, text, length, error) != 0) ||
         (is_host && add_host(self, text, length, error) != 0))
       return -1;
+    had_option |= is_option;
     text += length;
     first = false;
   }
