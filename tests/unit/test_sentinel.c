@@ -200,7 +200,22 @@ SCENE_TEST(a_name_that_one_does_not_know_is_the_reason) {
 SCENE_TEST(all_of_them_may_refuse) {
   for (size_t i = 0; i < SENTINELS; i++)
     fake_redis_refuse(scene->sentinels[i].server);
-  fails(scene, 2, "Connection refused");
+  for (int i = 0; i < SENTINELS; i++) {
+    fails(scene, 0, "Connection refused");
+    sentinel_rotate(scene->sentinel);
+    scene->done = 0;
+  }
+}
+
+/* Whichever is asked first: the reason is the same each time. */
+SCENE_TEST(none_may_know_the_name) {
+  fake_redis_refuse(scene->sentinels[0].server);
+  scene->sentinels[1].answers[0] = scene->sentinels[2].answers[0] = "*-1\r\n";
+  for (int i = 0; i < SENTINELS; i++) {
+    fails(scene, 1, "it knows no master 'pipes'");
+    sentinel_rotate(scene->sentinel);
+    scene->done = 0;
+  }
 }
 
 SCENE_TEST(a_password_is_sent_when_it_is_required) {

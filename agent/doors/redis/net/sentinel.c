@@ -27,8 +27,9 @@ struct sentinel {
   bool is_connected; /* the transport's handshake is done */
   bool password_sent;
   bool password_accepted;
-  bool unknown; /* one has replied, in this query, that it knows no such master */
-  char why[640];
+  char why[640];  /* the reason of this query, from here on */
+  size_t witness; /* the index of the one whose it is */
+  bool unknown;   /* that one has replied that it knows no such master */
 };
 
 static size_t current(const struct sentinel *self) {
@@ -45,15 +46,20 @@ static void disconnect(struct sentinel *self) {
 
 static void ask_next(struct sentinel *self);
 
-static void set_reason(struct sentinel *self, const char *why) {
+/* Best is that one knows no such master, then what the first of them says: queries that fail alike
+   have the same reason, whichever is asked first. */
+static void keep_reason(struct sentinel *self, const char *why, bool unknown) {
   char name[80];
+  if (unknown == self->unknown ? current(self) > self->witness : self->unknown)
+    return;
+  self->unknown = unknown;
+  self->witness = current(self);
   (void)redis_address_name(self->at.host, self->at.port, name, sizeof name);
   (void)snprintf(self->why, sizeof self->why, "sentinel %s: %s", name, why);
 }
 
 static void fail(struct sentinel *self, const char *why) {
-  if (!self->unknown)
-    set_reason(self, why); /* first: the reason may lie in what is closed now */
+  keep_reason(self, why, false); /* before it is gone with the connection */
   disconnect(self);
   self->failed++;
   if (self->failed < self->url->host_count)
@@ -126,11 +132,9 @@ static void on_reply(void *owner, const redisReply *reply) {
   } else if (reply->type == REDIS_REPLY_ARRAY) {
     take_reply(self, reply);
   } else {
-    /* A better reason than those of the other sentinels. */
     char why[128];
     (void)snprintf(why, sizeof why, "it knows no master '%.80s'", self->url->master);
-    set_reason(self, why);
-    self->unknown = true;
+    keep_reason(self, why, true);
     fail(self, why);
   }
 }
@@ -199,6 +203,7 @@ void sentinel_query(struct sentinel *self,
   self->done = done;
   self->owner = owner;
   self->failed = 0;
+  self->witness = self->url->host_count;
   self->unknown = false;
   ask_next(self);
 }
