@@ -15,6 +15,9 @@
 /* How often other processes may come first; each time one of them has made progress. */
 #define ATTEMPTS_MAX 1000
 
+/* How long a commit waits for the lock of what it replaces: SIGTERM is blocked meanwhile. */
+#define OLD_LOCK_MS 1000
+
 #ifndef RENAME_EXCHANGE
 #define RENAME_EXCHANGE (1U << 1) /* linux/fs.h, which musl's headers do not come with */
 #endif
@@ -261,12 +264,22 @@ static int open_old(const struct staged_file *self) {
   return fd >= 0 ? fd : openat(self->directory, self->name, O_PATH | flags);
 }
 
+/* Its maker gives it up just after the commit, and makers that waited for that one as soon as they
+   see that it has its name. Whoever else holds it is not waited for longer. */
+static void lock_old(int old) {
+  for (int waited_ms = 0; waited_ms < OLD_LOCK_MS; waited_ms++) {
+    if (lock(old, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+      return;
+    (void)usleep(1000);
+  }
+}
+
 /* Lets the new one and the old one change places. The old one is locked before: under the
-   hidden name it looks like a dead maker's. Its own maker gave up its lock when it committed. */
+   hidden name it looks like a dead maker's. */
 static int exchange_with_old(struct staged_file *self) {
   int old = open_old(self);
   if (old >= 0)
-    (void)lock(old, LOCK_EX | LOCK_NB);
+    lock_old(old);
   if (exchange(self) != 0) {
     close_keeping_errno(old);
     return -1;

@@ -51,7 +51,7 @@ struct staged_file {
   const char *name;    /* the caller's, kept until the release */
   int fd;              /* of a file: for reading and writing until it is sealed, then for reading;
                        -1 when there is none */
-  int replaced;        /* STAGED_EXCHANGED: the directory that was there before, or -1 */
+  int replaced;        /* STAGED_EXCHANGED: what was there before, or -1 */
   char hidden[64];
   sigset_t mask; /* the caller's, restored by the release */
 };

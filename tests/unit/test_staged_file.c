@@ -434,6 +434,46 @@ static void begin_to_revert(struct staged_file *staged, const struct tree *tree,
   }
 }
 
+static bool sleeps(void *context) {
+  const pid_t *pid = context;
+  return proc_sleeps_in(*pid, SYS_clock_nanosleep);
+}
+
+/* A child that holds the lock of this one until the parent waits for it. */
+static pid_t hold_lock(const struct tree *tree, const char *name) {
+  int ready[2];
+  pid_t parent = getpid();
+  assert_int_equal(pipe(ready), 0);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    int fd = openat(tree->fd, name, O_RDONLY | O_CLOEXEC);
+    bool is_locked = flock(fd, LOCK_EX) == 0 && write(ready[1], "", 1) == 1;
+    _exit(is_locked && wait_until(sleeps, &parent, WAIT_BOUND_MS) ? 0 : 1);
+  }
+  char byte;
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return pid;
+}
+
+/* Another maker looks at it, and finds that it is no dead one's. */
+TREE_TEST(a_commit_waits_for_who_looks_at_what_it_replaces) {
+  struct staged_file staged;
+  put_directory(tree, "old");
+  pid_t holder = hold_lock(tree, "directory");
+  begin_directory(&staged, tree);
+  fill_directory(&staged, "one");
+  assert_int_equal(staged_file_commit(&staged), 0);
+  expect_success(holder);
+  pid_t second = start_second(tree, &staged);
+  staged_file_release(&staged);
+  expect_success(second);
+  assert_true(tree_has(tree, "directory/two"));
+  assert_int_equal(tree_count(tree, "."), 1);
+}
+
 /* It is under the hidden name again, where it looks like a dead maker's. */
 TREE_TEST(what_was_reverted_is_locked_until_its_release) {
   for (int directory = 0; directory <= 1; directory++) {
