@@ -230,4 +230,44 @@ CARRIER_TEST(an_image_without_authorities_gets_these) {
   certificates_free(certificates);
 }
 
+/* In a directory that is made for it. */
+static void put_authority(struct injection *self, const char *path, const char *content) {
+  char directory[80];
+  for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
+    (void)snprintf(directory, sizeof directory, "root/shared/%.*s", (int)(slash - path), path);
+    (void)mkdir(injection_path(self, "%s", directory), 0755);
+  }
+  const char *target = injection_path(self, "root/shared/%s", path);
+  (void)unlink(target);
+  assert_int_equal(link(content, target), 0);
+}
+
+/* The first that there is, of those of the distributions and the one beside the agent. */
+CARRIER_TEST(an_image_may_have_authorities) {
+  static const char *const paths[] = {"etc/ssl/certs/ca-certificates.crt",
+                                      "etc/pki/tls/certs/ca-bundle.crt",
+                                      "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                                      "etc/ssl/ca-bundle.pem",
+                                      "var/lib/ca-certificates/ca-bundle.pem",
+                                      BUNDLE};
+  struct certificates *certificates = certificates_new();
+  certificates_add_authority(certificates, "ca");
+  certificates_add_authority(certificates, "other");
+  certificates_add(certificates, &(struct certificate){.name = "server"});
+  struct job *job = job_new(redis_server_start_tls(certificates, NULL));
+  inject(self, "/shared/");
+  injection_make_directory(self, "root/shared/proc", 0755, 0);
+  assert_int_equal(mount("proc", injection_path(self, "root/shared/proc"), "proc", 0, NULL), 0);
+  for (size_t i = sizeof paths / sizeof *paths; i-- > 0;) {
+    put_authority(self, paths[i], certificates_path(certificates, "ca.pem"));
+    start_in_volume(self, job);
+    job_shut_down(job);
+    put_authority(self, paths[i], certificates_path(certificates, "other.pem"));
+  }
+  start_in_volume(self, job);
+  agent_process_wait_log(job->agent, "is signed by CN=Authority ca, which is not trusted");
+  job_free(job);
+  certificates_free(certificates);
+}
+
 TEST_GROUP(injection_begin_group, NULL)
