@@ -128,10 +128,12 @@ static const struct setting settings[] = {
              "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
              "the same by TLS: rediss:// and rediss+sentinel://,\n"
              "unix://[user:password@]/path/to/socket[?db=n],\n"
-             "or host[:port][,password=...,user=...,defaultDatabase=n,ssl=true]"},
+             "or host[:port],...[,password=...][,user=...][,defaultDatabase=n]\n"
+             "[,ssl=true][,sslHost=name][,serviceName=master]"},
     {"cacert", "FILE", "REDIS_CACERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.ca_file),
      .help = "with TLS: trust the certificate authorities in this PEM file, default\n"
-             "those of the system, else ca-certificates.crt beside the program"},
+             "SSL_CERT_FILE and SSL_CERT_DIR, else those of the system, else\n"
+             "ca-certificates.crt beside the program"},
     {"cacertdir", "DIR", "REDIS_CACERTDIR", NULL, WITH_REDIS, .parse = parse_text,
      AT(tls.ca_directory), .help = "with TLS: trust those in the files of this directory"},
     {"cert", "FILE", "REDIS_CERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.certificate),

@@ -160,6 +160,25 @@ SCENE_TEST(authorities_may_lie_in_directories) {
   expect_to_work(scene);
 }
 
+/* A flag comes before it. */
+SCENE_TEST(authorities_may_be_those_of_openssl) {
+  start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
+  scene->job->url = url_of(scene, "rediss", "localhost");
+  const char *const environment[] = {
+      job_format(scene->job, "SSL_CERT_FILE=%s", path_of(scene, "ca.pem")), NULL};
+  scene->job->setup.environment = environment;
+  job_start_agent(scene->job, NULL);
+  expect_to_work(scene);
+  const char *const wrong[] = {"SSL_CERT_FILE=/none", NULL};
+  scene->job->setup.environment = wrong;
+  start_agent(scene, "localhost", NULL, NULL);
+  expect_to_work(scene);
+  scene->job->setup.environment = wrong;
+  job_start_agent(scene->job, NULL);
+  job_expect_exit(scene->job, 3);
+  agent_process_wait_log(scene->job->agent, "SSL_CERT_FILE: cannot read /none");
+}
+
 SCENE_TEST(without_a_check_it_warns) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   scene->job->url = url_of(scene, "rediss", "localhost");
@@ -204,7 +223,7 @@ SCENE_TEST(another_name_is_refused_with_those_that_there_are) {
 SCENE_TEST(another_address_is_refused) {
   start_server(scene, &(struct certificate){.name = "server", .names = "IP:127.0.0.2"}, NULL, NULL);
   start_agent(scene, "127.0.0.1", NULL, NULL);
-  expect_refusal(scene, "the certificate is for 127.0.0.2, not for 127.0.0.1");
+  expect_refusal(scene, "the certificate is for 127.0.0.2, not for 127.0.0.1 as a subjectAltName");
 }
 
 SCENE_TEST(an_expired_certificate_is_refused_with_its_date) {

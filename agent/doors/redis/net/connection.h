@@ -26,8 +26,8 @@
  */
 struct connection_handler {
   void (*reply)(void *owner, const redisReply *reply);
-  void (*writable)(void *owner); /* may be NULL */
-  void (*lost)(void *owner, const char *why);
+  void (*writable)(void *owner);              /* may be NULL */
+  void (*lost)(void *owner, const char *why); /* the reason is gone with the connection */
 };
 
 struct connection {

@@ -172,9 +172,10 @@ static void explain(struct tls_transport *self, const mbedtls_x509_crt *certific
                    subject.bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
     (void)snprintf(self->why, sizeof self->why,
-                   "the certificate is for %s, not for %s: connect by a name that it has, or pass "
-                   "that with --sni",
-                   names_of(certificate).bytes, self->expected);
+                   "the certificate is for %s, not for %s%s: connect by a name that it has, or "
+                   "pass that with --sni",
+                   names_of(certificate).bytes, self->expected,
+                   self->address_length > 0 ? " as a subjectAltName" : "");
   else if (flags != 0)
     (void)snprintf(self->why, sizeof self->why,
                    "the certificate of %s (issuer %s) has a key or a signature that is too weak, "
@@ -434,10 +435,13 @@ static const struct transport_type tls_type = {.handshake = handshake,
                                                .error = error,
                                                .free = free_tls};
 
+/* The zone of a link-local address is a matter of this machine, not of the certificate. */
 static size_t parse_address(const char *host, unsigned char address[16]) {
-  if (inet_pton(AF_INET, host, address) == 1)
+  char text[INET6_ADDRSTRLEN];
+  (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(host, "%"), host);
+  if (inet_pton(AF_INET, text, address) == 1)
     return 4;
-  return inet_pton(AF_INET6, host, address) == 1 ? 16 : 0;
+  return inet_pton(AF_INET6, text, address) == 1 ? 16 : 0;
 }
 
 /* A name of the DNS may end with a dot, which is not part of it in TLS (RFC 6066, 3). */
@@ -482,7 +486,7 @@ static int load_own(struct tls *self, const struct tls_options *options, struct 
 static int load(struct tls *self, const struct tls_options *options, struct error *error) {
   mbedtls_ssl_config *config = &self->config;
   if (options->name != NULL && strlen(options->name) > MBEDTLS_SSL_MAX_HOST_NAME_LEN)
-    return error_set(error, "--sni: %.60s… is longer than a name can be", options->name);
+    return error_set(error, "--sni or sslHost: %.60s… is longer than a name can be", options->name);
   if (psa_crypto_init() != PSA_SUCCESS ||
       mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
                                   MBEDTLS_SSL_PRESET_DEFAULT) != 0)

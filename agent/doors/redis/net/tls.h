@@ -25,6 +25,7 @@ struct tls_options {
 
 struct tls;
 
+/* One at a time: the library's state is the program's. */
 struct tls *tls_new(const struct tls_options *options, struct error *error);
 void tls_free(struct tls *self);
 
