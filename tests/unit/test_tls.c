@@ -17,11 +17,12 @@ enum {
   SILENCE_MS = 50 /* a damaged length: both sides wait for the other, and the connection is ended */
 };
 
-/* What happens to the bytes that the server sends. */
+/* How it is dialed, and what happens to the bytes that the server sends. */
 struct plan {
-  size_t chunk;   /* so many at a time; 0: as they come */
-  size_t cut;     /* the connection ends after so many; 0: it does not */
-  size_t damaged; /* the number of one that is changed; 0: none */
+  const char *host; /* NULL: localhost */
+  size_t chunk;     /* so many at a time; 0: as they come */
+  size_t cut;       /* the connection ends after so many; 0: it does not */
+  size_t damaged;   /* the number of one that is changed; 0: none */
 };
 
 struct scene {
@@ -106,7 +107,8 @@ static void dial(struct scene *self, const struct plan *plan) {
   assert_int_equal(connect(self->far, (struct sockaddr *)&address, sizeof address), 0);
   assert_int_equal(fcntl(self->far, F_SETFL, O_NONBLOCK), 0);
   assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
-  self->transport = tls_transport_new(self->tls, ends[0], "localhost");
+  const char *host = plan->host != NULL ? plan->host : "localhost";
+  self->transport = tls_transport_new(self->tls, ends[0], host);
 }
 
 /* One way: returns the bytes, 0 at the end, -1 where there are none. */
@@ -314,6 +316,15 @@ SCENE_TEST(an_end_without_a_word_is_an_end) {
   assert_true(talks(scene, &(struct plan){0}));
   redis_server_kill(scene->server);
   assert_int_equal(read_all(scene, &byte, 1), 0);
+}
+
+/* Which is no part of it. */
+SCENE_TEST(an_address_may_have_a_zone) {
+  assert_true(talks(scene, &(struct plan){.host = "127.0.0.1%lo"}));
+  assert_false(talks(scene, &(struct plan){.host = "127.0.0.2%lo"}));
+  assert_string_equal(scene->transport->type->error(scene->transport),
+                      "the certificate is for localhost, 127.0.0.1, not for 127.0.0.2%lo as a "
+                      "subjectAltName: connect by a name that it has, or pass that with --sni");
 }
 
 SCENE_TEST(garbage_is_told) {
