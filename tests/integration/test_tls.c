@@ -42,16 +42,20 @@ static const char *path_of(const struct scene *self, const char *file) {
   return certificates_path(self->certificates, file);
 }
 
-/* A server that has this certificate, with one more option, or NULL. */
-static void start_server(struct scene *self, const struct certificate *certificate,
-                         const char *option, const char *value) {
+/* With the certificate "server", and one more option, or NULL. */
+static void serve(struct scene *self, const char *option, const char *value) {
   static const char *extra[3];
-  certificates_add(self->certificates, certificate);
   extra[0] = option;
   extra[1] = value;
   struct redis_server *server = redis_server_start_tls(self->certificates, extra);
   self->port = redis_server_tls_port(server);
   self->job = job_new(server);
+}
+
+static void start_server(struct scene *self, const struct certificate *certificate,
+                         const char *option, const char *value) {
+  certificates_add(self->certificates, certificate);
+  serve(self, option, value);
 }
 
 static const char *url_of(struct scene *self, const char *scheme, const char *host) {
@@ -196,6 +200,35 @@ SCENE_TEST(another_authority_is_not_trusted) {
   expect_refusal(scene,
                  "the certificate of CN=server is signed by CN=Authority other, which is not "
                  "trusted: pass the certificate of that authority with --cacert");
+}
+
+/* The authority is sent along, unless its signature alone is too much. */
+static void expect_unreadable(struct scene *self, const char *key, const char *extension,
+                              bool is_sent) {
+  certificates_add_authority_with(self->certificates, "odd", key, extension);
+  certificates_add(self->certificates, &(struct certificate){.name = "server", .authority = "odd"});
+  if (is_sent)
+    certificates_append(self->certificates, "server", "odd");
+  serve(self, NULL, NULL);
+  static const char *const versions[] = {"TLSv1.3", "TLSv1.2"};
+  for (int i = 0; i < 2; i++) {
+    job_do(self->job, "CONFIG SET tls-protocols %s", versions[i]);
+    start_agent(self, "localhost", NULL, NULL);
+    expect_refusal(self, "the server has a certificate that cannot be read here");
+  }
+}
+
+SCENE_TEST(a_key_that_is_unknown_is_told) {
+  expect_unreadable(scene, "ec -pkeyopt ec_paramgen_curve:P-521", NULL, true);
+}
+
+SCENE_TEST(a_signature_that_is_unknown_is_told) {
+  expect_unreadable(scene, "ed25519", NULL, false);
+}
+
+SCENE_TEST(an_extension_that_is_unknown_is_told) {
+  expect_unreadable(scene, "ec -pkeyopt ec_paramgen_curve:P-256",
+                    "'nameConstraints=critical,permitted;DNS:localhost'", true);
 }
 
 /* Its reason outlives its connection. */

@@ -48,11 +48,23 @@ static void run(const struct certificates *self, const char *command) {
 }
 
 void certificates_add_authority(struct certificates *self, const char *name) {
+  certificates_add_authority_with(self, name, CURVE, NULL);
+}
+
+void certificates_add_authority_with(struct certificates *self, const char *name, const char *key,
+                                     const char *extension) {
   char command[512];
   (void)snprintf(command, sizeof command,
-                 "openssl req -x509 -newkey " CURVE " -nodes -days 30 -subj '/CN=Authority %s' "
+                 "openssl req -x509 -newkey %s -nodes -days 30 -subj '/CN=Authority %s' %s%s "
                  "-keyout %s.key -out %s.pem",
-                 name, name, name);
+                 key, name, extension != NULL ? "-addext " : "", extension != NULL ? extension : "",
+                 name, name);
+  run(self, command);
+}
+
+void certificates_append(struct certificates *self, const char *name, const char *authority) {
+  char command[512];
+  (void)snprintf(command, sizeof command, "cat %s.pem >>%s.pem", authority, name);
   run(self, command);
 }
 

@@ -29,6 +29,13 @@ struct certificates *certificates_new(void);
 void certificates_free(struct certificates *self);
 
 void certificates_add_authority(struct certificates *self, const char *name);
+
+/* With another key, as `openssl req -newkey` has it, and one more extension or NULL. */
+void certificates_add_authority_with(struct certificates *self, const char *name, const char *key,
+                                     const char *extension);
+
+/* Appends the authority to the file, as a server that sends its whole chain has it. */
+void certificates_append(struct certificates *self, const char *name, const char *authority);
 void certificates_add(struct certificates *self, const struct certificate *certificate);
 
 /* Valid until eight more were asked for. */

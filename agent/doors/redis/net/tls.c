@@ -152,13 +152,19 @@ static struct text names_of(const mbedtls_x509_crt *certificate) {
   return length > 0 ? text : subject_of(&certificate->subject);
 }
 
+#define UNREADABLE                                                                                 \
+  "the server has a certificate that cannot be read here: with a key or a signature that is "      \
+  "neither RSA nor of P-256 or P-384, or with a critical extension like nameConstraints"
+
 static void explain(struct tls_transport *self, const mbedtls_x509_crt *certificate,
                     uint32_t flags) {
   const struct text subject = subject_of(&certificate->subject);
   const struct text issuer = subject_of(&certificate->issuer);
   if (self->why[0] != '\0')
     return;
-  if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
+  if (certificate->raw.p == NULL) /* one was passed over, for its signature */
+    (void)snprintf(self->why, sizeof self->why, "%s", UNREADABLE);
+  else if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
     (void)snprintf(self->why, sizeof self->why, "the certificate of %s expired on %s (issuer %s)",
                    subject.bytes, date_of(&certificate->valid_to).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_FUTURE)
@@ -240,15 +246,16 @@ static void explain_alert(struct tls_transport *self) {
     (void)snprintf(self->why, sizeof self->why, "the server ends TLS by alert %u", alert);
 }
 
-/* The library looks at these after verify(). */
+/* The library looks at these after verify(); before it, there is no result. */
 static bool is_for_something_else(const struct tls_transport *self) {
-  return (mbedtls_ssl_get_verify_result(&self->ssl) &
-          (MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE)) != 0;
+  uint32_t flags = mbedtls_ssl_get_verify_result(&self->ssl);
+  return flags != UINT32_MAX &&
+         (flags & (MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE)) != 0;
 }
 
-/* The library's numbers for certificates that it cannot read: mbedtls/error.h. */
+/* The library's numbers for certificates that it cannot read, and for their keys: mbedtls/error.h. */
 static bool is_about_certificates(int result) {
-  return (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3B00 && result >= -0x3F80);
+  return (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3880 && result >= -0x3F80);
 }
 
 static const char *result_text(const struct tls_transport *self, int result) {
@@ -258,8 +265,7 @@ static const char *result_text(const struct tls_transport *self, int result) {
     return "the server's certificate is not for a server: its extendedKeyUsage lacks serverAuth, "
            "or its keyUsage digitalSignature";
   if (is_about_certificates(result))
-    return "the server has a certificate that cannot be read here: with a key that is neither RSA "
-           "nor of P-256 or P-384, or with a critical extension like nameConstraints";
+    return UNREADABLE;
   return "TLS with this server fails";
 }
 
