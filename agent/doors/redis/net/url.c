@@ -462,13 +462,14 @@ static char *find_password(char *text, char **end) {
   return colon != NULL ? colon + 1 : authority;
 }
 
+/* What follows a password's comma may be the rest of it. */
 void redis_url_redact(char *text) {
   /* Both forms are searched before either is overwritten: a password may look like the other. */
   char *end;
   char *password = find_password(text, &end);
   for (char *option = text; (option = strcasestr(option, "password")) != NULL; option++) {
     size_t value = option_value(option, "password");
-    memset(option + value, '*', value > 0 ? strcspn(option + value, ",") : 0);
+    memset(option + value, '*', value > 0 ? strlen(option + value) : 0);
   }
   if (password != NULL)
     memset(password, '*', (size_t)(end - password));
