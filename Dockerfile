@@ -21,7 +21,7 @@ RUN own=$(dpkg --print-architecture) && \
   deps/install build $(test "${TARGETARCH:-$own}" = "$own" || echo "build-$TARGETARCH")
 COPY . .
 RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install DESTDIR=/image bindir=/ docdir=/ && \
-  install --mode=644 /etc/ssl/certs/ca-certificates.crt /image/
+  cat /usr/share/ca-certificates/mozilla/*.crt >/image/ca-certificates.crt
 
 FROM scratch
 ARG VERSION=
