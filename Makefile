@@ -358,9 +358,10 @@ of_any_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(i
 run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(call program,$(of_any_server))),$(integration_programs)))
 # With TLS: those that write redis:// themselves, or look at the bytes that an agent sends, without.
 plain = $(if $(TLS),$(filter $(call program,$(shell grep -l '"redis://\|support/\(proxy\|certificates\)' $(integration_sources))),$^))
+secure = $(filter-out $(plain),$(filter $(out)/%,$^))
 to_run = AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run
 run-test run-test-unit run-test-integration:
-	@$(by_tls) $(to_run) $(filter-out $(plain),$(filter $(out)/%,$^))
+	@$(if $(secure)$(if $(plain),,none),$(by_tls) $(to_run) $(secure))
 	@$(if $(plain),$(to_run) $(plain))
 
 $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags
