@@ -63,22 +63,29 @@ void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]) {
 }
 
 struct sought {
-  const struct work *work;
+  struct job *job;
   long long entries;
 };
 
-static bool has_entries(void *context) {
-  const struct sought *sought = context;
-  struct job *job = sought->work->job;
+static long long count_events(struct job *job) {
   redisReply *reply = redisCommand(job->redis, "XLEN sandbox:%s:events", job->id);
   if (reply == NULL)
     job_fail(job, "XLEN: %s", job->redis->errstr);
-  bool enough = reply->type == REDIS_REPLY_INTEGER && reply->integer >= sought->entries;
+  long long entries = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
   freeReplyObject(reply);
-  return enough;
+  return entries;
+}
+
+static bool has_more(void *context) {
+  struct sought *sought = context;
+  long long before = sought->entries;
+  sought->entries = count_events(sought->job);
+  return sought->entries > before;
 }
 
 void work_wait_events(const struct work *self, long long entries) {
-  if (!wait_until(has_entries, &(struct sought){self, entries}, WAIT_BOUND_MS))
-    job_fail(self->job, "never %lld events", entries);
+  struct sought sought = {self->job, count_events(self->job)};
+  while (sought.entries < entries)
+    if (!wait_until(has_more, &sought, WAIT_BOUND_MS))
+      job_fail(self->job, "never %lld events", entries);
 }
