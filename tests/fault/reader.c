@@ -94,6 +94,13 @@ long reader_length(const struct reader *self, const char *list) {
   return length;
 }
 
+long reader_event_count(const struct reader *self) {
+  redisReply *reply = checked(self, redisCommand(self->redis, "XLEN sandbox:%s:events", self->job));
+  long count = (long)reply->integer;
+  freeReplyObject(reply);
+  return count;
+}
+
 bool reader_has(const struct reader *self, const char *key) {
   redisReply *reply =
       checked(self, redisCommand(self->redis, "EXISTS sandbox:%s:%s", self->job, key));

@@ -42,6 +42,8 @@ void reader_release(struct reader *self);
 void reader_events(const struct reader *self,
                    void (*visit)(void *context, const struct reader_event *event), void *context);
 
+long reader_event_count(const struct reader *self);
+
 /* All results, in the order in which a server would take them. */
 void reader_results(const struct reader *self, void (*visit)(void *context, const cJSON *result),
                     void *context);
