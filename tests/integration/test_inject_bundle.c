@@ -200,6 +200,15 @@ CARRIER_TEST(what_was_there_comes_back) {
 
 /* --- what it is there for -------------------------------------------------------------------- */
 
+/* The agent is in it, without authorities, and there is a server. */
+static struct job *prepare_volume(struct injection *self, struct certificates *certificates) {
+  certificates_add(certificates, &(struct certificate){.name = "server"});
+  inject(self, "/shared/");
+  injection_make_directory(self, "root/shared/proc", 0755, 0);
+  assert_int_equal(mount("proc", injection_path(self, "root/shared/proc"), "proc", 0, NULL), 0);
+  return job_new(redis_server_start_tls(certificates, NULL));
+}
+
 /* The agent is alone there, with what was injected beside it: the root of an empty image. */
 static void start_in_volume(struct injection *self, struct job *job) {
   static char root[64];
@@ -213,11 +222,7 @@ static void start_in_volume(struct injection *self, struct job *job) {
 CARRIER_TEST(an_image_without_authorities_gets_these) {
   struct certificates *certificates = certificates_new();
   certificates_add_authority(certificates, "ca");
-  certificates_add(certificates, &(struct certificate){.name = "server"});
-  struct job *job = job_new(redis_server_start_tls(certificates, NULL));
-  inject(self, "/shared/");
-  injection_make_directory(self, "root/shared/proc", 0755, 0);
-  assert_int_equal(mount("proc", injection_path(self, "root/shared/proc"), "proc", 0, NULL), 0);
+  struct job *job = prepare_volume(self, certificates);
   start_in_volume(self, job);
   job_expect_exit(job, 3);
   agent_process_wait_log(job->agent, "there is no " BUNDLE " beside the agent");
@@ -253,11 +258,7 @@ CARRIER_TEST(an_image_may_have_authorities) {
   struct certificates *certificates = certificates_new();
   certificates_add_authority(certificates, "ca");
   certificates_add_authority(certificates, "other");
-  certificates_add(certificates, &(struct certificate){.name = "server"});
-  struct job *job = job_new(redis_server_start_tls(certificates, NULL));
-  inject(self, "/shared/");
-  injection_make_directory(self, "root/shared/proc", 0755, 0);
-  assert_int_equal(mount("proc", injection_path(self, "root/shared/proc"), "proc", 0, NULL), 0);
+  struct job *job = prepare_volume(self, certificates);
   for (size_t i = sizeof paths / sizeof *paths; i-- > 0;) {
     put_authority(self, paths[i], certificates_path(certificates, "ca.pem"));
     start_in_volume(self, job);
