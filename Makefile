@@ -25,7 +25,7 @@
 .SECONDARY:
 SHELL := /bin/sh
 
-MAX_BYTES ?= 1190000
+MAX_BYTES ?= 1230000
 FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
@@ -374,6 +374,9 @@ $(integration_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsu
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
+# The server within a test has the program's buffers.
+$(out)/tests/integration/test_hostile_server $(out)/tests/timed/test_hostile_server: $(out)/libagent.a
+
 # The official clients and the conformance suite of MCP; and what the tests of the door have recorded, against the
 # protocol's schemas, where there is a directory of them (<version>/schema.json), else against the SDK's types.
 MCP_SCHEMAS ?= $(abspath $(wildcard ../shared/mcp-schema))
@@ -507,7 +510,8 @@ run-fuzz-%: $(out)/tests/fuzz/fuzz_%
 	@awk '/number_of_executed_units/ { runs = $$2 } /peak_rss_mb/ { rss = $$2 } / cov: / { cov = $$4 } \
 	  END { printf "  FUZZ    $*: %d runs, %d edges, peak %d MB, no failure\n", runs, cov, rss }' build/fuzz/$*.log
 
-# What is fuzzed parses and searches: it has no loop and no connection.
+# What is fuzzed parses and searches: it has no loop and no connection, but for one.
+$(out)/tests/fuzz/fuzz_conversation: $(out)/deps/libhiredis.a $(out)/deps/liblibevent.a
 $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(out)/libagent.a $(out)/deps/libcjson.a $(out)/deps/libpcre2.a $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"

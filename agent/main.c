@@ -261,6 +261,7 @@ int main(int argc, char **argv) {
     return standby_main();
   int parsed = options_parse(&options, argc, argv, &error);
   startup_hide_credentials(argc, argv);
+  options_forget_variables();
   if (parsed != 0) {
     (void)fprintf(stderr, "agent: %s\nTry 'agent --help'.\n", error.text);
     return AGENT_EXIT_USAGE;

@@ -108,8 +108,13 @@ static int parse_target(struct options *self, const struct setting *setting, con
   return parse_text(self, setting, source, value, error);
 }
 
-/* The default number of idle cycles; the sandboxes of a run may wait for their turn. */
-enum { IDLE_CYCLES = 5, IDLE_CYCLES_OF_A_RUN = 30 };
+/* The server of a run polls: it reads up to 10,000 events each 250 ms, and none of a step that came
+   before the last one. At this pace it sees all, where its
+   pages take no longer than that. */
+enum { EVENTS_PACE_OF_A_RUN = 20000 };
+
+/* As no pace that can be asked for. */
+#define EVENTS_PACE_UNSET (PACE_MAX + 1)
 
 /* What the server has that this program was made for. */
 #define RUN_SET_DEFAULT "agentsmith:runs:active"
@@ -153,8 +158,8 @@ static const struct setting settings[] = {
     {"run-set", "KEY", NULL, NULL, WITH_REDIS, .parse = parse_text, AT(run_set),
      .help = "the Redis set of the runs that are alive, default " RUN_SET_DEFAULT},
     {"idle-cycles", "N", NULL, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
-     NUMBER(idle_cycles, 1, 525600000, 0),
-     .help = "exit after N times 60 s without a step, default 5, or 30 with a run"},
+     NUMBER(idle_cycles, 1, 525600000, 30),
+     .help = "exit after N times 60 s without a step, default 30"},
     {"connect-timeout", "SECONDS", NULL, NULL, WITH_REDIS,
      NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
@@ -165,9 +170,11 @@ static const struct setting settings[] = {
      NUMBER(events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
              "that poll, default 8388608; 0: trim at once"},
-    {"events-pace", "N", NULL, NULL, WITH_REDIS, NUMBER(events_pace, 0, PACE_MAX, 0),
+    {"events-pace", "N", NULL, NULL, WITH_REDIS,
+     NUMBER(events_pace, 0, PACE_MAX, EVENTS_PACE_UNSET),
      .help = "after a burst of --events-maxlen events, read the output of a command\n"
-             "at N lines a second, for readers that need every event; 0: no limit"},
+             "at N lines a second, for readers that need every event, default 20000\n"
+             "with a run, else 0; 0: no limit"},
     {"hold-bytes", "N", NULL, NULL, WITH_REDIS,
      NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
      .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
@@ -176,9 +183,9 @@ static const struct setting settings[] = {
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "a line of more than N bytes arrives in pieces, default 1048576"},
     {"key-ttl", "SECONDS", NULL, NULL, WITH_REDIS,
-     NUMBER(key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 604800),
+     NUMBER(key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
      .help = "time to live of the job's keys, which a running agent refreshes,\n"
-             "default 604800; 0: they do not expire"},
+             "default 86400; 0: they do not expire"},
     {"once", NULL, NULL, NULL, ACTION, OPTIONS_ONCE,
      .help = "run the one Step on standard input, without Redis; write its events\n"
              "and its result to standard output, a line each, and exit with its code"},
@@ -466,6 +473,9 @@ static int convert(struct options *self, const struct setting *setting, const ch
 enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 
 /* What depends on other settings. */
+/* Of the name `tool-runner` alone, and so of no flag. */
+#define TOOL_VARIABLE "TOOL_NAME"
+
 static void set_defaults(struct options *self) {
   if (self->run_set == NULL)
     put_text(&self->run_set, RUN_SET_DEFAULT);
@@ -473,12 +483,12 @@ static void set_defaults(struct options *self) {
     put_text(&self->tls.name, self->redis.tls_name);
   if (self->ipc_directory == NULL)
     put_text(&self->ipc_directory, IPC_DIRECTORY);
-  if (self->idle_cycles == 0)
-    self->idle_cycles = self->run_id != NULL ? IDLE_CYCLES_OF_A_RUN : IDLE_CYCLES;
+  if (self->events_pace == EVENTS_PACE_UNSET)
+    self->events_pace = self->run_id != NULL ? EVENTS_PACE_OF_A_RUN : 0;
   if (self->max_timeout == 0)
     self->max_timeout = self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
-  if (self->tool_runner && self->tool == NULL && variable("TOOL_NAME") != NULL)
-    put_text(&self->tool, variable("TOOL_NAME"));
+  if (self->tool_runner && self->tool == NULL && variable(TOOL_VARIABLE) != NULL)
+    put_text(&self->tool, variable(TOOL_VARIABLE));
 }
 
 static int check_redis(const struct options *self, struct error *error) {
@@ -518,6 +528,20 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
     return 0;
   options_release(self);
   return -1;
+}
+
+/* Earlier versions set it for commands, and one of those may have started this agent. */
+#define FORMER_VARIABLE "SANDBOX_JOB_ID"
+
+void options_forget_variables(void) {
+  for (size_t i = 0; i < SETTINGS; i++) {
+    if (settings[i].doors != ACTION || settings[i].variable != NULL)
+      (void)unsetenv(variable_of(&settings[i]).text);
+    if (settings[i].alias != NULL)
+      (void)unsetenv(settings[i].alias);
+  }
+  (void)unsetenv(TOOL_VARIABLE);
+  (void)unsetenv(FORMER_VARIABLE);
 }
 
 void options_release(struct options *self) {

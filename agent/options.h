@@ -68,4 +68,8 @@ void options_print_help(FILE *out);
 int options_parse(struct options *self, int argc, char **argv, struct error *error);
 void options_release(struct options *self);
 
+/* Removes every variable of a setting from the environment, so that no command inherits one: they
+   are this program's alone. To be called when they were read, and before a process is made. */
+void options_forget_variables(void);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "wire/step.h"
@@ -23,10 +24,23 @@ static uint64_t read_limit(const char *root, const char *name) {
   return end > text ? limit : UINT64_MAX;
 }
 
-size_t payload_limit_read(const char *root) {
+/* What ulimit(1) sets, which counts addresses, used or not. */
+static uint64_t process_limit(void) {
+  struct rlimit space = {.rlim_cur = RLIM_INFINITY}, data = {.rlim_cur = RLIM_INFINITY};
+  (void)getrlimit(RLIMIT_AS, &space);
+  (void)getrlimit(RLIMIT_DATA, &data);
+  return space.rlim_cur < data.rlim_cur ? space.rlim_cur : data.rlim_cur;
+}
+
+static uint64_t group_limit(const char *root) {
   uint64_t limit = read_limit(root, "memory.max");
-  if (limit == UINT64_MAX)
-    limit = read_limit(root, "memory/memory.limit_in_bytes");
+  return limit != UINT64_MAX ? limit : read_limit(root, "memory/memory.limit_in_bytes");
+}
+
+size_t payload_limit_read(const char *root) {
+  uint64_t limit = group_limit(root), own = process_limit();
+  if (own < limit)
+    limit = own;
   uint64_t share = limit / PAYLOAD_LIMIT_SHARE;
   if (share >= STEP_PAYLOAD_MAX)
     return STEP_PAYLOAD_MAX;
@@ -41,7 +55,10 @@ size_t payload_limit(void) {
 }
 
 void payload_limit_error(struct error *error) {
-  (void)error_set(error, "payload: expected at most %zu bytes%s", payload_limit(),
-                  payload_limit() < STEP_PAYLOAD_MAX ? ", an eighth of this container's memory"
-                                                     : "");
+  const char *why = ", an eighth of this container's memory";
+  if (payload_limit() == STEP_PAYLOAD_MAX)
+    why = "";
+  else if (process_limit() < group_limit(""))
+    why = ", an eighth of the memory that this agent may use";
+  (void)error_set(error, "payload: expected at most %zu bytes%s", payload_limit(), why);
 }

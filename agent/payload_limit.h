@@ -7,9 +7,10 @@
 
 /*
  * The longest payload of a step that is taken, in bytes: STEP_PAYLOAD_MAX, or where a control group
- * (version 1 or 2) limits this container's memory, PAYLOAD_LIMIT_SHARE of that limit when it is
- * less. A payload needs up to four times its size (PROTOCOL.md), and the steps need memory too. As
- * many bytes of steps are held in memory while they wait.
+ * (version 1 or 2) limits this container's memory, or a resource limit that of this process
+ * (RLIMIT_AS, RLIMIT_DATA), one PAYLOAD_LIMIT_SHARE-th of the least limit when it is less. A payload
+ * needs up to four times its size (PROTOCOL.md), and the steps need memory too. As many bytes of
+ * steps are held in memory while they wait.
  */
 #define PAYLOAD_LIMIT_SHARE 8
 
@@ -22,8 +23,8 @@ size_t payload_limit(void);
 /* Sets the error of a payload that is longer. */
 void payload_limit_error(struct error *error);
 
-/* Reads it below `root`, "" for this system's: a container sees the files of its own group at
-   sys/fs/cgroup. A limit that cannot be read is none. */
+/* Reads the group's below `root`, "" for this system's: a container sees the files of its own group
+   at sys/fs/cgroup. A limit that cannot be read is none. */
 size_t payload_limit_read(const char *root);
 
 #endif

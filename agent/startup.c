@@ -203,5 +203,4 @@ void startup_hide_credentials(int argc, char **argv) {
   for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
     if (strncmp(*entry, name, sizeof name - 1) == 0)
       memset(*entry + sizeof name - 1, '*', strlen(*entry + sizeof name - 1));
-  (void)unsetenv("REDIS_URL");
 }

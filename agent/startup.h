@@ -34,8 +34,8 @@ const char *startup_shell(void);
    that is gone. Returns NULL, with the reason, when it is no directory. */
 char *startup_directory(const char *directory, struct error *error);
 
-/* Removes REDIS_URL from the environment, and overwrites every password of a Redis URL in the
-   memory that /proc/<pid>/cmdline and environ show. To be called after both were read. */
+/* Overwrites every password of a Redis URL, and the variable REDIS_URL, in the memory that
+   /proc/<pid>/cmdline and environ show. To be called after both were read. */
 void startup_hide_credentials(int argc, char **argv);
 
 #endif

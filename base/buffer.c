@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/decimal.h"
 #include "base/json_string.h"
@@ -49,4 +50,12 @@ void buffer_add_json(struct buffer *self, const char *bytes, size_t length) {
   *at++ = '"';
   CHECK(at == start + encoded + 2);
   self->length += encoded + 2;
+}
+
+void buffer_add_base64(struct buffer *self, const char *bytes, size_t length) {
+  if (length == 0)
+    return;
+  size_t encoded = base64_length(length);
+  (void)base64_encode(buffer_space(self, encoded), bytes, length);
+  self->length += encoded;
 }

@@ -23,6 +23,9 @@ void buffer_add_number(struct buffer *self, unsigned long long number);
 /* Adds the bytes as a JSON string, quotes included: see json_string.h. */
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length);
 
+/* Adds the bytes as base64: see base64.h. */
+void buffer_add_base64(struct buffer *self, const char *bytes, size_t length);
+
 /* Makes room for `size` bytes, at least one, after the end, and returns where it begins. The caller
    fills it and adds to `length`. */
 char *buffer_space(struct buffer *self, size_t size);

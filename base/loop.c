@@ -50,6 +50,8 @@ void loop_timer_start(struct event *timer, int64_t milliseconds) {
     memory_exhausted("a timer");
 }
 
+/* libevent takes a time that is over for due after it has polled, and what is made active for due
+   before it polls again. */
 void loop_timer_start_now(struct event *timer) {
-  event_active(timer, EV_TIMEOUT, 0);
+  loop_timer_start(timer, 0);
 }

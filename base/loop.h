@@ -22,7 +22,9 @@ struct event *loop_timer_new(struct event_base *base, event_callback_fn callback
 /* Makes the timer call back once after this time. Replaces the time that was pending. */
 void loop_timer_start(struct event *timer, int64_t milliseconds);
 
-/* Makes the timer call back in this turn of the loop, but not from within this call. */
+/* Makes the timer call back in the next turn of the loop, which looks at the descriptors and at the
+   other timers first: what starts itself again and again delays them by one call. An event that
+   makes itself active with event_active, in contrast, delays them for ever. */
 void loop_timer_start_now(struct event *timer);
 
 struct timeval loop_milliseconds(int64_t milliseconds);

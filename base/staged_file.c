@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/write_all.h"
 
 /* How often other processes may come first; each time one of them has made progress. */
 #define ATTEMPTS_MAX 1000
@@ -321,14 +322,15 @@ static int replace_file(struct staged_file *self) {
     return -1;
   if (self->keeps_replaced && !replaces)
     return 0;
-  /* Nothing is lost by it any more: all of it was synced. */
+  /* Nothing is lost by it any more: all of it was synced or flushed. */
   close(self->fd);
   self->fd = -1;
   return 0;
 }
 
 int staged_file_commit(struct staged_file *self) {
-  if (self->state != STAGED_SEALED && sync_file(self->fd) != 0)
+  bool is_sealed = self->state == STAGED_SEALED;
+  if (!is_sealed && write_all_flush(self->fd) != 0)
     return -1;
   if (!is_hidden(self, self->fd)) {
     errno = EWOULDBLOCK;
@@ -339,7 +341,8 @@ int staged_file_commit(struct staged_file *self) {
   /* The lock ends here, not before: whoever replaces this one takes it, and keeps it. */
   if (self->fd >= 0)
     (void)lock(self->fd, LOCK_UN);
-  sync_directory(self->directory);
+  if (is_sealed)
+    sync_directory(self->directory);
   return 0;
 }
 

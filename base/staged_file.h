@@ -7,14 +7,14 @@
 
 /*
  * A file or a directory that appears whole or not at all. It is made under a hidden name beside its
- * own and renamed: a reader sees the old one or the whole new one, after a crash of the machine
- * too.
+ * own and renamed: a reader sees the old one or the whole new one, also when the maker is killed.
+ * What was sealed is so after a crash of the machine, too.
  *
  *   staged_file_begin      the hidden file, empty; staged_directory_begin likewise. Waits while
  *                          another process is making one of the same name
  *     … write to `fd` (a directory: openat, mkdirat below it) …
- *   staged_file_seal       when it is a program: no more writing, mode
- *   staged_file_commit     fsync, rename, fsync of the directory
+ *   staged_file_seal       when it is a program: no more writing, mode, fsync
+ *   staged_file_commit     rename; of what is sealed fsync of the directory
  *   staged_file_release    always; removes what was not committed
  *
  * The hidden name, `.write-<user id>-<hash of the name>`, is always the same for one name and user.

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/swar.h"
+#include "base/utf8.h"
+
 #define REPLACEMENT 0xFFFD
 
 bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian) {
@@ -47,4 +50,19 @@ size_t utf16_decode(char *text, size_t length, bool is_big_endian) {
   if (at < end)
     to += encode(REPLACEMENT, to);
   return (size_t)(to - text);
+}
+
+size_t utf16_units(const char *text, size_t length) {
+  size_t units = 0;
+  for (size_t at = 0; at < length;) {
+    if (length - at >= SWAR_SIZE && swar_high(swar_load(text + at)) == 0) {
+      units += SWAR_SIZE;
+      at += SWAR_SIZE;
+      continue;
+    }
+    size_t n = utf8_sequence(text + at, length - at);
+    units += n == 4 ? 2 : 1;
+    at += n > 0 ? n : utf8_broken(text + at, length - at);
+  }
+  return units;
 }

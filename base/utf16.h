@@ -20,4 +20,11 @@ bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian);
  */
 size_t utf16_decode(char *text, size_t length, bool is_big_endian);
 
+/*
+ * How many units of UTF-16 a decoder makes of UTF-8: two of a sequence of four bytes, one of every
+ * other sequence, and one, U+FFFD, of each part that utf8_broken names. So there are at most as many
+ * as there are bytes. The counts of two texts add up where no sequence lies in both.
+ */
+size_t utf16_units(const char *text, size_t length);
+
 #endif

@@ -1,6 +1,7 @@
 #include "base/write_all.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -15,4 +16,10 @@ int write_all(int fd, const char *bytes, size_t length) {
     }
   }
   return 0;
+}
+
+/* A file system is told of each descriptor that is closed, not of the last one only. */
+int write_all_flush(int fd) {
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return copy >= 0 && (close(copy) == 0 || errno == EINTR) ? 0 : -1;
 }

@@ -7,4 +7,9 @@
    -1 with errno; what was written until then stays. */
 int write_all(int fd, const char *bytes, size_t length);
 
+/* What a file system would say at the close of the file only, such as that it has no room for what
+   it took: some over a network do. Nothing is synced. Returns 0, or -1 with errno; `fd` stays open.
+ */
+int write_all_flush(int fd);
+
 #endif

@@ -1,7 +1,8 @@
 /*
  * A search for every matching line in a tree of 50,000 source files, which are in the page cache,
  * against GNU grep -P and ripgrep with one thread: the same files, the same directories left out,
- * the output to a file. What each has found is counted, and must be the same.
+ * the output to a file. What each has found is counted, and must be the same. One search goes by the rules of
+ * the repository, whose ignore file has IGNORED lines.
  *
  * Ours is a step: from its LPUSH until its result, which holds all that was found, is here.
  */
@@ -27,7 +28,13 @@
 /* Each has two rows: beside GNU grep, and beside ripgrep. */
 static const char *const patterns[] = {"TransactionScope", "TODO|FIXME|HACK",
                                        "\\b\\w+Exception\\b"};
-enum { PATTERNS = sizeof patterns / sizeof *patterns, BESIDE_GNU = 0, BESIDE_RIPGREP = 1 };
+enum {
+  PATTERNS = sizeof patterns / sizeof *patterns,
+  BESIDE_GNU = 0,
+  BESIDE_RIPGREP = 1,
+  BY_RULES = 2 * PATTERNS, /* the last row */
+  IGNORED = 300
+};
 
 static const char *const default_excludes[] = {
     ".git",  "node_modules", "bin",   "obj",      ".vs",        ".idea",  "dist",
@@ -70,7 +77,7 @@ static size_t count_marks(const char *text, const char *mark) {
 }
 
 /* A step's, with all that it finds; `*found` lines. */
-static double ours_ms(struct grep_bench *self, const char *pattern, size_t *found) {
+static double ours_ms(struct grep_bench *self, const char *pattern, bool by_rules, size_t *found) {
   cJSON *step = cJSON_CreateObject();
   char id[64];
   (void)snprintf(id, sizeof id, RIG_STEP_ID, ++self->steps);
@@ -79,6 +86,7 @@ static double ours_ms(struct grep_bench *self, const char *pattern, size_t *foun
   cJSON_AddStringToObject(step, "path", self->tree);
   cJSON_AddStringToObject(step, "pattern", pattern);
   cJSON_AddNumberToObject(step, "headLimit", FILES);
+  cJSON_AddBoolToObject(step, "searchHidden", !by_rules);
   char *json = cJSON_PrintUnformatted(step);
   cJSON_Delete(step);
   redisAppendCommand(self->results, "BRPOP sandbox:" JOB ":results 0");
@@ -107,11 +115,14 @@ static double gnu_ms(const struct grep_bench *self, const char *pattern) {
   return search_ms(self, arguments);
 }
 
-static double ripgrep_ms(const struct grep_bench *self, const char *pattern) {
+static double ripgrep_ms(const struct grep_bench *self, const char *pattern, bool by_rules) {
   const char *arguments[16 + LEFT_OUT] = {
-      RIPGREP,        "-j1", "--no-config",    "--no-ignore", "--hidden",
-      "--no-heading", "-n",  "--max-filesize", "1000000"};
-  size_t count = 9;
+      RIPGREP, "-j1", "--no-config", "--no-heading", "-n", "--max-filesize", "1000000"};
+  size_t count = 7;
+  if (!by_rules) {
+    arguments[count++] = "--no-ignore";
+    arguments[count++] = "--hidden";
+  }
   for (size_t i = 0; i < LEFT_OUT; i++)
     arguments[count++] = self->for_ripgrep[i];
   arguments[count++] = "-e";
@@ -139,12 +150,20 @@ static size_t printed_lines(const struct grep_bench *self) {
 static void measure(struct grep_bench *self, size_t pattern, struct samples *samples) {
   size_t row = pattern * 2;
   size_t found;
-  double ours = ours_ms(self, patterns[pattern], &found);
+  double ours = ours_ms(self, patterns[pattern], false, &found);
   samples_add(samples, row + BESIDE_GNU, OURS, ours);
   samples_add(samples, row + BESIDE_RIPGREP, OURS, ours);
   samples_add(samples, row + BESIDE_GNU, CEILING, gnu_ms(self, patterns[pattern]));
   assert_int_equal(printed_lines(self), found);
-  samples_add(samples, row + BESIDE_RIPGREP, CEILING, ripgrep_ms(self, patterns[pattern]));
+  samples_add(samples, row + BESIDE_RIPGREP, CEILING, ripgrep_ms(self, patterns[pattern], false));
+  assert_int_equal(printed_lines(self), found);
+  assert_true(found > 0);
+}
+
+static void measure_by_rules(struct grep_bench *self, struct samples *samples) {
+  size_t found;
+  samples_add(samples, BY_RULES, OURS, ours_ms(self, patterns[0], true, &found));
+  samples_add(samples, BY_RULES, CEILING, ripgrep_ms(self, patterns[0], true));
   assert_int_equal(printed_lines(self), found);
   assert_true(found > 0);
 }
@@ -153,6 +172,22 @@ static void round_of_all(void *context, size_t round, struct samples *samples) {
   (void)round;
   for (size_t i = 0; i < PATTERNS; i++)
     measure(context, i, samples);
+  measure_by_rules(context, samples);
+}
+
+/* A repository that ignores names, endings and paths of which none is there. */
+static void write_ignore_file(const struct grep_bench *self) {
+  char path[sizeof self->tree + 16];
+  (void)snprintf(path, sizeof path, "%s/.git", self->tree);
+  assert_int_equal(mkdir(path, 0700), 0);
+  (void)snprintf(path, sizeof path, "%s/.gitignore", self->tree);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  for (int i = 0; i < IGNORED; i += 6)
+    (void)fprintf(file,
+                  "none%d/\n*.none%d\n[Nn]one%d.txt\n/src/none%d/*.c\n**/none%d/**\nnone%d*\n", i,
+                  i, i, i, i, i);
+  assert_int_equal(fclose(file), 0);
 }
 
 static void *begin(void) {
@@ -173,6 +208,7 @@ static void *begin(void) {
                    default_excludes[i]);
   }
   (void)source_tree_make(self->tree, FILES, SOURCE_TREE_SEED);
+  write_ignore_file(self);
   /* GNU grep decides by it what a character is. */
   assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
   assert_int_equal(chdir(self->tree), 0);
@@ -182,7 +218,7 @@ static void *begin(void) {
   rig_wait_idle(&self->rig, 1);
   size_t found;
   for (size_t i = 0; i < PATTERNS; i++)
-    (void)ours_ms(self, patterns[i], &found);
+    (void)ours_ms(self, patterns[i], false, &found);
   return self;
 }
 
@@ -203,6 +239,7 @@ static const struct row rows[] = {
     {"grep, an alternation, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
     {"grep, words", "ms", "GNU grep -rnP", RATIO_AT_MOST, 1.0, 0},
     {"grep, words, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
+    {"grep by ignore files, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
 };
 
 const struct measurement bench_grep = {.name = "grep",

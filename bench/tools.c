@@ -175,21 +175,23 @@ static double request_ms(struct executor *self, const char *command) {
   return ms;
 }
 
-static void make_directory(struct executor *self, const char *name) {
+/* Of its own: beside another build there are two of each. */
+static void make_directory(struct executor *self) {
   char tools[PATH_MAX + 8];
   const char *temporary = getenv("TMPDIR");
-  (void)snprintf(self->directory, sizeof self->directory, "%s/%s",
-                 temporary != NULL ? temporary : "/tmp", name);
+  (void)snprintf(self->directory, sizeof self->directory, "%s/tools-XXXXXX",
+                 temporary != NULL ? temporary : "/tmp");
+  assert_non_null(mkdtemp(self->directory));
   (void)snprintf(tools, sizeof tools, "%s/tools", self->directory);
-  assert_int_equal(mkdir(self->directory, 0755) | mkdir(tools, 0755), 0);
+  assert_int_equal(mkdir(tools, 0755), 0);
   self->results = inotify_init1(IN_CLOEXEC);
   assert_true(self->results >= 0 && inotify_add_watch(self->results, tools, IN_MOVED_TO) >= 0);
 }
 
 static void start_executors(struct tools_bench *self) {
   char flag[PATH_MAX + 8], tools[PATH_MAX + 8];
-  make_directory(&self->ours, "ours");
-  make_directory(&self->script, "script");
+  make_directory(&self->ours);
+  make_directory(&self->script);
   (void)snprintf(flag, sizeof flag, "--ipc=%s", self->ours.directory);
   (void)snprintf(tools, sizeof tools, "%s/tools", self->script.directory);
   int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -8,9 +8,8 @@ sources_ready := $(sources_dir)/.fetched
 libraries := hiredis libevent cjson pcre2 mbedtls
 
 hiredis_files := alloc async hiredis net read sds
-libevent_files := buffer bufferevent bufferevent_filter bufferevent_pair bufferevent_ratelim \
-  bufferevent_sock epoll event evmap evthread evutil evutil_rand evutil_time listener log \
-  poll select signal strlcpy
+# The event loop alone: no buffers, no name service, no HTTP (SECURITY.md says so).
+libevent_files := epoll event evmap evthread evutil evutil_rand evutil_time log poll select signal strlcpy
 cjson_files := cJSON
 # Without DFA matching, substitution, conversion and serialization, which a search does not call.
 pcre2_files := $(addprefix src/pcre2_,auto_possess chartables chkdint compile compile_class config \
@@ -62,7 +61,8 @@ hot := read sds epoll event evmap evutil_time cJSON $(addprefix src/pcre2_,valid
   ecp_curves gcm poly1305 sha256)
 smaller := $(if $(filter -O2,$(optimize)),$(if $(is_clang),-Oz,-Os))
 
-$(sources_ready): deps/fetch deps/versions | tools
+# The versions say by their sums what is fetched, and not the script.
+$(sources_ready): deps/versions | tools
 	@echo "  FETCH   $(libraries)"
 	@rm -rf $(sources_dir)
 	$(Q)deps/fetch $(sources_dir)

@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <cjson/cJSON.h>
 
@@ -12,8 +11,8 @@
 #include "wire/json_guard.h"
 #include "wire/json_tree.h"
 
-const struct step_kind step_shutdown = {.name = "shutdown"};
-const struct step_kind step_cancel = {.name = "cancel"};
+const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
+const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};
 
 static const struct step_field id_field = {.name = "stepId",
                                            .type = &step_field_text,
@@ -23,10 +22,8 @@ static const struct step_field id_field = {.name = "stepId",
                                            .maximum = STEP_ID_MAX};
 
 static const struct step_field version_field = {.name = "schemaVersion",
-                                                .type = &step_field_integer,
+                                                .type = &step_field_int32,
                                                 .offset = offsetof(struct step, schema_version),
-                                                .minimum = 1,
-                                                .maximum = 1,
                                                 .fallback = 1};
 
 static const struct step_field directory_field = {.name = "workingDirectory",
@@ -48,6 +45,10 @@ bool step_is_work(const struct step *self) {
   return self->kind->target != NULL;
 }
 
+int step_answer_version(const struct step *self) {
+  return self->schema_version == STEP_VERSION_OLDEST ? STEP_VERSION_OLDEST : STEP_VERSION_NEWEST;
+}
+
 /* The stepId that the guard found, or the nil id: for the answer when nothing else can be read. */
 static char *echoed_id(const struct json_guard *guard) {
   /* A character of one byte takes up to six as an escape. */
@@ -64,18 +65,33 @@ static char *echoed_id(const struct json_guard *guard) {
   return copy;
 }
 
-static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
-                     struct error *error) {
-  const char *names[STEP_KINDS_MAX + 1] = {0};
-  for (size_t i = 0; kinds[i] != NULL; i++) {
-    CHECK(i < STEP_KINDS_MAX);
-    names[i] = kinds[i]->name;
+/* NULL is a kind that is unknown. */
+static int find_kind(const struct step_kind **found, const struct step_kind *const *kinds,
+                     const cJSON *root, struct error *error) {
+  struct step_choice choices[STEP_KINDS_MAX + 1] = {0};
+  unsigned count = 0;
+  for (; kinds[count] != NULL; count++) {
+    CHECK(count < STEP_KINDS_MAX);
+    choices[count] = (struct step_choice){kinds[count]->name, kinds[count]->number};
   }
-  const struct step_field field = {.name = "kind", .type = &step_field_choice, .choices = names};
+  const struct step_field field = {
+      .name = "kind", .type = &step_field_choice, .choices = choices, .fallback = count};
   unsigned chosen = 0;
   if (step_field_read(&field, root, "", &chosen, error) != 0)
     return -1;
-  self->kind = kinds[chosen];
+  *found = kinds[chosen];
+  return 0;
+}
+
+static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
+                     struct error *error) {
+  if (find_kind(&self->kind, kinds, root, error) != 0)
+    return -1;
+  if (self->kind == NULL)
+    return error_set(error,
+                     "This sandbox agent speaks wire protocol %d-%d and does not know the step "
+                     "kind it was sent (schema version %d). Nothing was executed.",
+                     STEP_VERSION_OLDEST, STEP_VERSION_NEWEST, self->schema_version);
   return 0;
 }
 
@@ -101,23 +117,26 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
 /* The stepId replaces the one that the guard found in a text that could have been broken. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
-  if (step_field_names_unique(root, "", error) != 0)
+  /* The first of all: whatever is wrong is answered in it. */
+  if (step_field_read(&version_field, root, "", self, error) != 0 ||
+      step_field_names_unique(root, "", error) != 0)
     return -1;
   struct step read = {0};
   if (step_field_read(&id_field, root, "", &read, error) != 0)
     return -1;
   free(self->step_id);
   self->step_id = read.step_id;
-  if (step_field_read(&version_field, root, "", self, error) != 0 ||
-      read_kind(self, kinds, root, error) != 0)
+  if (read_kind(self, kinds, root, error) != 0)
     return -1;
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
 
 /* A rejection under the stepId of a cancel would look like the answer of the step that it names. */
-static void forget_target(struct step *self, const cJSON *root) {
-  const cJSON *kind = cJSON_GetObjectItemCaseSensitive(root, "kind");
-  if (!cJSON_IsString(kind) || strcasecmp(kind->valuestring, step_cancel.name) != 0)
+static void forget_target(struct step *self, const struct step_kind *const *kinds,
+                          const cJSON *root) {
+  struct error ignored;
+  const struct step_kind *kind = NULL;
+  if (find_kind(&kind, kinds, root, &ignored) != 0 || kind != &step_cancel)
     return;
   free(self->step_id);
   self->step_id = memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
@@ -125,7 +144,7 @@ static void forget_target(struct step *self, const cJSON *root) {
 
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error) {
-  *self = (struct step){0};
+  *self = (struct step){.schema_version = STEP_VERSION_OLDEST};
   struct json_guard guard;
   int unsafe = json_guard_scan(&guard, payload, length, "stepId", error);
   self->step_id = echoed_id(&guard);
@@ -142,7 +161,7 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
   if (result != 0)
-    forget_target(self, root);
+    forget_target(self, kinds, root);
   cJSON_Delete(root);
   return result;
 }

@@ -16,13 +16,19 @@
 /* The longest stepId, in bytes; it goes into every event. */
 #define STEP_ID_MAX 1024
 
+/* The versions of the protocol that this program speaks. */
+#define STEP_VERSION_OLDEST 1
+#define STEP_VERSION_NEWEST 2
+
 /* The longest timeoutSeconds, a year, and that of a step without one. */
 #define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
 #define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
-  const char *name; /* the value of `kind`, in upper or lower case */
+  /* The value of `kind`. A number may be sent in its place; or STEP_CHOICE_NO_NUMBER. */
+  const char *name;
+  int number;
   /* The field that says what it is about, a text, required, not empty: the command of a run, a path;
      NULL: it has none, and nothing is run for it. */
   const char *target;
@@ -35,8 +41,8 @@ extern const struct step_kind step_cancel;
 
 /* One Step as it was sent, checked. All strings are UTF-8 without NUL, owned by the step. */
 struct step {
-  unsigned schema_version; /* always 1 */
-  char *step_id; /* not NULL after step_parse, rejected or not; of a cancel: whom to stop */
+  int schema_version; /* as sent, rejected or not; 1 when absent, or when it could not be read */
+  char *step_id;      /* not NULL after step_parse, rejected or not; of a cancel: whom to stop */
   const struct step_kind *kind;
   /* Of a kind that has a target, else 0 and NULL: */
   char *target;
@@ -51,6 +57,9 @@ struct step {
 /* True for a step that runs and is answered, false for an order to the agent itself. */
 bool step_is_work(const struct step *self);
 
+/* The schemaVersion of its events and its result, rejected or not: 1 of a step of 1, else 2. */
+int step_answer_version(const struct step *self);
+
 /* The most kinds that step_parse takes. */
 #define STEP_KINDS_MAX 32
 
@@ -58,10 +67,11 @@ bool step_is_work(const struct step *self);
  * Parses one payload (JSON, `length` bytes, no NUL needed after them). `kinds` lists the known
  * kinds, ended by NULL, at most STEP_KINDS_MAX; a step that names none is of the first. Ignores
  * fields that the kind does not have. Returns 0, or -1 when it rejects the step. Then error->text
- * names the field and what was expected, and shows no values but a kind or a number. step_id is the
- * payload's where it could be read (also from broken JSON), else STEP_NIL_ID; of a rejected cancel,
- * whose stepId is another step's, it is STEP_NIL_ID, too. Nothing else is valid. Either way the
- * caller ends with step_release.
+ * names the field and what was expected, and shows no values but a number; of an unknown kind it is
+ * the sentence that servers know (wire/PROTOCOL.md, Step). Of the step two members are valid then:
+ * schema_version, and step_id, which is the payload's where it could be read (also from broken
+ * JSON), else STEP_NIL_ID; of a rejected cancel, whose stepId is another step's, it is STEP_NIL_ID,
+ * too. Either way the caller ends with step_release.
  *
  * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
  * times `length` for strings and 100 bytes for each value of the JSON, of which there are at most

@@ -12,7 +12,8 @@
 #include "base/memory.h"
 #include "base/swar.h"
 
-static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
+static const char before_version[] = "{\"schemaVersion\":";
+static const char before_id[] = ",\"stepId\":\"";
 static const char before_kind[] = "\",\"kind\":\"";
 static const char before_line[] = "\",\"line\":\"";
 static const char before_timestamp[] = "\",\"timestamp\":\"";
@@ -71,8 +72,9 @@ static char *put(char *out, const char *text, size_t length) {
 }
 
 size_t step_event_length(const struct step_event *self) {
-  size_t fixed = sizeof before_id + sizeof before_kind + sizeof before_line +
-                 sizeof before_timestamp + sizeof before_seq - 5 + TIMESTAMP_LENGTH;
+  size_t fixed = sizeof before_version + sizeof before_id + sizeof before_kind +
+                 sizeof before_line + sizeof before_timestamp + sizeof before_seq - 6 +
+                 TIMESTAMP_LENGTH + sizeof "2" - 1;
   size_t after = self->partial ? sizeof after_seq_partial : sizeof after_seq;
   return fixed + after - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
          json_string_length(self->line, self->line_length) + decimal_length(self->seq);
@@ -80,6 +82,8 @@ size_t step_event_length(const struct step_event *self) {
 
 char *step_event_write(const struct step_event *self, char *out) {
   const char *kind = kind_name(self->kind);
+  out = put(out, before_version, sizeof before_version - 1);
+  *out++ = (char)('0' + self->schema_version);
   out = put(out, before_id, sizeof before_id - 1);
   out = put(out, self->step_id, self->step_id_length);
   out = put(out, before_kind, sizeof before_kind - 1);
@@ -95,11 +99,14 @@ char *step_event_write(const struct step_event *self, char *out) {
   return put(out, after_seq, sizeof after_seq - 1);
 }
 
-int64_t step_event_read_seq(const char *json, size_t length, const char *step_id) {
+int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
+                            int *schema_version) {
   cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
   cJSON *event = cJSON_ParseWithLength(json, length);
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(event, "stepId");
   const cJSON *seq = cJSON_GetObjectItemCaseSensitive(event, "seq");
+  const cJSON *version = cJSON_GetObjectItemCaseSensitive(event, "schemaVersion");
+  *schema_version = cJSON_IsNumber(version) && version->valuedouble == 2 ? 2 : 1;
   int64_t number = -1;
   /* Up to 2^53 a double is exact. */
   if (cJSON_IsString(id) && strcmp(id->valuestring, step_id) == 0 && cJSON_IsNumber(seq) &&

@@ -17,6 +17,7 @@ enum step_event_kind {
 
 /* One StepEvent. Owns nothing: what it points to must be valid during the calls below. */
 struct step_event {
+  int schema_version; /* 1 or 2: step_answer_version */
   enum step_event_kind kind;
   const char *step_id; /* already the inside of a JSON string: escape it once per step */
   size_t step_id_length;
@@ -36,9 +37,9 @@ size_t step_event_length(const struct step_event *self);
 /* Writes the event's JSON, no NUL after it; returns the end. */
 char *step_event_write(const struct step_event *self, char *out);
 
-/* Reads the seq of an event, JSON of `length` bytes. Returns -1 when it is not an event of this
-   step
-   (`step_id` is not escaped). */
-int64_t step_event_read_seq(const char *json, size_t length, const char *step_id);
+/* Reads the seq of an event, JSON of `length` bytes, and its schemaVersion, which is 1 where it
+   cannot be read. Returns -1 when it is not an event of this step (`step_id` is not escaped). */
+int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
+                            int *schema_version);
 
 #endif

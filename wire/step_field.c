@@ -257,7 +257,7 @@ int step_field_read(const struct step_field *self, const cJSON *object, const ch
   struct step_field field = *self;
   char name[PATH_SIZE];
   cJSON *value = cJSON_GetObjectItemCaseSensitive(object, self->name);
-  if (cJSON_IsNull(value))
+  if (cJSON_IsNull(value) && !self->type->takes_null)
     value = NULL;
   if (path[0] != '\0') {
     (void)snprintf(name, sizeof name, "%s.%s", path, self->name);
@@ -338,11 +338,8 @@ static int read_number(const struct step_field *self, const char *expected, cJSO
 static int read_integer(const struct step_field *self, cJSON *value, void *place,
                         struct error *error) {
   char expected[64];
-  if (self->minimum == self->maximum)
-    (void)snprintf(expected, sizeof expected, "%u", self->minimum);
-  else
-    (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
-                   self->maximum);
+  (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
+                 self->maximum);
   double number = self->fallback;
   if (value != NULL &&
       read_number(self, expected, value, self->minimum, self->maximum, &number, error) != 0)
@@ -353,17 +350,52 @@ static int read_integer(const struct step_field *self, cJSON *value, void *place
 
 const struct step_field_type step_field_integer = {.read = read_integer};
 
+static int read_int32(const struct step_field *self, cJSON *value, void *place,
+                      struct error *error) {
+  double number = self->fallback;
+  if (value != NULL && read_number(self, "a whole number of 32 bits", value, INT32_MIN, INT32_MAX,
+                                   &number, error) != 0)
+    return -1;
+  *(int *)place = (int)number;
+  return 0;
+}
+
+const struct step_field_type step_field_int32 = {.read = read_int32};
+
+static int read_up_to(const struct step_field *self, cJSON *value, int64_t minimum, int64_t maximum,
+                      double *number, struct error *error) {
+  char expected[64];
+  (void)snprintf(expected, sizeof expected, "a whole number up to %lld", (long long)maximum);
+  *number = 0;
+  return value == NULL
+             ? 0
+             : read_number(self, expected, value, (double)minimum, (double)maximum, number, error);
+}
+
 static int read_count(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
-  double number = 0;
-  if (value != NULL && read_number(self, "a whole number up to 2147483647", value, INT32_MIN,
-                                   INT32_MAX, &number, error) != 0)
+  double number;
+  unsigned maximum = self->maximum > 0 ? self->maximum : INT32_MAX;
+  if (read_up_to(self, value, INT32_MIN, maximum, &number, error) != 0)
     return -1;
   *(unsigned *)place = number < 1 ? self->fallback : (unsigned)number;
   return 0;
 }
 
 const struct step_field_type step_field_count = {.read = read_count};
+
+#define EXACT_MAX (INT64_C(1) << 53)
+
+static int read_offset(const struct step_field *self, cJSON *value, void *place,
+                       struct error *error) {
+  double number;
+  if (read_up_to(self, value, -EXACT_MAX, EXACT_MAX, &number, error) != 0)
+    return -1;
+  *(uint64_t *)place = number < 1 ? 0 : (uint64_t)number;
+  return 0;
+}
+
+const struct step_field_type step_field_offset = {.read = read_offset};
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
@@ -375,25 +407,55 @@ static int read_flag(const struct step_field *self, cJSON *value, void *place,
 
 const struct step_field_type step_field_flag = {.read = read_flag};
 
+#define BLANKS " \t\n\v\f\r"
+
+/* The text without the space around it. */
+static const char *trim(const char *text, size_t *length) {
+  text += strspn(text, BLANKS);
+  *length = strlen(text);
+  while (*length > 0 && strchr(BLANKS, text[*length - 1]) != NULL)
+    --*length;
+  return text;
+}
+
+static bool is_number(const char *text, size_t length, int number) {
+  char *end;
+  return length > 0 && strtoll(text, &end, 10) == number && end == text + length;
+}
+
+static bool is_chosen(const struct step_choice *choice, const cJSON *value) {
+  bool has_number = choice->number != STEP_CHOICE_NO_NUMBER;
+  if (cJSON_IsNumber(value))
+    return has_number && value->valuedouble == choice->number;
+  if (!cJSON_IsString(value))
+    return false;
+  size_t length;
+  const char *text = trim(value->valuestring, &length);
+  return (strlen(choice->name) == length && strncasecmp(text, choice->name, length) == 0) ||
+         (has_number && is_number(text, length, choice->number));
+}
+
+static int reject_choice(const struct step_field *self, const cJSON *value, struct error *error) {
+  char expected[160] = "one of ";
+  for (const struct step_choice *choice = self->choices; choice->name != NULL; choice++) {
+    size_t length = strlen(expected);
+    (void)snprintf(expected + length, sizeof expected - length, "%s%s",
+                   choice > self->choices ? ", " : "", choice->name);
+  }
+  return step_field_reject(self->name, expected, value, error);
+}
+
 static int read_choice(const struct step_field *self, cJSON *value, void *place,
                        struct error *error) {
   if (value == NULL)
     return 0;
-  char expected[160] = "one of ";
-  for (unsigned i = 0; self->choices[i] != NULL; i++) {
-    if (cJSON_IsString(value) && strcasecmp(value->valuestring, self->choices[i]) == 0) {
-      *(unsigned *)place = i;
-      return 0;
-    }
-    size_t length = strlen(expected);
-    (void)snprintf(expected + length, sizeof expected - length, "%s%s", i > 0 ? ", " : "",
-                   self->choices[i]);
-  }
-  if (!cJSON_IsString(value))
-    return step_field_reject(self->name, expected, value, error);
-  char shown[SHOWN_SIZE];
-  show(shown, value->valuestring, strlen(value->valuestring));
-  return error_set(error, "%s: expected %s, got \"%s\"", self->name, expected, shown);
+  if (cJSON_IsArray(value) || cJSON_IsObject(value))
+    return reject_choice(self, value, error);
+  unsigned chosen = 0;
+  while (self->choices[chosen].name != NULL && !is_chosen(&self->choices[chosen], value))
+    chosen++;
+  *(unsigned *)place = self->choices[chosen].name != NULL ? chosen : self->fallback;
+  return 0;
 }
 
-const struct step_field_type step_field_choice = {.read = read_choice};
+const struct step_field_type step_field_choice = {.read = read_choice, .takes_null = true};

@@ -17,13 +17,22 @@ struct step_field {
   const struct step_field_type *type;
   size_t offset; /* of the place in the struct that the table is for */
   bool required; /* of a text, bytes or a list: it must not be absent */
-  /* Of a text the length in bytes, of an integer the value. Maximum 0: a text without limit. */
+  /* Of a text the length in bytes, of an integer or a count the value. Maximum 0: no limit of its
+     own. */
   unsigned minimum;
   unsigned maximum;
-  unsigned fallback;          /* the value of an integer, a count or a flag that is absent */
-  const char *const *choices; /* of a choice: the names, ended by NULL; the value is the index */
-  const struct step_table *element; /* of a list */
+  unsigned fallback; /* of an integer, a count or a flag that is absent; of an unknown choice */
+  const struct step_choice *choices; /* of a choice: ended by one without a name */
+  const struct step_table *element;  /* of a list */
 };
+
+/* What can be chosen. */
+struct step_choice {
+  const char *name;
+  int number; /* what may be sent in place of the name; or STEP_CHOICE_NO_NUMBER */
+};
+
+#define STEP_CHOICE_NO_NUMBER (-1)
 
 /* What is read into one struct. */
 struct step_table {
@@ -45,14 +54,15 @@ int step_table_read(const struct step_table *self, const cJSON *object, const ch
 void step_table_release(const struct step_table *self, void *place);
 
 /*
- * `read` gets the field's value, NULL when the field is absent or null, and the place to write to,
- * all zeros. It returns 0, or -1 with an error that names the field and what was expected. It may
- * move strings out of the value into the place. `release` frees what the place owns, after an error
- * too; it is NULL where a place owns nothing.
+ * `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and the
+ * place to write to, all zeros. It returns 0, or -1 with an error that names the field and what was
+ * expected. It may move strings out of the value into the place. `release` frees what the place
+ * owns, after an error too; it is NULL where a place owns nothing.
  */
 struct step_field_type {
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
   void (*release)(void *place);
+  bool takes_null; /* null is a value, and does not count as absent */
 };
 
 /* place: char *. Not written when absent or, where that is allowed, empty. */
@@ -75,14 +85,24 @@ extern const struct step_field_type step_field_env;
 /* place: unsigned. Accepts a whole number however it is written: 600, 600.0, 6e2. */
 extern const struct step_field_type step_field_integer;
 
-/* place: unsigned. An integer up to 2^31-1; one below 1 counts as absent: senders in languages
-   without an absent number send 0. */
+/* place: int. Any whole number of 32 bits, negative ones too. */
+extern const struct step_field_type step_field_int32;
+
+/* place: unsigned. An integer up to the maximum, or without one 2^31-1; one below 1 counts as
+   absent: senders in languages without an absent number send 0. */
 extern const struct step_field_type step_field_count;
+
+/* place: uint64_t. The same up to 2^53, from which on a number of JSON need not be exact; 0 when
+   absent. */
+extern const struct step_field_type step_field_offset;
 
 /* place: bool. */
 extern const struct step_field_type step_field_flag;
 
-/* place: unsigned, the index of one of `choices`, in upper or lower case; 0 when absent. */
+/* place: unsigned, the index of one of `choices`; 0 when absent. It is sent as the name, in upper or
+   lower case, as the number, or as the number in a string; space around a string does not count. What
+   is none of the choices, null and booleans too, is the fallback, so that a newer sender's step need
+   not be refused; an array or an object is. */
 extern const struct step_field_type step_field_choice;
 
 /* place: struct step_list, of an array of objects, which has one at least. */

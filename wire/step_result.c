@@ -11,7 +11,8 @@
 #include "base/json_string.h"
 #include "base/memory.h"
 
-static const char before_id[] = "{\"schemaVersion\":1,\"stepId\":\"";
+static const char before_version[] = "{\"schemaVersion\":";
+static const char before_id[] = ",\"stepId\":\"";
 static const char before_error[] = ",\"errorMessage\":";
 static const char before_output[] = ",\"outputContent\":";
 static const char before_count[] = ",\"eventCount\":";
@@ -70,10 +71,20 @@ static char *write_count(char *out, int64_t count) {
   return count < 0 ? put(out, "null", sizeof "null" - 1) : decimal_write(out, (uint64_t)count);
 }
 
+struct step_result step_result_of_agent(int schema_version, const char *step_id,
+                                        const char *reason) {
+  return (struct step_result){.schema_version = schema_version,
+                              .step_id = step_id,
+                              .exit_code = -1,
+                              .error_message = reason,
+                              .error_message_length = strlen(reason)};
+}
+
 size_t step_result_length(const struct step_result *self) {
   char numbers[NUMBERS_SIZE];
-  return sizeof before_id - 1 + json_string_length(self->step_id, strlen(self->step_id)) +
-         format_numbers(numbers, self) + sizeof before_error - 1 +
+  return sizeof before_version - 1 + sizeof "2" - 1 + sizeof before_id - 1 +
+         json_string_length(self->step_id, strlen(self->step_id)) + format_numbers(numbers, self) +
+         sizeof before_error - 1 +
          nullable_length(self->error_message, self->error_message_length) + sizeof before_output -
          1 + nullable_length(self->output_content, self->output_content_length) +
          sizeof before_count - 1 + count_length(self->event_count) + sizeof "}" - 1;
@@ -82,6 +93,8 @@ size_t step_result_length(const struct step_result *self) {
 char *step_result_write(const struct step_result *self, char *out) {
   char numbers[NUMBERS_SIZE];
   size_t numbers_length = format_numbers(numbers, self);
+  out = put(out, before_version, sizeof before_version - 1);
+  *out++ = (char)('0' + self->schema_version);
   out = put(out, before_id, sizeof before_id - 1);
   out = json_string_write(out, self->step_id, strlen(self->step_id));
   out = put(out, numbers, numbers_length);

@@ -9,6 +9,7 @@
 
 /* One StepResult. Owns nothing. Texts may be any bytes; NULL becomes JSON's null. */
 struct step_result {
+  int schema_version; /* 1 or 2: step_answer_version */
   const char *step_id;
   int exit_code;
   bool timed_out;
@@ -19,6 +20,10 @@ struct step_result {
   size_t output_content_length;
   int64_t event_count; /* events of the step, `completed` included; -1, not known, becomes null */
 };
+
+/* An answer of the agent's own: -1, and why. No events, no output. */
+struct step_result step_result_of_agent(int schema_version, const char *step_id,
+                                        const char *reason);
 
 /* The exact number of bytes that step_result_write writes. */
 size_t step_result_length(const struct step_result *self);

@@ -17,7 +17,9 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-#define READ_SIZE ((size_t)64 * 1024)
+/* What is read in one turn of the loop: some thousand short lines, whose answers keep signals and
+   children waiting for some milliseconds. */
+#define READ_SIZE ((size_t)16 * 1024)
 
 /* A larger buffer of output is given back when all of it is written. */
 #define KEPT_OUTPUT ((size_t)256 * 1024)
@@ -32,6 +34,7 @@ struct standard_io {
   struct event *readable; /* standard input */
   struct event *read_on;  /* reads what cannot be polled, from the loop */
   struct event *writable;
+  struct event *made_room;   /* calls written() from the loop */
   struct event *reader_gone; /* of a pipe or a socket; NULL: standard output is neither */
   struct buffer output;      /* from `written` on not yet written */
   size_t written;
@@ -54,6 +57,7 @@ static void become_broken(struct standard_io *self, int error) {
   self->broken = true;
   drop_output(self);
   (void)event_del(self->writable);
+  (void)event_del(self->made_room);
   if (self->reader_gone != NULL)
     (void)event_del(self->reader_gone);
   self->handler->broken(self->owner, error);
@@ -65,6 +69,7 @@ static bool is_writable(void) {
 }
 
 void standard_io_flush(struct standard_io *self) {
+  size_t before = self->written;
   while (standard_io_unwritten(self) > 0 && is_writable()) {
     size_t left = standard_io_unwritten(self);
     ssize_t written =
@@ -75,6 +80,8 @@ void standard_io_flush(struct standard_io *self) {
     }
     self->written += written > 0 ? (size_t)written : 0;
   }
+  if (self->written > before)
+    loop_timer_start_now(self->made_room);
   if (standard_io_unwritten(self) > 0) {
     (void)event_add(self->writable, NULL);
     return;
@@ -87,10 +94,14 @@ void standard_io_flush(struct standard_io *self) {
 static void on_writable(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
+  standard_io_flush(context);
+}
+
+static void on_made_room(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
   struct standard_io *self = context;
-  standard_io_flush(self);
-  if (!self->broken && self->handler->written != NULL)
-    self->handler->written(self->owner);
+  self->handler->written(self->owner);
 }
 
 /* A socket's peer may only have ended what it writes. */
@@ -191,6 +202,7 @@ struct standard_io *standard_io_new(struct event_base *base,
   self->readable = loop_event_new_idle(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
   self->read_on = loop_timer_new(base, on_read_on, self);
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
+  self->made_room = loop_timer_new(base, on_made_room, self);
   short what = what_tells_that_the_reader_is_gone(STDOUT_FILENO);
   self->reader_gone =
       what != 0 ? loop_event_new(base, STDOUT_FILENO, what, on_reader_gone, self) : NULL;
@@ -201,6 +213,7 @@ void standard_io_free(struct standard_io *self) {
   event_free(self->readable);
   event_free(self->read_on);
   event_free(self->writable);
+  event_free(self->made_room);
   if (self->reader_gone != NULL)
     event_free(self->reader_gone);
   buffer_release(&self->output);

@@ -28,7 +28,8 @@ struct standard_io_handler {
   void (*input)(void *owner, const char *bytes, size_t length);
   /* End-of-file, or an error, of standard input. Once; not while reading is paused. */
   void (*input_ended)(void *owner);
-  /* Some of what was held is written, from the loop. May be NULL. */
+  /* Some of what was held is written: always from the loop, also when a standard_io_flush has
+     written all of it at once. So whoever waits for room is told in this one way. */
   void (*written)(void *owner);
   /* Nothing is taken any more, and what is held is dropped. `error`: an errno, EPIPE when nobody
      reads. Once; from the loop, or from inside of standard_io_flush. */

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/swar.h"
-#include "base/utf8.h"
+#include "base/utf16.h"
 
 #define TAIL_CAPACITY (2 * CAPTURE_TAIL_MAX)
 
@@ -19,23 +19,30 @@ void capture_release(struct capture *self) {
   free(self->tail);
 }
 
-static void add_to_head(struct capture *self, const char *text, size_t length) {
-  if (self->head_cut || length == 0)
+/* A unit has at least one byte: shorter output is not counted. */
+static bool is_head_full(struct capture *self) {
+  if (self->head_length < CAPTURE_HEAD_UNITS)
+    return false;
+  self->head_units +=
+      utf16_units(self->head + self->head_counted, self->head_length - self->head_counted);
+  self->head_counted = self->head_length;
+  return self->head_units >= CAPTURE_HEAD_UNITS;
+}
+
+static void add_to_head(struct capture *self, const char *text, size_t length, bool partial) {
+  if (self->head_full)
     return;
-  size_t room = CAPTURE_HEAD_MAX - self->head_length;
-  self->head_cut = length > room;
-  size_t taken = self->head_cut ? room : length;
-  if (self->head_length + taken > self->head_capacity) {
-    size_t capacity = self->head_capacity == 0 ? 4096 : self->head_capacity;
-    while (capacity < self->head_length + taken)
-      capacity *= 2;
-    self->head_capacity = capacity < CAPTURE_HEAD_MAX ? capacity : CAPTURE_HEAD_MAX;
+  size_t needed = self->head_length + length + 1;
+  if (needed > self->head_capacity) {
+    size_t capacity = self->head_capacity == 0 ? 4096 : 2 * self->head_capacity;
+    self->head_capacity = capacity > needed ? capacity : needed;
     self->head = memory_resize(self->head, self->head_capacity);
   }
-  (void)swar_copy(self->head + self->head_length, text, taken);
-  self->head_length += taken;
-  if (self->head_cut)
-    self->head_length = utf8_cut(self->head, self->head_length);
+  char *end = swar_copy(self->head + self->head_length, text, length);
+  if (!partial)
+    *end++ = '\n';
+  self->head_length = (size_t)(end - self->head);
+  self->head_full = is_head_full(self);
 }
 
 /* Moves at most one byte for each byte that is added. Of a longer output it keeps more than
@@ -59,10 +66,8 @@ static void add_to_tail(struct capture *self, const char *text, size_t length) {
 
 void capture_add(struct capture *self, bool from_stdout, const char *text, size_t length,
                  bool partial) {
-  if (from_stdout) {
-    add_to_head(self, text, length);
-    add_to_head(self, "\n", partial ? 0 : 1);
-  }
+  if (from_stdout)
+    add_to_head(self, text, length, partial);
   add_to_tail(self, text, length);
   add_to_tail(self, "\n", partial ? 0 : 1);
 }

@@ -10,8 +10,10 @@
  * bounded whatever the command prints.
  */
 
-/* The longest outputContent of a command, in bytes before JSON encoding (wire/PROTOCOL.md). */
-#define CAPTURE_HEAD_MAX ((size_t)1000000)
+/* A command's outputContent takes lines until it has so many UTF-16 units (wire/PROTOCOL.md): a
+   server knows by its length that it was cut. Before JSON encoding it has at most three times as
+   many bytes, and those of a piece of a line. */
+#define CAPTURE_HEAD_UNITS ((size_t)1000000)
 
 /* The same for a kind that writes its content itself (capture_content_space): more than any of them
    writes. What is beyond it is dropped. */
@@ -24,7 +26,9 @@ struct capture {
   char *head;
   size_t head_length;
   size_t head_capacity;
-  bool head_cut;
+  size_t head_counted; /* bytes whose units were counted */
+  size_t head_units;
+  bool head_full;
   char *tail; /* when it is full, its last CAPTURE_TAIL_MAX bytes move to the front */
   size_t tail_length;
 };
@@ -42,8 +46,8 @@ void capture_add(struct capture *self, bool from_stdout, const char *text, size_
 char *capture_content_space(struct capture *self, size_t *size);
 void capture_content_filled(struct capture *self, size_t length);
 
-/* Returns the beginning of stdout, cut at a UTF-8 boundary; NULL when there was none. Valid until
-   the next call that adds. */
+/* Returns the beginning of stdout, which ends with a line or a piece of one; NULL when there was
+   none. Valid until the next call that adds. */
 const char *capture_head(const struct capture *self, size_t *length);
 
 /* Returns the end of both streams, without the last "\n", cut at a UTF-8 boundary; NULL when there

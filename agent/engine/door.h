@@ -91,7 +91,9 @@ struct door_type {
   void (*begin)(struct door *self, struct run *run);
 
   /* Bytes of output that the door takes now. While it is less than what a run has, the run's pipes
-     are not read and the command waits; engine_room says when to ask again. */
+     are not read and the command waits; engine_room says when to ask again. The door calls it from
+     the loop whenever there is room again after there was none, also when a flush() has made the
+     room before it returned: nobody asks after a flush. */
   size_t (*room)(const struct door *self);
 
   void (*event)(struct door *self, const struct run *run, const struct step_event *event);

@@ -386,11 +386,12 @@ struct engine *engine_new(const struct engine_options *options) {
                                        .leaders = &self->leaders,
                                        .spawn = options->spawn},
                            .log = options->log,
-                           .kind = {.job_id = options->job_id, .environment = options->environment},
+                           .kind = {.environment = options->environment},
                            .standby = &self->standby,
                            .line_bytes = options->line_bytes,
                            .agent_tag = self->tag};
-  standby_init(&self->standby, &self->run_context.process, self->tag, options->program);
+  standby_init(&self->standby, &self->run_context.process, self->tag, options->program,
+               options->environment);
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);

@@ -30,7 +30,7 @@ struct engine_options {
   int signal_fd;            /* see signals.h; -1: signals are somebody else's */
   int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
   size_t line_bytes;        /* of the longest line that comes whole, see lines.h */
-  const char *job_id;       /* SANDBOX_JOB_ID of commands, and part of their tags; NULL: no job */
+  const char *job_id;       /* a part of the tags of commands; NULL: no job */
   char *const *environment; /* what commands inherit */
   const char *program;      /* to execute this program anew, see standby.h; NULL: never */
 };

@@ -48,7 +48,8 @@ static bool set_exit_code(struct step_result *result, const struct step *step,
 void outcome_result(struct step_result *result, const struct step *step,
                     const struct process_outcome *outcome, const struct capture *capture,
                     struct error *reason) {
-  *result = (struct step_result){.step_id = step->step_id,
+  *result = (struct step_result){.schema_version = step_answer_version(step),
+                                 .step_id = step->step_id,
                                  .duration_ms = outcome != NULL ? outcome->duration_ms : 0};
   bool output_explains = set_exit_code(result, step, outcome, reason);
   set_content(result, step, capture);

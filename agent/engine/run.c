@@ -58,7 +58,8 @@ static void read_clock(struct run *self) {
 
 static struct step_event make_event(struct run *self, enum step_event_kind kind,
                                     const struct line *line) {
-  return (struct step_event){.kind = kind,
+  return (struct step_event){.schema_version = step_answer_version(&self->step),
+                             .kind = kind,
                              .step_id = self->step_id_json,
                              .step_id_length = self->step_id_json_length,
                              .line = line->text,

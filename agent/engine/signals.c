@@ -10,6 +10,7 @@
 
 #include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
+#include "agent/process/traced_child.h"
 #include "base/clock.h"
 #include "base/loop.h"
 
@@ -19,16 +20,41 @@
 /* A step may send any number: what they lead to in the log comes once in this time. */
 #define LOGGED_MS 1000
 
+/* Children that are looked at in one turn of the loop. */
+#define CHILDREN_AT_ONCE 1024
+
+static void reap_one(struct signals *self, pid_t pid) {
+  int status;
+  self->handler->child_ended(self->owner, pid);
+  if (waitpid(pid, &status, WNOHANG) == pid)
+    self->handler->reaped(self->owner, pid, status);
+}
+
+/* Those that have stopped go on when all others were looked at: they may stop again at once, and
+   come first. */
 static void reap(struct signals *self) {
-  for (siginfo_t info;;) {
-    info.si_pid = 0;
+  struct traced_child stopped[CHILDREN_AT_ONCE];
+  size_t count = 0;
+  int looked_at = 0;
+  for (; looked_at < CHILDREN_AT_ONCE; looked_at++) {
+    siginfo_t info = {0};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-      return;
-    self->handler->child_ended(self->owner, info.si_pid);
-    int status;
-    if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
-      self->handler->reaped(self->owner, info.si_pid, status);
+      break;
+    if (!traced_child_has_stopped(&info))
+      reap_one(self, info.si_pid);
+    else if (traced_child_take(&stopped[count], info.si_pid))
+      count++;
   }
+  while (count > 0)
+    traced_child_release(&stopped[--count]);
+  if (looked_at == CHILDREN_AT_ONCE)
+    loop_timer_start(self->reap_on, 0);
+}
+
+static void on_reap_on(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  reap(context);
 }
 
 /* Where as many signals of the user are pending as may be, the kernel forgets who sent one, which
@@ -103,9 +129,11 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
 void signals_init(struct signals *self, struct event_base *base, int fd,
                   const struct signals_handler *handler, void *owner) {
   *self = (struct signals){.handler = handler, .owner = owner};
+  self->reap_on = loop_timer_new(base, on_reap_on, self);
   self->readable = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_readable, self);
 }
 
 void signals_release(struct signals *self) {
   event_free(self->readable);
+  event_free(self->reap_on);
 }

@@ -9,7 +9,8 @@
 /*
  * Reports signals as events of the loop, from the signalfd that startup.h makes: orders to this
  * program, and children that have ended. It reaps them all, also those that it did not start:
- * orphans become children of this program, which is a subreaper and in a container PID 1.
+ * orphans become children of this program, which is a subreaper and in a container PID 1. Those that
+ * have stopped since they asked to be traced go on (agent/process/traced_child.h).
  *
  * What a step sends is no order: SIGTERM to process 1 would end the job. An order comes from the
  * kernel (a terminal), from outside the pid namespace, where the sender has no pid, or from a
@@ -29,8 +30,9 @@ struct signals {
   const struct signals_handler *handler;
   void *owner;
   struct event *readable;
-  int64_t refused_ms; /* when `refused` was called last; monotonic, 0: never */
-  int64_t asked_ms;   /* and `ordered` with SIGUSR1 */
+  struct event *reap_on; /* pending while there may be more children than are looked at in a turn */
+  int64_t refused_ms;    /* when `refused` was called last; monotonic, 0: never */
+  int64_t asked_ms;      /* and `ordered` with SIGUSR1 */
 };
 
 /* The descriptor remains the caller's. Handler and signals must stay in place until

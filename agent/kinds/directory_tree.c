@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "agent/files/tree/tree_render.h"
 #include "agent/kinds/kinds.h"
 
@@ -9,11 +11,13 @@ struct directory_tree {
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct directory_tree *self = step->fields;
   struct tree_render tree;
-  if (tree_render_write(&tree, step->target, self->max_depth,
-                        (const char *const *)self->exclude_globs, &output->content, error) != 0)
+  char *repository = kind_repository(step);
+  int result = tree_render_write(&tree, step->target, self->max_depth,
+                                 (const char *const *)self->exclude_globs, repository,
+                                 &output->content, error);
+  free(repository);
+  if (result != 0)
     return -1;
-  if (tree.is_cut)
-    kind_warn(output, "directory tree truncated at %zu entries", tree.entries);
   kind_warn_unread(output, tree.unread);
   return 0;
 }
@@ -30,6 +34,7 @@ static const struct step_field fields[] = {
 
 const struct kind directory_tree_kind = {
     .wire = {.name = "directoryTree",
+             .number = 6,
              .target = "path",
              .table = STEP_TABLE(fields, struct directory_tree)},
     .work = work,

@@ -72,7 +72,9 @@ static const struct step_field fields[] = {
      .element = &edit_table},
 };
 
-const struct kind edit_file_kind = {
-    .wire = {.name = "editFile", .target = "path", .table = STEP_TABLE(fields, struct edit_file)},
-    .work = work,
-    .has_content = true};
+const struct kind edit_file_kind = {.wire = {.name = "editFile",
+                                             .number = STEP_CHOICE_NO_NUMBER,
+                                             .target = "path",
+                                             .table = STEP_TABLE(fields, struct edit_file)},
+                                    .work = work,
+                                    .has_content = true};

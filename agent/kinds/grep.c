@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "agent/files/grep/search.h"
 #include "agent/kinds/kinds.h"
 
@@ -8,38 +10,82 @@ struct grep {
   unsigned context_before;
   unsigned context_after;
   bool prefix_paths;
+  bool search_hidden;
   unsigned output; /* enum search_output */
 };
 
+/* What was not searched, though it was asked for; "" for nothing. */
+struct gaps {
+  struct error skipped;
+  struct error unread;
+};
+
+static struct gaps describe_gaps(const struct search_result *result) {
+  struct gaps gaps = {{""}, {""}};
+  if (result->skipped > 0)
+    (void)error_set(&gaps.skipped,
+                    "grep passed over %zu lines that are too long for the pattern, the first in %s",
+                    result->skipped, result->first);
+  if (result->unread_directories + result->unread_files > 0)
+    (void)error_set(&gaps.unread, "%zu directories and %zu files could not be read, the first: %s",
+                    result->unread_directories, result->unread_files, result->first_unread.text);
+  return gaps;
+}
+
+/* An empty answer would be taken for a proof. */
+static int fail_for_gaps(const struct gaps *gaps, struct error *error) {
+  bool both = gaps->skipped.text[0] != '\0' && gaps->unread.text[0] != '\0';
+  return error_set(error, "nothing found, but %s%s%s", gaps->skipped.text, both ? "; " : "",
+                   gaps->unread.text);
+}
+
+static void warn(struct output *output, const struct search_result *result,
+                 const struct gaps *gaps) {
+  if (result->is_cut)
+    kind_warn(output, "grep truncated at %zu matches", result->matches);
+  if (gaps->skipped.text[0] != '\0')
+    kind_warn(output, "%s", gaps->skipped.text);
+  if (gaps->unread.text[0] != '\0')
+    kind_warn(output, "%s", gaps->unread.text);
+  if (result->hidden_directories + result->hidden_files > 0)
+    kind_warn(output, "grep left out %zu directories and %zu files that are hidden or ignored",
+              result->hidden_directories, result->hidden_files);
+  if (result->unused_ignores > 0)
+    kind_warn(output, "grep could not use %zu ignore files, the first: %s", result->unused_ignores,
+              result->first_unused.text);
+}
+
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct grep *self = step->fields;
+  char *repository = kind_repository(step);
   struct search search = {.path = step->target,
                           .pattern = self->pattern,
                           .glob = self->glob,
+                          .repository = repository,
+                          .respects_ignores = !self->search_hidden,
+                          .home = getenv("HOME"),
+                          .config = getenv("XDG_CONFIG_HOME"),
                           .head_limit = self->head_limit,
                           .context_before = self->context_before,
                           .context_after = self->context_after,
                           .prefix_paths = self->prefix_paths,
                           .output = (enum search_output)self->output};
   struct search_result result;
-  if (search_run(&search, &output->content, &result, error) != 0)
+  int found = search_run(&search, &output->content, &result, error);
+  free(repository);
+  if (found != 0)
     return -1;
-  if (result.is_cut)
-    kind_warn(output, "grep truncated at %zu matches", result.matches);
-  if (result.skipped > 0)
-    kind_warn(output,
-              "grep passed over %zu lines that are too long for the pattern, the first in %s",
-              result.skipped, result.first);
-  if (result.skipped_root != NULL)
-    kind_warn(output, "grep passed over %s", result.skipped_root);
-  kind_warn_unread(output, result.unread);
+  struct gaps gaps = describe_gaps(&result);
+  if (result.matches == 0 && (gaps.skipped.text[0] != '\0' || gaps.unread.text[0] != '\0'))
+    return fail_for_gaps(&gaps, error);
+  warn(output, &result, &gaps);
   return 0;
 }
 
-static const char *const outputs[] = {[SEARCH_CONTENT] = "content",
-                                      [SEARCH_FILES] = "filesWithMatches",
-                                      [SEARCH_COUNTS] = "count",
-                                      NULL};
+static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},
+                                             [SEARCH_FILES] = {"filesWithMatches", 1},
+                                             [SEARCH_COUNTS] = {"count", 2},
+                                             {0}};
 
 static const struct step_field fields[] = {
     {.name = "pattern",
@@ -61,14 +107,20 @@ static const struct step_field fields[] = {
     {.name = "prefixPaths",
      .type = &step_field_flag,
      .offset = offsetof(struct grep, prefix_paths)},
+    {.name = "searchHidden",
+     .type = &step_field_flag,
+     .offset = offsetof(struct grep, search_hidden),
+     .fallback = true},
     {.name = "outputMode",
      .type = &step_field_choice,
      .offset = offsetof(struct grep, output),
      .choices = outputs},
 };
 
-const struct kind grep_kind = {
-    .wire = {.name = "grep", .target = "path", .table = STEP_TABLE(fields, struct grep)},
-    .work = work,
-    .has_content = true,
-    .read_only = true};
+const struct kind grep_kind = {.wire = {.name = "grep",
+                                        .number = 5,
+                                        .target = "path",
+                                        .table = STEP_TABLE(fields, struct grep)},
+                               .work = work,
+                               .has_content = true,
+                               .read_only = true};

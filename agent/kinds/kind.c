@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/lexical_path.h"
 #include "agent/process/launch.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/write_all.h"
 
 const struct kind *kind_of(const struct step *step) {
@@ -38,10 +41,26 @@ void kind_describe(const struct step *step, char *out, size_t size) {
     (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
 }
 
-/* Where the step's own directory is missing, the path is made absolute and the kind goes on: it
+static char **other_path(const struct step *step) {
+  static char *none = NULL;
+  size_t offset = kind_of(step)->other_path;
+  return offset > 0 ? (char **)(void *)((char *)step->fields + offset) : &none;
+}
+
+static bool is_relative(const char *path) {
+  return path != NULL && path[0] != '/';
+}
+
+static void begin_at(const char *directory, char **path) {
+  if (is_relative(*path) && asprintf(path, "%s/%s", directory, *path) < 0)
+    memory_exhausted("a buffer");
+}
+
+/* Where the step's own directory is missing, its paths are made absolute and the kind goes on: it
    reports that there is no such file, or creates it. */
 static int enter_directory(struct step *step, struct error *error) {
-  if (step->target[0] == '/')
+  char **other = other_path(step);
+  if (!is_relative(step->target) && !is_relative(*other))
     return 0;
   const char *own = step->working_directory;
   const char *directory = own != NULL ? own : KIND_DIRECTORY;
@@ -49,20 +68,45 @@ static int enter_directory(struct step *step, struct error *error) {
     return 0;
   if (!launch_is_missing(errno))
     return error_set(error, "working directory %s: %s", directory, strerror(errno));
-  if (asprintf(&step->target, "%s/%s", own, step->target) < 0)
-    memory_exhausted("a buffer");
+  begin_at(own, &step->target);
+  begin_at(own, other);
   return 0;
 }
 
+/* What is relative to it begins at the agent's own directory, unless `enter_directory` has entered it.
+ */
+char *kind_repository(const struct step *step) {
+  const char *own = step->working_directory;
+  struct stat file;
+  if (own == NULL && stat(KIND_DIRECTORY, &file) == 0 && S_ISDIR(file.st_mode))
+    own = KIND_DIRECTORY;
+  char current[PATH_MAX] = "/";
+  if ((own == NULL || own[0] != '/') && getcwd(current, sizeof current) == NULL)
+    return NULL;
+  bool is_entered = own != NULL && own[0] != '/' && step->target[0] != '/';
+  return lexical_path_new(current, own == NULL || is_entered ? "." : own);
+}
+
+/* A name in it must not look like a line of its own. */
+static void add_line(struct buffer *lines, const char *text) {
+  struct buffer printable = {0};
+  struct error line;
+  printable_add(&printable, text);
+  (void)error_set(&line, "%.*s", (int)printable.length, printable.bytes);
+  buffer_release(&printable);
+  buffer_add_string(lines, line.text);
+  buffer_add_string(lines, "\n");
+}
+
 void kind_warn(struct output *output, const char *format, ...) {
-  const struct error before = output->warning;
-  struct error more;
+  char *text;
   va_list arguments;
   va_start(arguments, format);
-  (void)vsnprintf(more.text, sizeof more.text, format, arguments);
+  if (vasprintf(&text, format, arguments) < 0)
+    memory_exhausted("a buffer");
   va_end(arguments);
-  (void)error_set(&output->warning, "%s%s%s", before.text, before.text[0] != '\0' ? "; " : "",
-                  more.text);
+  add_line(&output->warnings, text);
+  free(text);
 }
 
 void kind_warn_unread(struct output *output, size_t directories) {
@@ -70,10 +114,8 @@ void kind_warn_unread(struct output *output, size_t directories) {
     kind_warn(output, "%zu directories could not be looked into", directories);
 }
 
-static bool put_line(const struct error *line) {
-  char text[sizeof line->text + 1];
-  return write_all(STDERR_FILENO, text, (size_t)snprintf(text, sizeof text, "%s\n", line->text)) ==
-         0;
+static bool put(int fd, const struct buffer *text) {
+  return write_all(fd, text->bytes, text->length) == 0;
 }
 
 int kind_work(const void *context) {
@@ -82,12 +124,12 @@ int kind_work(const void *context) {
   struct output output = {0};
   struct error error;
   if (enter_directory(&step, &error) != 0 || kind_of(&step)->work(&step, &output, &error) != 0) {
-    (void)put_line(&error);
+    struct buffer reason = {0};
+    add_line(&reason, error.text);
+    (void)put(STDERR_FILENO, &reason);
     return 1;
   }
-  bool written = (output.warning.text[0] == '\0' || put_line(&output.warning)) &&
-                 write_all(STDOUT_FILENO, output.content.bytes, output.content.length) == 0;
-  return written ? 0 : 1;
+  return put(STDERR_FILENO, &output.warnings) && put(STDOUT_FILENO, &output.content) ? 0 : 1;
 }
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,

@@ -24,13 +24,12 @@
 
 /* What `work` produces; all zeros before. */
 struct output {
-  struct buffer content; /* outputContent */
-  struct error warning;  /* a line for standard error, such as that the content was cut; "": none */
+  struct buffer content;  /* outputContent */
+  struct buffer warnings; /* lines for standard error, such as that the content was cut */
 };
 
 /* What the steps of one engine share. Nothing is owned. */
 struct kind_context {
-  const char *job_id;       /* SANDBOX_JOB_ID of commands; NULL: they have none */
   char *const *environment; /* what commands inherit */
 };
 
@@ -44,19 +43,27 @@ struct kind {
                        struct process_spec *spec);
   /* Of a command: frees what only the making of its process needs. */
   void (*release_input)(struct step *step);
-  /* Called in the child, in the step's directory where the target is relative. Returns 0, or -1
+  /* Called in the child, in the step's directory where a path of it is relative. Returns 0, or -1
      with the reason, which is then the whole answer. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
   bool has_content; /* of `work`: outputContent is a string even when it is empty */
   bool read_only;   /* it changes nothing: to execute it twice is to execute it once */
+  /* Where in its fields another path is, a text, that begins at the same directory as the target;
+     0: it has none. */
+  size_t other_path;
 };
 
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 
-/* Adds to the warning, after "; " when it is not empty; a long one is cut in its middle. */
+/* Adds a line to the warnings, of at most 255 bytes, whatever the names in it; a longer one is cut in
+   its middle. */
 void kind_warn(struct output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* For `work`: the directory at which a relative target begins, by its text, absolute; to be freed. NULL
+   where the agent's own directory is needed for it, and was removed. */
+char *kind_repository(const struct step *step);
 
 /* Adds a warning of how many directories could not be read, if any. */
 void kind_warn_unread(struct output *output, size_t directories);

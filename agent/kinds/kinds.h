@@ -9,7 +9,9 @@
 #define KINDS(ROW)                                                                                 \
   ROW(run)                                                                                         \
   ROW(read_file)                                                                                   \
+  ROW(read_bytes)                                                                                  \
   ROW(write_file)                                                                                  \
+  ROW(write_bytes)                                                                                 \
   ROW(edit_file)                                                                                   \
   ROW(list_files)                                                                                  \
   ROW(grep)                                                                                        \

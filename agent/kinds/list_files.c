@@ -19,8 +19,10 @@ static int work(const struct step *step, struct output *output, struct error *er
   return 0;
 }
 
-static const char *const orders[] = {
-    [LISTING_BY_NAME] = "name", [LISTING_BY_SIZE] = "size", [LISTING_BY_MTIME] = "mtime", NULL};
+static const struct step_choice orders[] = {[LISTING_BY_NAME] = {"name", 0},
+                                            [LISTING_BY_SIZE] = {"size", 1},
+                                            [LISTING_BY_MTIME] = {"mtime", 2},
+                                            {0}};
 
 static const struct step_field fields[] = {
     {.name = "maxDepth",
@@ -37,8 +39,10 @@ static const struct step_field fields[] = {
      .fallback = true},
 };
 
-const struct kind list_files_kind = {
-    .wire = {.name = "listFiles", .target = "path", .table = STEP_TABLE(fields, struct list_files)},
-    .work = work,
-    .has_content = true,
-    .read_only = true};
+const struct kind list_files_kind = {.wire = {.name = "listFiles",
+                                              .number = 4,
+                                              .target = "path",
+                                              .table = STEP_TABLE(fields, struct list_files)},
+                                     .work = work,
+                                     .has_content = true,
+                                     .read_only = true};

@@ -10,10 +10,9 @@
 #include "base/memory.h"
 
 /* The variables that the agent sets. */
-enum { OWN_VARIABLES = 3 };
+enum { OWN_VARIABLES = 2 };
 
-static const char *const own_names[OWN_VARIABLES] = {PROCESS_TREE_TAG, "SANDBOX_JOB_ID",
-                                                     "SANDBOX_STEP_ID"};
+static const char *const own_names[OWN_VARIABLES] = {PROCESS_TREE_TAG, PROCESS_TREE_STEP_VARIABLE};
 
 /*
  * A command's argv and envp in one allocation, which the process takes over. It owns the texts of
@@ -50,8 +49,6 @@ static char *put_variable(char *out, const char *name, const char *value) {
 static char *put_own(struct command *self, char *text, const char *const values[OWN_VARIABLES]) {
   char **next = self->own;
   for (size_t i = 0; i < OWN_VARIABLES; i++) {
-    if (values[i] == NULL)
-      continue;
     *next++ = text;
     text = put_variable(text, own_names[i], values[i]);
   }
@@ -77,11 +74,10 @@ static char **put_environment(struct command *self, char *const *env, char *cons
 static struct command *command_new(const struct kind_context *context, const struct step *step,
                                    const char *tag) {
   const struct run_fields *run = step->fields;
-  const char *const values[OWN_VARIABLES] = {tag, context->job_id, step->step_id};
+  const char *const values[OWN_VARIABLES] = {tag, step->step_id};
   size_t texts = 0;
   for (size_t i = 0; i < OWN_VARIABLES; i++)
-    if (values[i] != NULL)
-      texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
+    texts += strlen(own_names[i]) + strlen(values[i]) + sizeof "=";
   size_t arguments = count(run->args) + 2;
   size_t variables = OWN_VARIABLES + count(run->env) + count(context->environment) + 1;
   size_t size = sizeof(struct command) + (arguments + variables) * sizeof(char *) + texts;
@@ -127,8 +123,10 @@ static const struct step_field fields[] = {
     {.name = "stdin", .type = &step_field_bytes, .offset = offsetof(struct run_fields, input)},
 };
 
-const struct kind run_kind = {
-    .wire = {.name = "run", .target = "command", .table = STEP_TABLE(fields, struct run_fields)},
-    .describe = describe,
-    .prepare_spec = prepare_spec,
-    .release_input = release_input};
+const struct kind run_kind = {.wire = {.name = "run",
+                                       .number = 0,
+                                       .target = "command",
+                                       .table = STEP_TABLE(fields, struct run_fields)},
+                              .describe = describe,
+                              .prepare_spec = prepare_spec,
+                              .release_input = release_input};

@@ -14,17 +14,34 @@
 #include "agent/process/process_tree.h"
 #include "base/memory.h"
 
-/* What the child is executed with. It needs nothing of the agent's environment. */
+/* What the child needs of the agent's environment: grep reads git's files. */
+static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
+#define INHERITED (sizeof inherited / sizeof *inherited)
+
+/* What the child is executed with. */
 struct launch_texts {
   char *argv[3];
-  char *envp[2];
+  char *envp[INHERITED + 2];
   char program[64];
-  char tag[160]; /* the one variable: what makes it known as the agent's child */
+  char tag[160]; /* a variable, which makes it known as the agent's child */
 };
 
 void standby_init(struct standby *self, const struct process_context *context,
-                  const char *agent_tag, const char *program) {
-  *self = (struct standby){.context = context, .agent_tag = agent_tag, .program = program};
+                  const char *agent_tag, const char *program, char *const *environment) {
+  *self = (struct standby){
+      .context = context, .agent_tag = agent_tag, .program = program, .environment = environment};
+}
+
+/* Adds to `envp` what is there of it, once each. */
+static void inherit(const struct standby *self, char **envp) {
+  for (size_t i = 0; i < INHERITED; i++) {
+    char *const *entry = self->environment;
+    while (entry != NULL && *entry != NULL &&
+           strncmp(*entry, inherited[i], strlen(inherited[i])) != 0)
+      entry++;
+    if (entry != NULL && *entry != NULL)
+      *envp++ = *entry;
+  }
 }
 
 static void drop_child(struct standby *self) {
@@ -48,6 +65,7 @@ void standby_make(struct standby *self) {
   (void)snprintf(texts->program, sizeof texts->program, "%s", self->program);
   (void)snprintf(texts->tag, sizeof texts->tag, PROCESS_TREE_TAG "=%s-standby%lu", self->agent_tag,
                  ++self->made);
+  inherit(self, texts->envp + 1);
   const struct process_spec spec = {.argv = texts->argv,
                                     .envp = texts->envp,
                                     .memory = texts,

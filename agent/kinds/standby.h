@@ -28,15 +28,17 @@ struct standby {
   const struct process_context *context;
   const char *agent_tag;
   const char *program; /* NULL: there is never a child */
+  char *const *environment;
   struct process *child;
   pid_t dropped; /* a child that was not needed, and is not reaped yet; 0: none */
   unsigned long made;
 };
 
 /* `program`: the path of this program, shorter than 64 bytes, NULL where it is not to be executed.
- * All must outlive it. */
+   `environment`: what the child gets HOME and XDG_CONFIG_HOME of, which say where git's own files are;
+   may be NULL. All must outlive it. */
 void standby_init(struct standby *self, const struct process_context *context,
-                  const char *agent_tag, const char *program);
+                  const char *agent_tag, const char *program, char *const *environment);
 /* From then on there is none. May be called again. */
 void standby_release(struct standby *self);
 

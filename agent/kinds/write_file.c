@@ -22,6 +22,8 @@ static const struct step_field fields[] = {
      .required = true},
 };
 
-const struct kind write_file_kind = {
-    .wire = {.name = "writeFile", .target = "path", .table = STEP_TABLE(fields, struct write_file)},
-    .work = work};
+const struct kind write_file_kind = {.wire = {.name = "writeFile",
+                                              .number = 3,
+                                              .target = "path",
+                                              .table = STEP_TABLE(fields, struct write_file)},
+                                     .work = work};

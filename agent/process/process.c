@@ -32,6 +32,10 @@
 #define APART_MS 5
 #define APART_MAX_MS 1000
 
+/* By then a child is seen that was being made when the first look was: it has the score of before. A
+   fork of a large process takes milliseconds. */
+#define FORKED_MS 100
+
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
 struct stream {
@@ -50,6 +54,7 @@ struct process {
   struct event *deadline;
   struct event *check; /* until it is reaped: is it apart? Then: who still holds its pipes? */
   int64_t apart_ms;    /* of a command, until the first is looked at again; else 0 */
+  bool raised;         /* its score for the out-of-memory killer, once */
   struct event *end;   /* calls handler->ended from the loop, never from within an owner's call */
   struct kill_sequence kill;
   struct process_tree tree;
@@ -136,6 +141,9 @@ static void raise_oom_score(struct process *self) {
     return;
   if (spawn_is_detached(self->spawn, 0)) {
     oom_score_raise(self->tree.leader);
+    if (!self->raised)
+      loop_timer_start(self->check, FORKED_MS);
+    self->raised = true;
     return;
   }
   self->apart_ms = self->apart_ms < APART_MAX_MS / 2 ? 2 * self->apart_ms : APART_MAX_MS;

@@ -77,31 +77,38 @@ static bool begins_with(const char *text, size_t length, const char *prefix) {
   return length >= prefix_length && memcmp(text, prefix, prefix_length) == 0;
 }
 
-/* Warnings are separated by line endings, and in a line by "; ". */
-static size_t warning_length(const char *text, size_t length, size_t *separator) {
-  for (size_t i = 0; i < length; i++) {
-    *separator = text[i] == '\n' ? 1 : begins_with(text + i, length - i, "; ") ? 2 : 0;
-    if (*separator > 0)
-      return i;
-  }
-  *separator = 0;
-  return length;
-}
-
 void answer_warnings(const struct run_result *result, const char *subject, struct buffer *text) {
   bool is_cut = cut(text);
   const char *at = result->errors.bytes;
   size_t left = result->errors.length;
   while (left > 0) {
-    size_t separator;
-    size_t length = warning_length(at, left, &separator);
+    const char *newline = memchr(at, '\n', left);
+    size_t length = newline != NULL ? (size_t)(newline - at) : left;
     size_t skipped = begins_with(at, length, subject) ? strlen(subject) : 0;
     bool is_moot = is_cut && begins_with(at + skipped, length - skipped, "truncated at ");
     if (length > skipped && !is_moot)
       add_note(text, at + skipped, length - skipped);
-    at += length + separator;
-    left -= length + separator;
+    size_t line = length + (newline != NULL);
+    at += line;
+    left -= line;
   }
+}
+
+struct run_stream answer_body(const struct run_result *result) {
+  const struct run_stream *content = &result->output;
+  const char *end = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
+  if (end == NULL)
+    return (struct run_stream){0};
+  return (struct run_stream){.bytes = end + 1,
+                             .length = content->length - (size_t)(end + 1 - content->bytes)};
+}
+
+void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text) {
+  buffer_add_string(text, "(");
+  buffer_add(text, type, type_length);
+  buffer_add_string(text, ", ");
+  buffer_add_number(text, bytes);
+  buffer_add_string(text, " bytes: not shown as text)");
 }
 
 void answer_content(const struct run_result *result, struct buffer *text) {

@@ -32,6 +32,12 @@ void answer_listing(const struct run_result *result, struct buffer *text);
 /* Of grep: "path:12:text", for context "path-11-text"; "path"; or "path:3"; or "(no matches)". */
 void answer_matches(const struct run_result *result, struct buffer *text);
 
+/* Of readFile with its media type: what follows that line; the line itself is in front of it. */
+struct run_stream answer_body(const struct run_result *result);
+
+/* An image of so many bytes, for those who cannot show it. */
+void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text);
+
 /* The content as it is. */
 void answer_content(const struct run_result *result, struct buffer *text);
 

@@ -159,8 +159,16 @@ static const struct argument grep_arguments[] = {
      .fallback = "\".\""},
     {.name = "glob",
      .type = ARGUMENT_TEXT,
-     .description = "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'. Defaults to all.",
+     .description =
+         "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'; '!*.min.js' leaves files out. "
+         "Defaults to all.",
      .wire = "glob"},
+    {.name = "search_hidden",
+     .type = ARGUMENT_FLAG,
+     .description = "Search hidden files, too, and those that .gitignore and the like leave out. "
+                    "Defaults to false.",
+     .wire = "searchHidden",
+     .fallback = "false"},
     {.name = "output_mode",
      .type = ARGUMENT_CHOICE,
      .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
@@ -209,11 +217,23 @@ static void add_error(struct buffer *text, const char *reason, size_t length) {
   buffer_add(text, reason, length);
 }
 
+static size_t decoded_length(const struct tool_image *image) {
+  size_t padding = 0;
+  while (padding < image->length && image->base64[image->length - 1 - padding] == '=')
+    padding++;
+  return image->length / 4 * 3 - padding;
+}
+
 static bool answer_read(const struct tool_call *call, const struct run_result *result,
                         struct buffer *text) {
   struct error error;
-  const struct run_stream *content = &result->output;
-  if (text_page_add(content->bytes, content->length, call->offset, call->limit, text, &error) == 0)
+  struct tool_image image;
+  if (tool_call_image(call, result, &image)) {
+    answer_image(image.type, image.type_length, decoded_length(&image), text);
+    return false;
+  }
+  const struct run_stream body = answer_body(result);
+  if (text_page_add(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
     return false;
   add_error(text, error.text, strlen(error.text));
   return true;
@@ -257,7 +277,7 @@ static bool answer_tree(const struct tool_call *call, const struct run_result *r
                         struct buffer *text) {
   (void)call;
   answer_content(result, text);
-  answer_warnings(result, "directory tree ", text);
+  answer_warnings(result, "", text);
   return false;
 }
 
@@ -273,9 +293,11 @@ static const struct tool tools[] = {
     {.name = "read_file",
      .title = "Read file",
      .description = "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
-                    "says with which offset to continue.",
+                    "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
+                    "at most 5 MB.",
      .hints = READ_ONLY,
      .kind = "readFile",
+     .members = ",\"withMediaType\":true",
      .arguments = ARGUMENT_TABLE(read_arguments),
      .answer = answer_read},
     {.name = "write_file",
@@ -302,8 +324,8 @@ static const struct tool tools[] = {
      .answer = answer_list},
     {.name = "grep",
      .title = "Search files",
-     .description = "Searches text files for a regular expression. Leaves out directories like "
-                    ".git and node_modules.",
+     .description = "Searches text files for a regular expression. Leaves out hidden and ignored "
+                    "files, those of more than 1 MB, and directories like .git and node_modules.",
      .hints = READ_ONLY,
      .kind = "grep",
      .members = ",\"prefixPaths\":true", /* as the other tools take them */
@@ -311,8 +333,8 @@ static const struct tool tools[] = {
      .answer = answer_grep},
     {.name = "directory_tree",
      .title = "Directory tree",
-     .description = "Shows what is below a directory as a tree. Leaves out directories like .git "
-                    "and node_modules.",
+     .description = "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
+                    "directories like .git and node_modules.",
      .hints = READ_ONLY,
      .kind = "directoryTree",
      .arguments = ARGUMENT_TABLE(tree_arguments),
@@ -580,6 +602,27 @@ static bool answer(const struct tool_call *self, const struct run_result *result
   /* Its content is incomplete: how it ended is all that there is to say. */
   const struct run_result end = {.timed_out = result->timed_out, .exit_code = result->exit_code};
   answer_command(&end, text);
+  return true;
+}
+
+static bool has_failed(const struct run_result *result) {
+  return result->failure != RUN_EXECUTED || result->timed_out || result->exit_code != 0;
+}
+
+bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+                     struct tool_image *image) {
+  static const char prefix[] = "image/";
+  const struct run_stream *content = &result->output;
+  if (self->tool->answer != answer_read || has_failed(result) ||
+      content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
+    return false;
+  const struct run_stream body = answer_body(result);
+  if (body.bytes == NULL)
+    return false;
+  *image = (struct tool_image){.type = content->bytes,
+                               .type_length = (size_t)(body.bytes - 1 - content->bytes),
+                               .base64 = body.bytes,
+                               .length = body.length};
   return true;
 }
 

@@ -78,6 +78,19 @@ unsigned tool_call_timeout(const struct tool_call *self);
 /* See tool_is_command. */
 bool tool_call_is_command(const struct tool_call *self);
 
+/* An image that was read, in the run_result that it was made from. */
+struct tool_image {
+  const char *type; /* such as image/png, without a NUL */
+  size_t type_length;
+  const char *base64;
+  size_t length;
+};
+
+/* Whether that is what the call has for the model; the text only says so then, for doors that
+   cannot show it. */
+bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+                     struct tool_image *image);
+
 /* Adds the text for the model, which is at most some 105,000 bytes long. Returns true when the tool
    failed. */
 bool tool_call_answer(const struct tool_call *self, const struct run_result *result,

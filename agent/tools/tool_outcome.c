@@ -7,17 +7,13 @@
 #include "base/utf8.h"
 #include "wire/step_result.h"
 
-#define PROPERTY(NAME, TYPE) "\"" NAME "\":{\"type\":\"" TYPE "\"}"
-
 const char tool_outcome_schema[] =
-    "{\"type\":\"object\",\"properties\":{" PROPERTY("exitCode", "integer") "," PROPERTY("timedOut", "boolean") "," PROPERTY(
-        "durationSeconds",
-        "number") "," PROPERTY("stdout",
-                               "string") "," PROPERTY("stderr",
-                                                      "string") "," PROPERTY("stdoutTruncated",
-                                                                             "boolean") "," PROPERTY("stderrTruncated",
-                                                                                                     "boolean") "},\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
-                                                                                                                "\"stdoutTruncated\",\"stderrTruncated\"]}";
+    "{\"type\":\"object\",\"properties\":{\"exitCode\":{\"type\":\"integer\"},"
+    "\"timedOut\":{\"type\":\"boolean\"},\"durationSeconds\":{\"type\":\"number\"},"
+    "\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"
+    "\"stdoutTruncated\":{\"type\":\"boolean\"},\"stderrTruncated\":{\"type\":\"boolean\"}},"
+    "\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
+    "\"stdoutTruncated\",\"stderrTruncated\"]}";
 
 static void add_stream_json(struct buffer *out, const char *name, const struct run_stream *stream) {
   buffer_add_string(out, name);

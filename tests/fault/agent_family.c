@@ -7,6 +7,9 @@
 #define STEPS 20
 #define KILLS_MAX 40
 
+/* Of half a megabyte, so that an agent is killed while it is written. */
+#define CHUNK_LINES 65536
+
 /* How long an agent lives: between moments and long enough for the whole job, as the seed says. */
 static const long lives_ms[] = {10, 40, 100, 250};
 
@@ -25,8 +28,10 @@ void kill_agent(struct trial *trial) {
   trial_open(trial, NULL);
   trial->work.may_be_interrupted = true;
   for (size_t i = 0; i < STEPS; i++)
-    if (i % 3 == 2)
+    if (i % 6 == 2)
       work_push_read(&trial->work);
+    else if (i % 3 == 2)
+      work_push_chunk(&trial->work, CHUNK_LINES);
     else
       work_push_script(&trial->work, shapes[i % shapes_count].lines, "", (int)(i % 3),
                        shapes[i % shapes_count].script);

@@ -5,6 +5,9 @@
 static const char interrupted[] = "interrupted: the agent ended while this step was running";
 static const char forgotten[] = "lost: the step has run, and redis has lost its result";
 
+/* A result holds lines until they have as many units; here all are ASCII. */
+enum { OUTPUT_MAX = 1000000 };
+
 /* What has been seen of one step. Its events have places: 0 `started`, 1 … its lines, then
    `completed`. */
 struct seen {
@@ -89,8 +92,8 @@ static char *expected_output(const struct work_step *step) {
   char *end = text;
   for (long line = 1; line <= step->lines; line++)
     end += sprintf(end, "%ld%s\n", line, step->filler);
-  if (end - text > 1000000)
-    text[1000000] = '\0';
+  if (end - text > OUTPUT_MAX)
+    ((char *)memchr(text + OUTPUT_MAX - 1, '\n', (size_t)(end - text) - OUTPUT_MAX + 1))[1] = '\0';
   return text;
 }
 
@@ -186,6 +189,32 @@ static long count_missing(const struct work_step *step, const struct seen *seen)
   return missing;
 }
 
+/* Of a step that appends: its chunk is there once and whole; of one that is not known to have ended,
+   at most once. */
+static void check_chunk(struct checker *self, long number, const struct work_chunk *chunk) {
+  const struct work_step *step = &self->work->steps[number];
+  const struct seen *seen = &self->seen[number];
+  bool has_ended = seen->results > 0 && !seen->interrupted;
+  if (chunk->pieces > 1 || chunk->lines > step->chunk_lines)
+    tally_find(self->tally, TALLY_DOUBLED, 1, "step %ld: %ld of %ld lines, in %ld places", number,
+               chunk->lines, step->chunk_lines, chunk->pieces);
+  else if (has_ended && chunk->lines < step->chunk_lines)
+    tally_find(self->tally, TALLY_LOST, 1, "step %ld: %ld of %ld lines appended", number,
+               chunk->lines, step->chunk_lines);
+  if (chunk->is_late && !step->may_vanish && !step->went_back)
+    tally_find(self->tally, TALLY_DISORDERED, 1, "step %ld: its chunk is behind a later one",
+               number);
+}
+
+static void check_chunks(struct checker *self) {
+  struct work_chunk chunks[WORK_STEPS_MAX];
+  long foreign = work_find_chunks(self->work, chunks);
+  tally_find(self->tally, TALLY_WRONG, foreign, "%ld bytes of the chunks are no step's", foreign);
+  for (size_t i = 0; i < self->work->count; i++)
+    if (self->work->steps[i].chunk_lines > 0)
+      check_chunk(self, (long)i, &chunks[i]);
+}
+
 static void conclude(struct checker *self, long number, long runs) {
   const struct work_step *step = &self->work->steps[number];
   const struct seen *seen = &self->seen[number];
@@ -206,7 +235,7 @@ static void conclude(struct checker *self, long number, long runs) {
   if (seen->odd > 0)
     tally_find(tally, TALLY_WRONG, 1, "step %ld: seq of event %ld is %ld (%ld such)", number,
                seen->odd_place + 1, seen->odd_seq, seen->odd);
-  if (step->content != NULL)
+  if (step->content != NULL || step->chunk_lines > 0)
     return;
   if (runs > 1)
     tally_find(tally, TALLY_DOUBLED, runs - 1, "step %ld: ran %ld times", number, runs);
@@ -243,5 +272,6 @@ void checker_check(const struct work *work, const struct reader *reader, struct 
     conclude(&self, (long)i, runs[i]);
     free(self.seen[i].events);
   }
+  check_chunks(&self);
   check_leftovers(work, reader, tally);
 }

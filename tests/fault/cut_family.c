@@ -5,14 +5,16 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Four steps, of which one fails on stderr, one prints in two batches and one reads a file, and the
-   shutdown. */
+/* Six steps, of which one fails on stderr, one prints in two batches, one reads a file and two append
+   to one, and the shutdown. */
 static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
   trial_open(trial, NULL);
   trial_put_proxy(trial, plan);
   work_push_lines(&trial->work, 3, 0);
   work_push_script(&trial->work, 2, "", 3, "exec >&2; seq 1 2");
+  work_push_chunk(&trial->work, 1);
   work_push_read(&trial->work);
+  work_push_chunk(&trial->work, 1);
   work_push_script(&trial->work, 4, "", 0, "seq 1 2; sleep 0.11; seq 3 4");
   job_push_shutdown(trial->job);
   trial_start_agent(trial);

@@ -33,6 +33,7 @@ void network_half_open(struct trial *trial) {
   proxy_deafen(trial->proxy, trial->role);
   trial->tally->cuts++;
   work_push_read(&trial->work);
+  work_push_chunk(&trial->work, 100);
   work_push_lines(&trial->work, 5, 0);
   work_push_lines(&trial->work, 3, 1);
   if (!wait_until(is_new, trial, NOTICE_MS))
@@ -50,6 +51,8 @@ void network_latency(struct trial *trial) {
   work_push_lines(&trial->work, 3, 0);
   work_push_lines(&trial->work, 10000, 3);
   work_push_read(&trial->work);
+  work_push_chunk(&trial->work, 100);
+  work_push_chunk(&trial->work, 100);
   work_push_read(&trial->work);
   work_push_lines(&trial->work, 3, 0);
   job_push_shutdown(trial->job);
@@ -75,6 +78,7 @@ static bool is_done(void *context) {
 void network_client_kill(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 200000, 0);
+  work_push_chunk(&trial->work, 100);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 1);

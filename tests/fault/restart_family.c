@@ -52,6 +52,7 @@ void restart_kept(struct trial *trial) {
   work_push_lines(&trial->work, 5, 0);
   work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
   work_push_lines(&trial->work, 3, 4);
+  work_push_chunk(&trial->work, 100);
   work_push_read(&trial->work);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);
@@ -84,6 +85,7 @@ void restart_empty(struct trial *trial) {
   running->gap_until = close_doors(trial);
   restart(trial);
   trial_open_gate(trial);
+  work_push_chunk(&trial->work, 1);
   work_push_lines(&trial->work, 5, 2);
   job_push_shutdown(trial->job);
   trial_finish(trial, BOUND_MS);
@@ -97,8 +99,9 @@ void restart_empty(struct trial *trial) {
 enum snapshot_kind { STEP_RUNS_ON, STEP_IS_FORGOTTEN, STEP_COMES_TWICE, SNAPSHOT_KINDS };
 
 static void push_more(struct trial *trial) {
+  work_push_chunk(&trial->work, 1);
   work_push_lines(&trial->work, 3, 1);
-  work_push_lines(&trial->work, 3, 0);
+  work_push_chunk(&trial->work, 1);
 }
 
 /* With a queue that the agent has not seen yet, if that is the kind. */
@@ -156,9 +159,12 @@ void restart_snapshot(struct trial *trial) {
    times before the agent could deliver anything since. */
 void restart_repeatedly(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
-  for (int i = 0; i < 12; i++)
+  for (int i = 0; i < 12; i++) {
+    if (i % 2 == 1)
+      work_push_chunk(&trial->work, 1);
     work_push_script(&trial->work, 20, "", i % 3,
                      job_format(trial->job, "seq 1 20; sleep 0.%ld", trial_random(trial, 20)));
+  }
   for (size_t i = 0; i < trial->work.count; i++)
     trial->work.steps[i].went_back = true;
   trial_command(trial, "SAVE");

@@ -15,6 +15,7 @@ void server_freeze(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 300000, 0);
   work_push_read(&trial->work);
+  work_push_chunk(&trial->work, 100);
   work_push_lines(&trial->work, 3, 1);
   job_push_shutdown(trial->job);
   trial_start_agent(trial);
@@ -41,6 +42,7 @@ static long long used_memory(struct trial *trial) {
 void server_maxmemory(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 100000, 0);
+  work_push_chunk(&trial->work, 100);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 2 + trial_random(trial, 2000));
@@ -101,6 +103,7 @@ void server_failover(struct trial *trial) {
                    "i=0; while [ $i -lt 400 ]; do seq $((i*50+1)) $((i*50+50)); i=$((i+1)); "
                    "sleep 0.01; done");
   work_push_read(&trial->work);
+  work_push_chunk(&trial->work, 100);
   work_push_lines(&trial->work, 3, 1);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 102 + trial_random(trial, 2000));

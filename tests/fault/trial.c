@@ -7,6 +7,7 @@
 
 #include "tests/fault/checker.h"
 #include "tests/fault/reader.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -149,18 +150,13 @@ void trial_kill_agent(struct trial *self) {
 }
 
 struct work_step *trial_push_gated(struct trial *self, long before, const char *script, long more) {
-  return work_push_script(
-      &self->work, before + more, "", 0,
-      job_format(self->job,
-                 "%s; i=0; until [ -e '%s/gate' ] || [ $i -eq 6000 ]; do i=$((i+1)); sleep 0.01; "
-                 "done; seq %ld %ld",
-                 script, self->directory, before + 1, before + more));
+  return work_push_script(&self->work, before + more, "", 0,
+                          job_format(self->job, "%s; " GATE("'%s/gate'") "seq %ld %ld", script,
+                                     self->directory, self->directory, before + 1, before + more));
 }
 
 void trial_open_gate(struct trial *self) {
-  FILE *file = fopen(job_format(self->job, "%s/gate", self->directory), "we");
-  assert_non_null(file);
-  fclose(file);
+  gate_open(job_format(self->job, "%s/gate", self->directory));
 }
 
 struct watch {

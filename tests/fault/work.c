@@ -1,14 +1,20 @@
 #include "tests/fault/work.h"
 
+#include "tests/support/encoded.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
 static const char content[] = "what is read\n";
 
+/* A line of a chunk. Pages end with a line, and so does what is cut short of a write. */
+#define CHUNK_LINE "%07zu\n"
+enum { CHUNK_LINE_LENGTH = 8 };
+
 void work_init(struct work *self, struct job *job, const char *directory) {
   *self = (struct work){.job = job};
   snprintf(self->runs, sizeof self->runs, "%s/runs", directory);
   snprintf(self->file, sizeof self->file, "%s/file", directory);
+  snprintf(self->chunks, sizeof self->chunks, "%s/chunks", directory);
   FILE *file = fopen(self->file, "we");
   assert_non_null(file);
   assert_true(fputs(content, file) >= 0 && fclose(file) == 0);
@@ -34,16 +40,64 @@ struct work_step *work_push_script(struct work *self, long lines, const char *fi
   return step;
 }
 
+static cJSON *file_step(struct work *self, const char *kind, const char *path) {
+  cJSON *json = job_step(self->job, "", NULL);
+  cJSON_DeleteItemFromObject(json, "command");
+  cJSON_ReplaceItemInObject(json, "kind", cJSON_CreateString(kind));
+  cJSON_AddStringToObject(json, "path", path);
+  return json;
+}
+
 struct work_step *work_push_read(struct work *self) {
   assert_true(self->count < WORK_STEPS_MAX);
   struct work_step *step = &self->steps[self->count];
   *step = (struct work_step){.stream = "stdout", .filler = "", .content = content};
-  cJSON *json = job_step(self->job, "", NULL);
-  cJSON_DeleteItemFromObject(json, "command");
-  cJSON_ReplaceItemInObject(json, "kind", cJSON_CreateString("readFile"));
-  cJSON_AddStringToObject(json, "path", self->file);
-  push(self, json);
+  push(self, file_step(self, "readFile", self->file));
   return step;
+}
+
+struct work_step *work_push_chunk(struct work *self, long lines) {
+  assert_true(self->count < WORK_STEPS_MAX);
+  struct work_step *step = &self->steps[self->count];
+  *step = (struct work_step){.stream = "stdout", .filler = "", .chunk_lines = lines};
+  size_t length = (size_t)lines * CHUNK_LINE_LENGTH;
+  char *chunk = malloc(length + 1);
+  assert_non_null(chunk);
+  for (size_t at = 0; at < length; at += CHUNK_LINE_LENGTH)
+    snprintf(chunk + at, CHUNK_LINE_LENGTH + 1, CHUNK_LINE, self->count);
+  char *base64 = encoded(chunk, length);
+  cJSON *json = file_step(self, "writeBytes", self->chunks);
+  cJSON_AddStringToObject(json, "content", base64);
+  cJSON_AddTrueToObject(json, "append");
+  push(self, json);
+  free(base64);
+  free(chunk);
+  return step;
+}
+
+long work_find_chunks(const struct work *self, struct work_chunk chunks[WORK_STEPS_MAX]) {
+  char line[CHUNK_LINE_LENGTH + 1], expected[32];
+  size_t length, before = WORK_STEPS_MAX, highest = 0;
+  long foreign = 0;
+  memset(chunks, 0, WORK_STEPS_MAX * sizeof *chunks);
+  FILE *file = fopen(self->chunks, "re");
+  while (file != NULL && (length = fread(line, 1, CHUNK_LINE_LENGTH, file)) > 0) {
+    line[length] = '\0';
+    size_t place = strtoul(line, NULL, 10);
+    snprintf(expected, sizeof expected, CHUNK_LINE, place);
+    if (strcmp(line, expected) != 0 || place >= self->count) {
+      foreign += (long)length;
+      continue;
+    }
+    chunks[place].lines++;
+    chunks[place].pieces += place != before;
+    chunks[place].is_late |= place < highest;
+    highest = place > highest ? place : highest;
+    before = place;
+  }
+  if (file != NULL)
+    fclose(file);
+  return foreign;
 }
 
 struct work_step *work_push_lines(struct work *self, long lines, int exit_code) {

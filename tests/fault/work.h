@@ -10,7 +10,7 @@
 /*
  * What an agent is given to do, and what must have come of it. A step prints its lines as numbers,
  * 1, 2, 3 …, so that each can be missed, and writes down that it ran, so that its runs can be
- * counted.
+ * counted. A chunk that is appended to a file is so many lines, each with the step's place.
  */
 #define WORK_STEPS_MAX 24
 
@@ -21,6 +21,7 @@ struct work_step {
   const char *stream;  /* "stdout" or "stderr" */
   const char *content; /* of one that reads a file, which may run more than once; else NULL */
   const char *filler;  /* behind each number */
+  long chunk_lines;    /* of one that appends to the file of chunks; else 0 */
   long gap_until;      /* the server was brought back without what it had: lines may be missing in
                           one place, which ends before this line. 0: none may be */
   bool may_vanish;     /* and so may its result */
@@ -37,6 +38,14 @@ struct work {
   bool redis_may_be_away;  /* when the agent leaves */
   char runs[PATH_MAX];     /* one line for each run of a step: its place in `steps` */
   char file[PATH_MAX];     /* what a step reads */
+  char chunks[PATH_MAX];   /* what steps append to */
+};
+
+/* What is in the file of chunks of one step. */
+struct work_chunk {
+  long lines;
+  long pieces;  /* they stand in so many places, where one is right */
+  bool is_late; /* behind the chunk of a later step */
 };
 
 /* `directory` is where the runs are written down. */
@@ -53,7 +62,13 @@ struct work_step *work_push_script(struct work *self, long lines, const char *fi
 /* Pushes a readFile, which does not wait for its `started`. */
 struct work_step *work_push_read(struct work *self);
 
-/* How often each step has run. */
+/* Pushes a writeBytes that appends a chunk of so many lines. */
+struct work_step *work_push_chunk(struct work *self, long lines);
+
+/* What has been appended by each step; returns how many bytes are no step's. */
+long work_find_chunks(const struct work *self, struct work_chunk chunks[WORK_STEPS_MAX]);
+
+/* How often each step has run, of those that write it down. */
 void work_count_runs(const struct work *self, long runs[WORK_STEPS_MAX]);
 
 /* Waits until the stream has this many entries; fails the test when it never does. */

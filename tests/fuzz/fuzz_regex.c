@@ -123,7 +123,7 @@ static void compare(const char *pattern, const char *text, size_t length) {
   struct error error;
   struct line_matcher *matcher = line_matcher_new(pattern, &error);
   demand(matcher != NULL);
-  line_matcher_begin(matcher, text, length);
+  line_matcher_begin(matcher, text, length, false);
   struct matched_line line = {.next = 0};
   size_t at = 0; /* of the first line that is not compared */
   int found = 1;

@@ -34,7 +34,7 @@ static void check_texts(char *const *texts, bool variables) {
 
 static size_t choices_of(const struct step_field *field) {
   size_t count = 0;
-  while (field->choices[count] != NULL)
+  while (field->choices[count].name != NULL)
     count++;
   return count;
 }
@@ -66,7 +66,9 @@ static void check_field(const struct step_field *field, const void *place) {
     for (size_t i = 0; i < list->count; i++)
       check_table(list->element, (const char *)list->items + i * list->element->size);
   } else if (type == &step_field_count) {
-    demand(*(const unsigned *)place <= INT32_MAX);
+    demand(*(const unsigned *)place <= (field->maximum > 0 ? field->maximum : INT32_MAX));
+  } else if (type == &step_field_offset) {
+    demand(*(const uint64_t *)place <= UINT64_C(1) << 53);
   } else if (type == &step_field_choice) {
     demand(*(const unsigned *)place < choices_of(field));
   } else {
@@ -84,7 +86,8 @@ static void check_work(const struct step *step) {
 
 static void check_error(const struct error *error) {
   const char *text = error->text;
-  demand(strstr(text, ": ") != NULL && strlen(text) < 200);
+  demand(strlen(text) < 200 &&
+         (strstr(text, ": ") != NULL || strstr(text, "wire protocol") != NULL));
   for (; *text != '\0'; text++)
     demand(*text >= ' ' && *text <= '~');
 }

@@ -110,6 +110,8 @@ static long attack(const char *name, pid_t pid) {
     return syscall(SYS_ioprio_set, IOPRIO_WHO_PGRP, getpgid(pid), 3 << 13);
   if (strcmp(name, "io-user") == 0)
     return syscall(SYS_ioprio_set, IOPRIO_WHO_USER, getuid(), 3 << 13);
+  if (strcmp(name, "foreign") == 0) /* getpid: whether there is a 32-bit table */
+    return as_foreign(foreign(20, 0, 0, 0, 0)) > 0 ? 0 : -1;
   if (strcmp(name, "foreign-prlimit") == 0)
     return as_foreign(foreign(340, pid, RLIMIT_NOFILE, 0, 0));
   if (strcmp(name, "foreign-nice") == 0)

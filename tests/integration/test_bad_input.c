@@ -33,8 +33,8 @@ static const struct refusal whole[] = {
 
 /* The inside of a step with the id `s`. */
 static const struct refusal fields[] = {
-    {"'command':'a','schemaVersion':2", "schemaVersion", NULL},
-    {"'command':'a','kind':'jump'", "kind", NULL},
+    {"'command':'a','schemaVersion':'2'", "schemaVersion", NULL},
+    {"'command':'a','kind':['run']", "kind", NULL},
     {"'kind':'run'", "command", NULL},
     {"'command':'a\\u0000b'", "command", NULL},
     {"'command':'a','args':['b',3]", "args", NULL},
@@ -70,9 +70,27 @@ JOB_TEST(a_bad_field) {
   job_expect_to_go_on(job);
 }
 
+JOB_TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
+  static const char *const unknown[] = {"'summonDragon'", "'8'", "8", "5.5", "null", "true", "''"};
+  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+    job_push_json(job, job_format(job, "{'stepId':'s-%zu','command':'true','path':'x','kind':%s}",
+                                  i, unknown[i]));
+    const cJSON *result = job_result(job);
+    assert_string_equal(job_text(result, "stepId"), formatted("s-%zu", i));
+    job_expect_result(job, result, -1,
+                      "This sandbox agent speaks wire protocol 1-2 and does not know the step kind "
+                      "it was sent (schema version 1). Nothing was executed.",
+                      NULL);
+    assert_int_equal(job_event_count(result), 0);
+    assert_int_equal(cJSON_GetObjectItem(result, "durationSeconds")->valueint, 0);
+  }
+  assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:events", job->id), 0);
+  job_expect_to_go_on(job);
+}
+
 JOB_TEST(a_shutdown_is_checked_too) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
-  expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':2}", "schemaVersion", "s");
+  expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':1.5}", "schemaVersion", "s");
   job_expect_to_go_on(job);
   job_shut_down(job);
 }
@@ -110,7 +128,7 @@ JOB_TEST(a_crowd_of_refusals) {
 
 JOB_TEST(the_log_has_the_payload_shortened) {
   char *padding = repeated("padding ", 20000);
-  const char *payload = job_format(job, "{'stepId':'s','kind':'a-marker','x':'%s'}", padding);
+  const char *payload = job_format(job, "{'stepId':'s','kind':['a-marker'],'x':'%s'}", padding);
   free(padding);
   expect_refusal(job, payload, "kind", "s");
   agent_process_wait_log(job->agent, "a-marker");
@@ -121,8 +139,8 @@ JOB_TEST(the_log_has_the_payload_shortened) {
 
 /* A payload must not be able to forge a line of the log. */
 JOB_TEST(the_log_has_the_payload_on_one_line) {
-  expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
-  expect_refusal(job, "{'stepId':'s',\n'kind':'x',\r\n'forged':''}", "kind", "s");
+  expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
+  expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");
   const char *log = agent_process_log(job->agent);
   assert_null(strstr(log, "\n\"kind\""));
@@ -133,22 +151,10 @@ JOB_TEST(the_log_has_the_payload_on_one_line) {
 enum { MIB = 1024 * 1024, USUAL_RSS_KIB = 8 * 1024 };
 
 /* A good step of exactly this size: what does not matter in it is in a field that nobody knows. */
-static char *step_of_size(size_t size, const char *step_id) {
-  char *payload = malloc(size + 1);
-  assert_non_null(payload);
-  int head = snprintf(payload, size, "{'stepId':'%s','command':'echo','args':['big'],'padding':'",
-                      step_id);
-  assert_true(head > 0 && (size_t)head + 2 < size);
-  quoted_bytes(payload, (size_t)head);
-  memset(payload + head, 'x', size - (size_t)head);
-  memcpy(payload + size - 2, "\"}", 3);
-  return payload;
-}
-
 static void push_of_size(struct job *job, size_t size, const char *step_id) {
-  char *payload = step_of_size(size, step_id);
-  job_push_text(job, payload, size);
-  free(payload);
+  const char *head =
+      job_json(job, "{'stepId':'%s','command':'echo','args':['big'],'padding':'", step_id);
+  job_push_filled(job, head, "x", size, "\"}");
 }
 
 static bool is_small_again(void *context) {
@@ -196,17 +202,8 @@ JOB_TEST(two_hundred_mib_are_refused) {
 /* The smallest values that JSON has: what they take in memory is many times their text. */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job, a_payload_of_small_values_is_survived,
              job_setup, job_teardown) {
-  size_t size = (size_t)60 * MIB;
-  char *payload = step_of_size(size, "crowd");
-  char *value = strstr(payload, quoted("'padding':")) + 10;
-  value[0] = '[';
-  for (char *at = value + 1; at < payload + size - 2; at += 2)
-    memcpy(at, "1,", 2);
-  memcpy(payload + size - 3, "1]}", 3);
-  if (payload[size - 4] == '1')
-    payload[size - 4] = ' ';
-  job_push_text(job, payload, size);
-  free(payload);
+  const char *head = job_json(job, "{'stepId':'crowd','command':'true','crowd':[");
+  job_push_filled(job, head, "1,", (size_t)60 * MIB, "1]}");
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
   expect_usual_memory(job);
   job_expect_to_go_on(job);
@@ -244,11 +241,44 @@ SHORT_TEST(a_payload_without_memory_for_it_is_refused) {
   job_expect_to_go_on(job);
 }
 
+static void have_120_mebibytes_of_addresses(const void *context) {
+  (void)context;
+  const struct rlimit limit = {120 * MIB, 120 * MIB};
+  if (setrlimit(RLIMIT_AS, &limit) != 0)
+    _exit(99);
+}
+
+SHORT_TEST(what_an_agent_with_a_limit_cannot_take_is_refused_by_name) {
+  job->setup.prepare = have_120_mebibytes_of_addresses;
+  job_start_agent(job, NULL);
+  push_of_size(job, (size_t)60 * MIB, "large");
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "stepId"), "large");
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  assert_string_equal(job_text(result, "errorMessage"),
+                      "payload: expected at most 15728640 bytes, an eighth of the memory that this "
+                      "agent may use");
+  job_expect_to_go_on(job);
+  push_of_size(job, (size_t)15 * MIB, "fits");
+  job_expect_result(job, job_result(job), 0, NULL, "big\n");
+}
+
+/* What was not to be known at the start: while a reply comes in, and when it is whole. */
 SHORT_TEST(where_nothing_else_is_left_it_says_so_and_exits) {
-  start_with_8_mebibytes(job);
-  push_of_size(job, (size_t)30 * MIB, "large");
-  job_expect_exit(job, 3);
-  agent_process_wait_log(job->agent, "out of memory: no ");
+  static const struct {
+    rlim_t limit;
+    size_t size;
+  } rows[] = {{8 * MIB, (size_t)30 * MIB}, {(rlim_t)80 * MIB, (size_t)60 * MIB}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    job_do(job, "FLUSHALL");
+    job_start_agent(job, NULL);
+    job_expect_to_go_on(job);
+    const struct rlimit limit = {rows[i].limit, rows[i].limit};
+    assert_int_equal(prlimit(agent_process_pid(job->agent), RLIMIT_DATA, &limit, NULL), 0);
+    push_of_size(job, rows[i].size, "large");
+    job_expect_exit(job, 3);
+    agent_process_wait_log(job->agent, "out of memory: no ");
+  }
 }
 
 TEST_OVERLAP(2)

@@ -45,7 +45,7 @@ JOB_TEST(who_ignores_sigterm_is_killed) {
 /* A second order is the same as the first: the grace is what it was. */
 JOB_TEST(twice_is_once) {
   const cJSON *step =
-      marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+      marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; sleep 600 & wait");
   events_push(job, step, "up");
   job_push_cancel(job, step);
   job_push_cancel(job, step);
@@ -151,8 +151,7 @@ JOB_TEST(with_a_frozen_redis_it_comes_later) {
 
 /* Ended while nobody can be told: it is told when Redis is there again. */
 JOB_TEST(what_ends_without_redis_is_answered_later) {
-  const cJSON *step =
-      marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+  const cJSON *step = marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; sleep 600 & wait");
   events_push(job, step, "up");
   job_push_cancel(job, step);
   job_wait_length(job, "inflight", 1);

@@ -132,7 +132,7 @@ JOB_TEST_NO_AGENT(a_server_that_starts_late_is_found) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "refused");
-  agent_process_wait_log(job->agent, "waiting for redis until the idle limit, 300 s from now");
+  agent_process_wait_log(job->agent, "waiting for redis until the idle limit, 1800 s from now");
   redis_server_restart(job->server);
   job_reconnect(job);
   expect_hello_in(job, 0);

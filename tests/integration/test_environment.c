@@ -56,10 +56,9 @@ JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
-JOB_TEST(a_command_knows_its_job_and_step) {
-  const cJSON *step = job_script(job, "echo \"$SANDBOX_JOB_ID $SANDBOX_STEP_ID\"");
-  assert_string_equal(output_of(job, step),
-                      job_format(job, "%s %s\n", job->id, job_text(step, "stepId")));
+JOB_TEST(a_command_knows_its_step) {
+  const cJSON *step = job_script(job, "echo \"$SANDBOX_STEP_ID\"");
+  assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));
 }
 
 JOB_TEST(the_steps_path_is_searched) {

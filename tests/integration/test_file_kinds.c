@@ -127,6 +127,24 @@ JOB_TEST(reading_lines_are_split_and_joined) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
+JOB_TEST(reading_with_the_media_type) {
+  kind_rows_file(job, "text", "a\nb\n");
+  kind_rows_file(job, "empty", "");
+  kind_rows_file(job, "png", "\x89PNG\r\n\x1A\n");
+  kind_rows_file(job, "latin", "caf\xE9");
+  static const struct kind_row rows[] = {
+      {READ "'text','withMediaType':true", 0, "text/plain\na\nb\n", NULL},
+      {READ "'text','withMediaType':true,'startLine':2,'withLineNumbers':true", 0,
+       "text/plain\n2\tb\n3\t", NULL},
+      {READ "'empty','withMediaType':true", 0, "text/plain\n", NULL},
+      {READ "'png','withMediaType':true,'startLine':2", 0, "image/png\niVBORw0KGgo=", NULL},
+      {READ "'png','withMediaType':false", 1, NULL, "binary or non-UTF-8 content not supported"},
+      {READ "'latin','withMediaType':true", 1, NULL, "binary or non-UTF-8 content not supported"},
+      {READ "'none','withMediaType':true", 1, NULL, "file not found: $D/none"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
 JOB_TEST(reading_a_mebibyte_is_the_most) {
   enum { MOST = 1048576 };
   char *content = malloc(MOST + 2);
@@ -333,6 +351,10 @@ JOB_TEST(listing_entries_are_as_in_the_contract) {
       {LIST "'.','sortBy':'mtime','maxDepth':9", 0, "[" B "," DEEP "," HIDDEN "," A "," QUOTE "]",
        NULL},
       {LIST "'a','sortBy':'name'", 0, "[" DEEP "]", NULL},
+      {LIST "'.','sortBy':2", 0, "[" B "," HIDDEN "," A "," QUOTE "]", NULL},
+      {LIST "'.','sortBy':'age'", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
+      {LIST "'.','sortBy':null", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
+      {LIST "'.','sortBy':false", 0, "[" HIDDEN "," A "," B "," QUOTE "]", NULL},
       {LIST "'a','withSizes':false", 0,
        "[{'path':'$D/a/deep','mtime':'1970-01-01T00:00:03.000+00:00',"
        "'is_directory':false}]",
@@ -383,7 +405,7 @@ JOB_TEST(listing_what_is_missing_is_told) {
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
     assert_string_equal(events_lines(job, step, "stderr"),
                         many == 0 ? "1 directories could not be looked into\n"
-                                  : "directory truncated at 1000 entries; "
+                                  : "directory truncated at 1000 entries\n"
                                     "1 directories could not be looked into\n");
   }
 }
@@ -421,6 +443,14 @@ JOB_TEST(grep_modes_are_as_in_the_contract) {
       {GREP "'sub','pattern':'needle','outputMode':'count'", 0,
        "[{'path':'b.h','count':2},{'path':'deep/c.txt','count':1}]", NULL},
       {GREP "'sub/b.h','pattern':'two$$'", 0, "[" MATCH("b.h", 3, "needle two") "]", NULL},
+      {GREP "'sub','pattern':'needle','outputMode':' COUNT '", 0,
+       "[{'path':'b.h','count':2},{'path':'deep/c.txt','count':1}]", NULL},
+      {GREP "'sub','pattern':'needle','outputMode':2", 0,
+       "[{'path':'b.h','count':2},{'path':'deep/c.txt','count':1}]", NULL},
+      {GREP "'sub/b.h','pattern':'two$$','outputMode':'summary'", 0,
+       "[" MATCH("b.h", 3, "needle two") "]", NULL},
+      {GREP "'sub/b.h','pattern':'two$$','outputMode':9", 0, "[" MATCH("b.h", 3, "needle two") "]",
+       NULL},
       {GREP "'.','pattern':'needle','glob':'*.{c,h}','outputMode':'filesWithMatches'", 0,
        "[{'path':'a.c'},{'path':'sub/b.h'}]", NULL},
       {GREP "'.','pattern':'needle','glob':'sub/**','outputMode':'filesWithMatches'", 0,
@@ -432,7 +462,6 @@ JOB_TEST(grep_modes_are_as_in_the_contract) {
       {GREP "'sub/b.h','pattern':'one','glob':'*.c'", 0, "[" MATCH("b.h", 1, "needle one") "]",
        NULL},
       {GREP "'.','pattern':'no such thing'", 0, "[]", NULL},
-      {GREP "'none','pattern':'x'", 0, "[]", "grep passed over a path that does not exist"},
       {GREP "'node_modules','pattern':'needle'", 0, "[" MATCH("x.c", 1, "needle") "]", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
@@ -487,17 +516,59 @@ JOB_TEST(grep_what_is_missing_is_told) {
   kind_rows_file(job, "dist/large", large);
   free(large);
   static const struct kind_row rows[] = {
-      {GREP "'dist/large','pattern':'x'", 0, "[]",
-       "grep passed over a file of more than 1,000,000 bytes"},
-      {GREP "'/proc/self/cmdline','pattern':'agent'", 0, "[]", "grep passed over a binary file"},
-      {GREP "'.','pattern':'x'", 0, "[]", "1 directories could not be looked into"},
+      {GREP "'dist/large','pattern':'x','outputMode':'count'", 0, "[{'path':'large','count':1}]",
+       NULL},
+      {GREP "'/proc/self/cmdline','pattern':'\\\\x00','outputMode':'count'", 0,
+       "[{'path':'cmdline','count':1}]", NULL},
       {GREP "'f','pattern':'(a|aa)+b?$$(?<=!)|s'", 0,
        "[" MATCH("f", 2, "yes") "," MATCH("f", 3, "yes") "]",
        "grep passed over 1 lines that are too long for the pattern, the first in f:1"},
-      {GREP "'.','pattern':'(a|aa)+b?$$(?<=!)|s','headLimit':1", 0, "[" MATCH("f", 2, "yes") "]",
-       "grep truncated at 1 matches; "
-       "grep passed over 1 lines that are too long for the pattern, the first in f:1; "
-       "1 directories could not be looked into"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  /* A text with a long path is cut in its middle. */
+  const cJSON *step = kind_rows_step(job, GREP "'.','pattern':'(a|aa)+b?$$(?<=!)|s','headLimit':1");
+  assert_int_equal(cJSON_GetObjectItem(job_run(job, step), "exitCode")->valueint, 0);
+  static const char cut[] =
+      "grep truncated at 1 matches\ngrep passed over 1 lines that are too long";
+  assert_memory_equal(events_lines(job, step, "stderr"), cut, sizeof cut - 1);
+  step = kind_rows_step(job, GREP "'.','pattern':'^no'");
+  assert_int_equal(cJSON_GetObjectItem(job_run(job, step), "exitCode")->valueint, 1);
+  static const char gap[] =
+      "nothing found, but 1 directories and 0 files could not be read, the first: /";
+  assert_memory_equal(events_lines(job, step, "stderr"), gap, sizeof gap - 1);
+}
+
+JOB_TEST(grep_leaves_out_what_the_repository_ignores) {
+  kind_rows_file(job, ".git/info/exclude", "/secret\n");
+  kind_rows_file(job, ".gitignore", "out/\n*.log\n");
+  kind_rows_file(job, "a", "yes\n");
+  kind_rows_file(job, "a.log", "yes\n");
+  kind_rows_file(job, ".env", "yes\n");
+  kind_rows_file(job, "out/b", "yes\n");
+  kind_rows_file(job, "secret", "yes\n");
+  kind_rows_file(job, ".agentsmith/reference/c", "yes\n");
+#define NAMES "'pattern':'yes','outputMode':'filesWithMatches'"
+#define NAME(PATH) "{'path':'" PATH "'}"
+  static const char left_out[] =
+      "grep left out 2 directories and 4 files that are hidden or ignored";
+  static const struct kind_row rows[] = {
+      {GREP "'.'," NAMES ",'searchHidden':false", 0, "[" NAME("a") "]", left_out},
+      {GREP "'.'," NAMES ",'searchHidden':true", 0,
+       "[" NAME(".env") "," NAME("a") "," NAME("a.log") "," NAME("out/b") "," NAME("secret") "]",
+       NULL},
+      {GREP "'.'," NAMES, 0,
+       "[" NAME(".env") "," NAME("a") "," NAME("a.log") "," NAME("out/b") "," NAME("secret") "]",
+       NULL},
+      {GREP "'out'," NAMES ",'searchHidden':false", 0, "[" NAME("b") "]", NULL},
+      {GREP "'.env'," NAMES ",'searchHidden':false", 0, "[" NAME(".env") "]", NULL},
+      {GREP "'.'," NAMES ",'glob':'*.log','searchHidden':false", 0, "[" NAME("a.log") "]",
+       "grep left out 2 directories and 0 files that are hidden or ignored"},
+      {GREP "'$D/out'," NAMES ",'glob':'out/*'", 0, "[" NAME("b") "]", NULL},
+      {GREP "'.'," NAMES ",'glob':'!/out'", 0,
+       "[" NAME(".env") "," NAME("a") "," NAME("a.log") "," NAME("secret") "]", NULL},
+      {GREP "'.agentsmith/reference'," NAMES, 0, "[" NAME("c") "]", NULL},
+      {TREE "'$D/.agentsmith'", 0, ".agentsmith/", NULL},
+      {TREE "'.agentsmith/reference'", 0, "reference/\n└── c", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
@@ -233,13 +234,16 @@ SIDECAR_TEST(a_verbose_log_shows_them) {
   agent_process_wait_log(sidecar->agent, "workdir=/tmp): echo x\n");
 }
 
+/* However many other names there are. */
 SIDECAR_TEST(a_queue_is_worked_off_in_order) {
-  enum { REQUESTS = 40 };
+  enum { REQUESTS = 40, OTHERS = 50 };
   static const char *const arguments[] = {"--concurrency=1", NULL};
   char order[96];
   (void)snprintf(order, sizeof order, "%s/order", sidecar->path);
   tree_make(sidecar->tree, "tools/ order");
   for (int i = 0; i < REQUESTS; i++) { /* the oldest has the last name */
+    for (int other = 0; other < OTHERS; other++)
+      sidecar_write(sidecar, formatted("tools/other-%d-%d", i, other), "", 0);
     const char *id = formatted("%02d", REQUESTS - 1 - i);
     sidecar_request(sidecar, id, formatted("{'command':'echo %s >>%s'}", id, order));
     const struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
@@ -265,12 +269,12 @@ TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar, large_inputs_t
     const char *path = sidecar_path(sidecar, sidecar_request_name(formatted("%02d", i)));
     FILE *file = fopen(path, "we");
     assert_non_null(file);
-    assert_true(fprintf(file, "{\"command\":\"until [ -e %s/go ]; do sleep 0.1; done; wc -c\",",
-                        sidecar->path) > 0);
+    assert_true(fprintf(file, "{\"command\":\"" GATE("%s/go") "wc -c\",\"timeout\":120,",
+                        sidecar->path, sidecar->path) > 0);
     assert_true(fprintf(file, "\"stdin\":\"%0*d\"}", INPUT, 0) > INPUT);
     assert_int_equal(fclose(file), 0);
   }
-  tree_make(sidecar->tree, "go");
+  gate_open(sidecar_path(sidecar, "go"));
   for (int i = 0; i < REQUESTS; i++)
     sidecar_expect(sidecar, formatted("%02d", i), 0, "4000001", ""); /* and a newline */
   long peak = proc_status_kib(agent_process_pid(sidecar->agent), "VmHWM");

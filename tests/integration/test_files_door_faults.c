@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -66,15 +67,17 @@ SIDECAR_TEST(what_is_not_json_is_answered_also_when_nobody_closes_it) {
   close(fd);
 }
 
+/* It is whole when all of it is written. */
 SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
   enum { LENGTH = 8 * 1024 * 1024 + 1 };
+  static const char request[] = "{\"command\":\"echo x\"}";
   char *text = malloc(LENGTH);
   assert_non_null(text);
   memset(text, ' ', LENGTH);
-  memcpy(text, "{\"command\":\"echo x\"}", 20);
+  memcpy(text + LENGTH - (sizeof request - 1), request, sizeof request - 1);
   sidecar_start(sidecar, NULL);
   sidecar_write(sidecar, sidecar_request_name("1"), text, LENGTH);
-  sidecar_write(sidecar, sidecar_request_name("2"), text, LENGTH - 1);
+  sidecar_write(sidecar, sidecar_request_name("2"), text + 1, LENGTH - 1);
   free(text);
   sidecar_expect(sidecar, "1", 125, "", "tool-executor: request is longer than 8388608 bytes");
   sidecar_expect(sidecar, "2", 0, "x", "");
@@ -88,6 +91,37 @@ SIDECAR_TEST(a_request_that_appears_without_being_written_is_found) {
       link(sidecar_path(sidecar, "tools/other"), sidecar_path(sidecar, sidecar_request_name("1"))),
       0);
   sidecar_expect(sidecar, "1", 0, "x", "");
+}
+
+/* What it has read, in bytes. */
+static unsigned long long bytes_read(const struct sidecar *sidecar) {
+  unsigned long long bytes = 0;
+  FILE *file = fopen(formatted("/proc/%d/io", (int)agent_process_pid(sidecar->agent)), "re");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "rchar: %llu", &bytes), 1);
+  (void)fclose(file);
+  return bytes;
+}
+
+/* However often it is looked for: when it has come, and before it is answered. */
+SIDECAR_TEST(a_request_that_does_not_change_is_not_read_again) {
+  enum { LENGTH = 4 * 1024 * 1024 };
+  char *text = calloc(1, LENGTH);
+  assert_non_null(text);
+  memset(text, ' ', LENGTH);
+  sidecar_start(sidecar, NULL);
+  unsigned long long before = bytes_read(sidecar);
+  sidecar_write(sidecar, "tools/new", text, LENGTH);
+  free(text);
+  assert_int_equal(
+      rename(sidecar_path(sidecar, "tools/new"), sidecar_path(sidecar, sidecar_request_name("1"))),
+      0);
+  sidecar_expect(
+      sidecar, "1", 125, "",
+      "tool-executor: request is not valid JSON: it ends too early, after 4194304 bytes");
+  unsigned long long taken = bytes_read(sidecar) - before;
+  print_message("%llu bytes read\n", taken);
+  assert_in_range(taken, 2 * LENGTH, 3 * LENGTH);
 }
 
 /* --- requests that are no files -------------------------------------------------------------- */
@@ -125,6 +159,24 @@ SIDECAR_TEST(a_name_that_is_no_text_is_ignored) {
   agent_process_wait_log(sidecar->agent, "[\\xff] is ignored: its name is no id");
   agent_process_wait_log(sidecar->agent, "[a\\x0ab] is ignored: its name is no id");
   agent_process_wait_log(sidecar->agent, "[] is ignored: its name is no id");
+}
+
+static bool has_forgotten_all(void *context) {
+  struct sidecar *sidecar = context;
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGUSR1), 0);
+  return agent_process_count_log(sidecar->agent, ", 0 requests known, ") > 0;
+}
+
+/* More than a scan goes over in a turn. */
+SIDECAR_TEST(however_many_vanish_they_are_forgotten) {
+  enum { REQUESTS = 1500 };
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request(sidecar, formatted("%d", i), "{");
+  expect_service(sidecar, "served");
+  sidecar_delete(sidecar, "served");
+  assert_int_equal(rename(sidecar_path(sidecar, "tools"), sidecar_path(sidecar, "before")), 0);
+  assert_true(wait_until(has_forgotten_all, sidecar, WAIT_BOUND_MS));
 }
 
 static int make_unreadable(void *context, struct error *error) {

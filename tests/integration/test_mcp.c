@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "tests/support/agent_process.h"
+#include "tests/support/encoded.h"
+#include "tests/support/gate.h"
 #include "tests/support/mcp_client.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
@@ -246,14 +248,14 @@ MCP_TEST(a_notification_is_never_answered_and_calls_nothing) {
 MCP_TEST(a_batch_is_answered_as_one) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-03-26");
-  mcp_client_send(client,
-                  "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
-                  "'execute_command','arguments':{'command':'until [ -e go ]; do :; done'}}},"
-                  "{'jsonrpc':'2.0','method':'notifications/initialized'},"
-                  "{'jsonrpc':'2.0','id':2,'method':'ping'},5,"
-                  "{'jsonrpc':'2.0','id':3,'method':'initialize','params':{}}]");
+  mcp_client_send(client, "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
+                          "'execute_command','arguments':{'command':'" GATE(
+                              "go") "'}}},"
+                                    "{'jsonrpc':'2.0','method':'notifications/initialized'},"
+                                    "{'jsonrpc':'2.0','id':2,'method':'ping'},5,"
+                                    "{'jsonrpc':'2.0','id':3,'method':'initialize','params':{}}]");
   mcp_client_sync(client); /* answered meanwhile */
-  mcp_client_touch(client, "go");
+  mcp_client_open_gate(client, "go");
   mcp_client_expect(client,
                     "[{'jsonrpc':'2.0','id':2,'result':{}},"
                     "{'jsonrpc':'2.0','error':{'code':-32600,'message':'Invalid Request: expected "
@@ -311,6 +313,91 @@ MCP_TEST(the_tools_work) {
   cJSON *answer = mcp_client_answer(client, 7);
   assert_true(cJSON_IsFalse(member(answer, "isError")));
   cJSON_Delete(answer);
+}
+
+/* A file of these bytes, and behind them so many of 0xFF. */
+static char *put_image(struct mcp_client *client, const char *name, const char *begin,
+                       size_t length, size_t more) {
+  char *bytes = malloc(length + more);
+  assert_non_null(bytes);
+  memcpy(bytes, begin, length);
+  memset(bytes + length, 0xFF, more);
+  FILE *file = fopen(directory_path(&client->directory, name), "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, length + more, file), length + more);
+  assert_int_equal(fclose(file), 0);
+  char *text = encoded(bytes, length + more);
+  free(bytes);
+  return text;
+}
+
+static void expect_image(struct mcp_client *client, int id, const char *type, const char *data) {
+  cJSON *answer = mcp_client_answer(client, id);
+  const cJSON *content = member(answer, "content"), *image = content->child;
+  assert_true(cJSON_IsFalse(member(answer, "isError")));
+  assert_int_equal(cJSON_GetArraySize(content), 1);
+  assert_int_equal(cJSON_GetArraySize(image), 3);
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(image, "type")), "image");
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(image, "mimeType")), type);
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(image, "data")), data);
+  cJSON_Delete(answer);
+}
+
+/* By its first bytes, whatever it is called. */
+MCP_TEST(an_image_is_shown) {
+  static const struct {
+    const char *begin;
+    size_t length;
+    const char *type;
+  } rows[] = {{"\x89PNG\r\n\x1A\n", 8, "image/png"},
+              {"\xFF\xD8\xFF", 3, "image/jpeg"},
+              {"GIF87a", 6, "image/gif"},
+              {"GIF89a", 6, "image/gif"},
+              {"RIFF\1\2\3\4WEBP", 12, "image/webp"}};
+  mcp_client_start(client, NULL, NULL);
+  int id = 0;
+  for (int version = 0; version < VERSIONS; version++) {
+    mcp_client_initialize(client, versions[version]);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+      char *data = put_image(client, "f.txt", rows[i].begin, rows[i].length, 100 + i);
+      mcp_client_call_tool(client, ++id, "read_file", "'path':'f.txt'");
+      expect_image(client, id, rows[i].type, data);
+      free(data);
+    }
+  }
+}
+
+MCP_TEST(an_image_may_have_five_mebibytes) {
+  enum { MOST = 5242880 };
+  mcp_client_start(client, NULL, NULL);
+  char *data = put_image(client, "large", "\xFF\xD8\xFF", 3, MOST - 3);
+  mcp_client_call_tool(client, 1, "read_file", "'path':'large','offset':5,'limit':2");
+  expect_image(client, 1, "image/jpeg", data);
+  free(data);
+  free(put_image(client, "large", "\xFF\xD8\xFF", 3, MOST - 2));
+  mcp_client_call_tool(client, 2, "read_file", "'path':'large'");
+  mcp_client_expect_called(client, 2, "Error: image exceeds 5 MB limit", true);
+}
+
+MCP_TEST(what_is_text_or_no_image_is_not_shown) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call_tool(client, 1, "write_file",
+                       "'path':'f','content':'GIF89a is a format\\nimage/png\\n'");
+  mcp_client_expect_called(client, 1, "Successfully wrote 29 bytes to f", false);
+  mcp_client_call_tool(client, 2, "read_file", "'path':'f'");
+  mcp_client_expect_called(client, 2, "GIF89a is a format\nimage/png\n", false);
+  mcp_client_call_tool(client, 3, "read_file", "'path':'f','offset':2,'limit':1");
+  mcp_client_expect_called(client, 3, "image/png", false);
+  static const char *const others[] = {"RIFF\1\2\3\4WAVE", "\x89PNX", "\xFF\xD9", "BM"};
+  for (int i = 0; i < 4; i++) {
+    free(put_image(client, "g.png", others[i], strlen(others[i]), 10));
+    mcp_client_call_tool(client, 10 + i, "read_file", "'path':'g.png'");
+    mcp_client_expect_called(client, 10 + i, "Error: binary or non-UTF-8 content not supported",
+                             true);
+  }
+  free(put_image(client, "g.png", "x", 1, 1048576));
+  mcp_client_call_tool(client, 20, "read_file", "'path':'g.png'");
+  mcp_client_expect_called(client, 20, "Error: file exceeds 1 MB limit", true);
 }
 
 /* In every version: a model sees results, and not errors of the protocol. */
@@ -383,7 +470,7 @@ MCP_TEST(a_command_has_neither_of_the_servers_streams) {
 MCP_TEST(everything_else_is_answered_while_calls_run) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
-  mcp_client_call(client, 1, "touch up; until [ -e go ]; do :; done", false);
+  mcp_client_call(client, 1, "touch up; until [ -e go ]; do sleep 0.1; done", false);
   mcp_client_await_file(client, "up");
   ping(client, 2);
   expect_ping(client, 2);
@@ -398,21 +485,20 @@ MCP_TEST(sixteen_calls_run_and_more_wait_in_order) {
   enum { RUN = 16, MORE = 4 };
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN + MORE; i++)
-    mcp_client_call(client, i,
-                    formatted("touch up.%d; until [ -e go.%d ]; do sleep 0.01; done", i, i), true);
+    mcp_client_call(client, i, formatted("touch up.%d; " GATE("go.%d"), i, i, i), true);
   for (int i = 1; i <= RUN; i++)
     mcp_client_await_file(client, formatted("up.%d", i));
   mcp_client_sync(client);
   assert_false(mcp_client_has_file(client, formatted("up.%d", RUN + 1)));
   cancel(client, "18"); /* waits */
-  mcp_client_touch(client, "go.5");
+  mcp_client_open_gate(client, "go.5");
   mcp_client_expect_called(client, 5, "(no output)", false);
   mcp_client_await_file(client, formatted("up.%d", RUN + 1));
-  mcp_client_touch(client, "go.17");
+  mcp_client_open_gate(client, "go.17");
   mcp_client_await_file(client, "up.19");
   assert_false(mcp_client_has_file(client, "up.20"));
   for (int i = 1; i <= RUN + MORE; i++)
-    mcp_client_touch(client, formatted("go.%d", i));
+    mcp_client_open_gate(client, formatted("go.%d", i));
   for (int i = 1; i <= RUN + MORE; i++)
     if (i != 18)
       mcp_client_expect_called(client, i, "(no output)", false);
@@ -535,16 +621,13 @@ static double progress_of(const char *line, const char *token) {
 MCP_TEST(progress_rises_and_has_the_last_line_and_ends_with_the_answer) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-06-18");
-  mcp_client_call(client, 1,
-                  "echo one; echo two; until [ -e go.1 ]; do :; done; echo three; "
-                  "until [ -e go.2 ]; do :; done",
-                  true);
+  mcp_client_call(client, 1, "echo one; echo two; " GATE("go.1") "echo three; " GATE("go.2"), true);
   double first = progress_of(mcp_client_expect_part(client, "'message':'two'"), "1");
   assert_true(first >= 0.5);
-  mcp_client_touch(client, "go.1");
+  mcp_client_open_gate(client, "go.1");
   double second = progress_of(mcp_client_expect_part(client, "'message':'three'"), "1");
   assert_true(second > first);
-  mcp_client_touch(client, "go.2");
+  mcp_client_open_gate(client, "go.2");
   mcp_client_expect_called(client, 1, "one\ntwo\nthree", false);
   size_t lines = client->line_count;
   mcp_client_end_input(client);
@@ -568,10 +651,10 @@ MCP_TEST(there_is_no_progress_without_a_token) {
 MCP_TEST(the_oldest_version_has_no_messages_of_progress) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2024-11-05");
-  mcp_client_call(client, 1, "echo one; until [ -e go ]; do :; done", true);
+  mcp_client_call(client, 1, "echo one; " GATE("go"), true);
   const char *line = mcp_client_expect_part(client, "notifications/progress");
   assert_null(strstr(line, "message"));
-  mcp_client_touch(client, "go");
+  mcp_client_open_gate(client, "go");
   mcp_client_expect_called(client, 1, "one", false);
 }
 
@@ -635,8 +718,7 @@ MCP_TEST(calls_that_wait_are_bounded) {
   enum { RUN = 16, CALLS = 70 };
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN; i++)
-    mcp_client_call(client, i, formatted("touch up.%d; until [ -e go ]; do sleep 0.1; done", i),
-                    false);
+    mcp_client_call(client, i, formatted("touch up.%d; " GATE("go"), i), false);
   for (int i = 1; i <= RUN; i++)
     mcp_client_await_file(client, formatted("up.%d", i));
   char *line = malloc((1 << 20) + 256);
@@ -656,7 +738,7 @@ MCP_TEST(calls_that_wait_are_bounded) {
   print_message("%d MiB wait; resident: %ld KiB at most\n", CALLS - refused,
                 proc_status_kib(client->pid, "VmHWM"));
   assert_in_range(refused, CALLS - 64, CALLS - 1);
-  mcp_client_touch(client, "go");
+  mcp_client_open_gate(client, "go");
   for (int i = 0; i < RUN + CALLS - refused; i++)
     mcp_client_expect_part(client, "'isError':false");
 }
@@ -679,13 +761,13 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= 40; i++)
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':%d,'method':'tools/list'}", i));
-  mcp_client_call(client, 50, "until [ -e go ]; do echo more; sleep 0.01; done", true);
+  mcp_client_call(client, 50, "until [ -e go ]; do echo more; sleep 0.1; done", true);
   mcp_client_call(client, 51, "sleep 1.2; touch over", false);
   mcp_client_await_file(client, "over");
   for (int i = 1; i <= 40; i++)
     mcp_client_expect_part(client, "'tools':[");
   assert_true(next_progress(client) >= 1.2); /* seconds in which nobody read */
-  mcp_client_touch(client, "go");
+  mcp_client_open_gate(client, "go");
   cJSON_Delete(mcp_client_answer(client, 51));
   cJSON_Delete(mcp_client_answer(client, 50));
 }

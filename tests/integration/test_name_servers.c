@@ -146,6 +146,22 @@ MUSL_TEST(who_does_not_answer_is_named) {
   name_servers_stop(&servers);
 }
 
+static void use_hosts(const void *path) {
+  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+      mount(path, "/etc/hosts", NULL, MS_BIND, NULL) != 0)
+    _exit(99);
+}
+
+/* As a container gets it from --add-host, where no name server knows the name. */
+JOB_TEST_NO_AGENT(a_name_with_a_dot_at_its_end_is_found_in_the_file) {
+  job->setup.prepare = use_hosts;
+  job->setup.prepare_context = job_write(job, "hosts", "127.0.0.1 localhost redis.local\n", 0644);
+  job->url = job_format(job, "redis://%sredis.local.:%d", redis_server_login(),
+                        redis_server_port(job->server));
+  job_start_agent(job, NULL);
+  job_expect_to_go_on(job);
+}
+
 MUSL_TEST(what_is_not_found_is_said) {
   static const struct {
     enum manner manner;

@@ -30,11 +30,11 @@ struct once {
   size_t length;
 };
 
-/* Verbose: its log is on standard error, and none of it in the output, which a program may read. */
-static void start(struct once *self, bool closed_in, bool closed_out) {
-  int in[2], out[2];
+/* Verbose: its log is on standard error, and none of it in the output, which a program may read.
+   `out` becomes its output; -1: it is closed. */
+static void start_into(struct once *self, bool closed_in, int out) {
+  int in[2];
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   self->log = memfd_create("log", MFD_CLOEXEC);
   const char *const arguments[] = {agent_process_program(), "--once", "--verbose", NULL};
   self->pid = fork();
@@ -42,20 +42,28 @@ static void start(struct once *self, bool closed_in, bool closed_out) {
   if (self->pid == 0) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)dup2(in[0], STDIN_FILENO);
-    (void)dup2(out[1], STDOUT_FILENO);
+    (void)dup2(out, STDOUT_FILENO);
     (void)dup2(self->log, STDERR_FILENO);
     if (closed_in)
       close(STDIN_FILENO);
-    if (closed_out)
+    if (out < 0)
       close(STDOUT_FILENO);
     (void)setenv("REDIS_URL", "redis://nobody:secret@192.0.2.1:1", 1);
     execv(arguments[0], (char **)(uintptr_t)arguments);
     _exit(AGENT_PROCESS_NO_START);
   }
   close(in[0]);
-  close(out[1]);
+  if (out >= 0)
+    close(out);
   self->in = in[1];
+}
+
+/* Its output is read here. */
+static void start(struct once *self, bool closed_in) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   self->out = out[0];
+  start_into(self, closed_in, out[1]);
 }
 
 static int set_up(void **state) {
@@ -198,7 +206,13 @@ static const char *script_step(const char *script) {
 }
 
 static void run(struct once *self, const char *step) {
-  start(self, false, false);
+  start(self, false);
+  send_text(self, step);
+  close_fd(&self->in);
+}
+
+static void run_into(struct once *self, const char *step, int out) {
+  start_into(self, false, out);
   send_text(self, step);
   close_fd(&self->in);
 }
@@ -232,12 +246,33 @@ ONCE_TEST(the_exit_code_is_the_steps) {
       {"{'stepId':'s','command':'true','workingDirectory':'/none'}", NOT_RUN, -1, NULL, "/none"},
       {"{'stepId':'s','command':''}", NOT_RUN, -1, NULL, "command"},
       {"{'command':'true'}", NOT_RUN, -1, NULL, "stepId"},
-      {"{'stepId':'s','command':'true','schemaVersion':2}", NOT_RUN, -1, NULL, "schemaVersion"},
+      {"{'stepId':'s','command':'true','schemaVersion':1.5}", NOT_RUN, -1, NULL, "schemaVersion"},
       {"{'stepId':'s','kind':'shutdown'}", NOT_RUN, -1, NULL, NULL},
       {"", NOT_RUN, -1, NULL, NULL},
       {"{'stepId':'s','command':'a','command':'b'}", NOT_RUN, -1, NULL, "command"},
   };
   run_rows(self, rows, sizeof rows / sizeof *rows);
+}
+
+ONCE_TEST(answers_have_the_version_of_the_step) {
+  static const struct {
+    const char *step;
+    int exit_code, expected;
+  } rows[] = {{"{'schemaVersion':2,'stepId':'s','command':'true'}", 0, 2},
+              {"{'schemaVersion':2,'stepId':'s','command':''}", NOT_RUN, 2},
+              {"{'schemaVersion':2,'stepId':'s','kind':'shutdown'}", NOT_RUN, 2},
+              {"{'schemaVersion':1,'stepId':'s','command':'true'}", 0, 1},
+              {"{'stepId':'s','command':'true'}", 0, 1},
+              {"{'schemaVersion':2,", NOT_RUN, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    run(self, quoted(rows[i].step));
+    expect_exit(self, rows[i].exit_code);
+    const char *begin = formatted("{\"schemaVersion\":%d,", rows[i].expected);
+    for (const char *line = self->text; *line != '\0'; line = strchr(line, '\n') + 1)
+      if (strncmp(line, begin, strlen(begin)) != 0)
+        fail_msg("%s: %s", rows[i].step, line);
+    forget(self);
+  }
 }
 
 ONCE_TEST(file_kinds_work) {
@@ -257,7 +292,7 @@ ONCE_TEST(file_kinds_work) {
 /* 64 MiB and no end: refused, and no more of it is kept. */
 ONCE_TEST(a_step_that_is_too_large_is_refused) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
-  start(self, false, false);
+  start(self, false);
   char *piece = malloc(PIECE + 1);
   assert_non_null(piece);
   memset(piece, 'x', PIECE);
@@ -305,13 +340,13 @@ ONCE_TEST(a_reader_that_goes_ends_the_tree) {
 }
 
 ONCE_TEST(a_closed_standard_input_is_no_step) {
-  start(self, true, false);
+  start(self, true);
   expect_exit(self, NOT_RUN);
 }
 
 /* And nothing is written to what has got its number. */
 ONCE_TEST(a_closed_standard_output_is_an_error) {
-  start(self, false, true);
+  start_into(self, false, -1);
   send_text(self, script_step("true"));
   close_fd(&self->in);
   assert_true(exit_of(self) > 0);
@@ -327,9 +362,16 @@ ONCE_TEST(the_url_in_the_environment_is_ignored) {
   assert_null(strstr(log_of(self), "secret"));
 }
 
+/* The last line comes with the end of the command, so that it is not written when the result needs
+   room; and then all is written at once. */
+ONCE_TEST(a_result_finds_room_where_output_is_taken_at_once) {
+  run_into(self, script_step("seq 60000; printf end"), open("/dev/null", O_WRONLY | O_CLOEXEC));
+  expect_exit(self, 0);
+}
+
 /* The command's standard input is not the agent's. */
 ONCE_TEST(the_command_reads_nothing_of_the_input) {
-  start(self, false, false);
+  start(self, false);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);
   expect_result(self, 0, NULL, NULL);

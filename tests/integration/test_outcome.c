@@ -7,7 +7,7 @@
 #include "tests/test.h"
 
 /* The contract's limits. */
-enum { MESSAGE_MAX = 8192, OUTPUT_MAX = 1000000 };
+enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000 };
 
 JOB_TEST(exit_codes_come_through) {
   static const int codes[] = {1, 2, 42, 126, 127, 255};
@@ -76,25 +76,73 @@ JOB_TEST(success_has_no_message) {
   assert_string_equal(events_lines(job, step, "stderr"), "noise\n");
 }
 
-JOB_TEST(output_is_kept_up_to_a_million_bytes) {
-  /* 8 bytes a line: 999,992 bytes are whole lines, and a million is one line more. */
-  const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124999"));
-  assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_MAX);
+/* What a server does: a body of fewer units than a million is whole for it. */
+static size_t units_of(const char *text) {
+  size_t units = 0;
+  for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
+    units += (*at & 0xC0) == 0x80 ? 0 : *at >= 0xF0 ? 2 : 1;
+  return units;
+}
+
+JOB_TEST(output_is_kept_until_it_has_a_million_units) {
+  /* 8 bytes a line. */
+  const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124998"));
+  assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_UNITS - 8);
 
   result = job_run(job, job_script(job, "seq 1000000 1199999"));
   const char *output = job_text(result, "outputContent");
-  assert_int_equal(strlen(output), OUTPUT_MAX);
+  assert_int_equal(strlen(output), OUTPUT_UNITS);
   assert_memory_equal(output, "1000000\n1000001\n", 16);
-  assert_string_equal(output + OUTPUT_MAX - 8, "1124999\n");
+  assert_string_equal(output + OUTPUT_UNITS - 8, "1124999\n");
+
+  /* One unit is missing: one more line. */
+  result = job_run(job, job_script(job, "seq 1000000 1124998; echo 123456; seq 1000 2000"));
+  output = job_text(result, "outputContent");
+  assert_int_equal(strlen(output), OUTPUT_UNITS - 1 + 5);
+  assert_string_equal(output + OUTPUT_UNITS - 8, "123456\n1000\n");
 }
 
-JOB_TEST(output_is_cut_between_characters) {
-  /* One line of three-byte characters: 333,333 of them fit, and the last byte stays free. */
-  const char *script = "head -c 400000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'";
+/* As many units as bytes only where all is ASCII: a verdict at the end must not be lost, since a
+   server does not look into the stream where the body is short. */
+JOB_TEST(output_of_other_characters_is_counted_in_units) {
+  static const struct {
+    const char *character; /* as sed writes it */
+    const char *text;
+    size_t units;
+  } rows[] = {{"x", "x", 1},
+              {"\\xc3\\xa9", "\xC3\xA9", 1},
+              {"\\xe6\\xbc\\xa2", "\xE6\xBC\xA2", 1},
+              {"\\xf0\\x9f\\x98\\x80", "\xF0\x9F\x98\x80", 2},
+              {"\\xff", "\xEF\xBF\xBD", 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    /* 99 characters a line, and more lines than are kept. */
+    const char *script = job_format(job,
+                                    "yes $(head -c 99 /dev/zero | tr '\\0' x) | head -n %d | "
+                                    "LC_ALL=C sed 's/x/%s/g'; echo VERDICT",
+                                    12000, rows[i].character);
+    const char *output = job_text(job_run(job, job_script(job, script)), "outputContent");
+    size_t lines = (OUTPUT_UNITS + 99 * rows[i].units) / (99 * rows[i].units + 1);
+    assert_int_equal(units_of(output), lines * (99 * rows[i].units + 1));
+    assert_int_equal(strlen(output), lines * (99 * strlen(rows[i].text) + 1));
+
+    script = job_format(job,
+                        "yes $(head -c 99 /dev/zero | tr '\\0' x) | head -n %zu | "
+                        "LC_ALL=C sed 's/x/%s/g'; echo VERDICT",
+                        lines - 1, rows[i].character);
+    output = job_text(job_run(job, job_script(job, script)), "outputContent");
+    assert_string_equal(output + strlen(output) - strlen("\nVERDICT\n"), "\nVERDICT\n");
+  }
+}
+
+JOB_TEST(a_long_line_is_kept_whole) {
+  /* 300,000 characters of three bytes have fewer than a million units. */
+  const char *script = "head -c 300000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; "
+                       "seq 200000; echo VERDICT";
   const char *output = job_text(job_run(job, job_script(job, script)), "outputContent");
-  size_t length = strlen(output);
-  assert_int_equal(length, OUTPUT_MAX - 1);
-  assert_string_equal(output + length - 6, "漢漢");
+  size_t units = units_of(output);
+  assert_true(units >= OUTPUT_UNITS && units < OUTPUT_UNITS + 7);
+  assert_memory_equal(output + 900000, "\n1\n2\n", 5);
+  assert_int_equal(output[strlen(output) - 1], '\n');
 }
 
 JOB_TEST(a_last_line_without_end_gets_one) {

@@ -89,7 +89,7 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
 /* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
    is room for. */
 JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
-  enum { ORDERS = 100, MOST_KIB = 64 * 1024 };
+  enum { ORDERS = 50, MOST_KIB = 64 * 1024 };
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   job_use_port(job, proxy_port(proxy));
   job_start_agent(job, NULL);

@@ -53,6 +53,25 @@ JOB_TEST_NO_AGENT(its_answers_are_those_of_a_fork) {
   }
 }
 
+/* Git's own ignore file is in the directory of the agent's user. */
+JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
+  kind_rows_file(job, "home/.config/git/ignore", "file\n");
+  kind_rows_file(job, ".git/HEAD", "");
+  const char *home = getenv("HOME");
+  char *before = home != NULL ? strdup(home) : NULL;
+  assert_int_equal(setenv("HOME", kind_rows_path(job, "home"), 1), 0);
+  set_up_file(job);
+  assert_int_equal(before != NULL ? setenv("HOME", before, 1) : unsetenv("HOME"), 0);
+  free(before);
+  struct kind_row row = {"'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0,
+                         "[]",
+                         "grep left out 1 directories and 1 files that are hidden or ignored"};
+  (void)wait_for_standby(job);
+  kind_rows_run(job, &row, 1);
+  row.fields = job_format(job, "%s,'padding':'%0*d'", row.fields, PROCESS_INPUT_MAX, 0);
+  kind_rows_run(job, &row, 1);
+}
+
 JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
   set_up_file(job);
   for (int i = 0; i < 20; i++) {

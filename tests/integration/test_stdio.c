@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "tests/support/directory.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
@@ -112,6 +113,18 @@ TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
   }
   stdio_host_send(host, "{'method':'ping'}\n");
   stdio_host_expect(host, "{'id':null,'result':{}}");
+  end_input(host);
+}
+
+/* There is no place for it in an answer. */
+TRIAL_TEST(an_image_is_named) {
+  struct stdio_host *host = start(trial, NULL, NULL);
+  FILE *file = fopen(directory_path(&trial->directory, "f"), "w");
+  assert_non_null(file);
+  assert_true(fputs("\x89PNG\r\n\x1A\n\xFF", file) >= 0);
+  assert_int_equal(fclose(file), 0);
+  stdio_host_send(host, "{'id':1,'method':'read_file','params':{'path':'f'}}\n");
+  stdio_host_expect(host, "{'id':1,'result':{'output':'(image/png, 9 bytes: not shown as text)'}}");
   end_input(host);
 }
 
@@ -332,12 +345,12 @@ TRIAL_TEST(answers_have_the_order_of_the_lines) {
 
 TRIAL_TEST(ping_and_info_overtake) {
   struct stdio_host *host = start(trial, NULL, NULL);
-  send_command(host, "1", "while [ ! -e go ]; do sleep 0.01; done; echo went");
+  send_command(host, "1", GATE("go") "echo went");
   send_command(host, "2", "echo second");
   stdio_host_send(host, "{'id':3,'method':'ping'}\n{'id':4,'method':'info'}\n");
   stdio_host_expect(host, "{'id':3,'result':{}}");
   assert_non_null(strstr(stdio_host_line(host), "\"tools\":[{\"name\":\"execute_command\""));
-  directory_touch(&trial->directory, "go");
+  gate_open(directory_path(&trial->directory, "go"));
   expect_output(host, "1", "went\\n");
   expect_output(host, "2", "second\\n");
   end_input(host);
@@ -397,9 +410,9 @@ TRIAL_TEST(a_shutdown_answers_everything_and_itself_last) {
 
 TRIAL_TEST(what_runs_at_the_end_of_the_input_is_answered) {
   struct stdio_host *host = start(trial, NULL, NULL);
-  send_command(host, "1", "while [ ! -e go ]; do sleep 0.01; done; echo went");
+  send_command(host, "1", GATE("go") "echo went");
   stdio_host_close_input(host);
-  directory_touch(&trial->directory, "go");
+  gate_open(directory_path(&trial->directory, "go"));
   expect_output(host, "1", "went\\n");
   stdio_host_expect_exit(host, 0);
 }
@@ -465,14 +478,14 @@ TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
 
 TRIAL_TEST(progress_comes_when_it_is_asked_for) {
   struct stdio_host *host = start(trial, NULL, NULL);
-  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo up; while [ ! -e go "
-                        "]; do sleep 0.01; done','_progress':true}}\n");
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo up; " GATE(
+                            "go") "','_progress':true}}\n");
   const char *line = stdio_host_line(host);
   unsigned percent = 100;
   assert_int_equal(sscanf(line, "{\"id\":1,\"progress\":{\"percent\":%u", &percent), 1);
   assert_in_range(percent, 0, 99);
   assert_non_null(strstr(line, ",\"message\":\"up\"}}"));
-  directory_touch(&trial->directory, "go");
+  gate_open(directory_path(&trial->directory, "go"));
   while (strstr(line = stdio_host_line(host), "progress") != NULL)
     continue;
   assert_non_null(strstr(line, "\"exitCode\":0"));

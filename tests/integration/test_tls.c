@@ -218,6 +218,20 @@ static void expect_unreadable(struct scene *self, const char *key, const char *e
   }
 }
 
+/* In 1.3 each of them has extensions, too. */
+SCENE_TEST(a_chain_that_is_too_long_is_told) {
+  certificates_add(scene->certificates, &(struct certificate){.name = "server"});
+  for (int i = 0; i < 60; i++)
+    certificates_append(scene->certificates, "server", "ca");
+  serve(scene, NULL, NULL);
+  static const char *const versions[] = {"TLSv1.3", "TLSv1.2"};
+  for (int i = 0; i < 2; i++) {
+    job_do(scene->job, "CONFIG SET tls-protocols %s", versions[i]);
+    start_agent(scene, "localhost", NULL, NULL);
+    expect_refusal(scene, "the server sends more than 16 KiB of certificates");
+  }
+}
+
 SCENE_TEST(a_key_that_is_unknown_is_told) {
   expect_unreadable(scene, "ec -pkeyopt ec_paramgen_curve:P-521", NULL, true);
 }

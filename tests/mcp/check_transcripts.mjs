@@ -43,6 +43,8 @@ function validator(version, name) {
     const schema = JSON.parse(readFileSync(join(schemas, version, 'schema.json')));
     const ajv = new (schema.$schema.includes('2020-12') ? Ajv2020 : Ajv)({ strict: false, validateFormats: true });
     formats.default(ajv);
+    // Its expression recurses for each character of an image.
+    ajv.addFormat('byte', (text) => Buffer.from(text, 'base64').toString('base64') === text);
     ajv.addSchema(schema, 'mcp');
     const room = schema.$defs ? '$defs' : 'definitions';
     validators.set(version, (definition) =>

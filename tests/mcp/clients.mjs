@@ -91,7 +91,8 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   await client.close();
   assert.ok(!isAlive(server), 'the server outlives its client');
   assert.ok(Date.now() - start < 1000, 'the end takes a second');
-  assert.deepEqual(errors, []);
+  // Of a report that it reads at once with the answer the client says so (typescript-sdk, issue 2580).
+  assert.deepEqual(errors.filter((error) => !error.message.includes('progress notification for an unknown token')), []);
 }
 
 function isAlive(pid) {

@@ -9,9 +9,9 @@ static void on_connected(void *owner) {
   recorder_add(&((struct client_owner *)owner)->recorder, "connected");
 }
 
-static void on_ready(void *owner, const redisReply *last) {
+static void on_ready(void *owner, const redisReply *value) {
   struct client_owner *self = owner;
-  snprintf(self->last, sizeof self->last, "%s", last->str != NULL ? last->str : "");
+  snprintf(self->value, sizeof self->value, "%s", value->str != NULL ? value->str : "nil");
   recorder_add(&self->recorder, "ready");
 }
 

@@ -26,7 +26,7 @@ struct client_owner {
   int connection;                   /* the one that is answered */
   size_t answered;                  /* commands on it */
   struct recorder recorder;
-  char last[16]; /* the handshake's last reply */
+  char value[16]; /* of the handshake's probe */
   char error[256];
   const char *drop_at; /* the reply at which the owner drops, or stops, the client */
   const char *stop_at;

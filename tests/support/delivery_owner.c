@@ -145,7 +145,7 @@ void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
 
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
   int probes = self->redis.probes, delivered = self->delivered;
-  *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "MULTI";
+  *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "LPUSH";
   delivery_owner_send(self, text);
   loop_await(&self->loop, &self->redis.probes, probes + 1);
   loop_settle(&self->loop);
@@ -160,24 +160,20 @@ void delivery_owner_let_reply(struct delivery_owner *self) {
   self->redis.unanswered[0] = '\0';
 }
 
-static const char *last_transactions(const struct delivery_owner *self, bool two) {
-  size_t length;
-  const char *bytes = fake_redis_bytes(self->server, &length), *last = NULL, *before = NULL;
-  while ((bytes = strstr(bytes, "*1\r\n$5\r\nMULTI\r\n")) != NULL) {
-    before = last;
-    last = bytes++;
-  }
-  const char *transactions = two ? before : last;
-  assert_non_null(transactions);
-  return transactions;
+/* The last place before `end` where the text ends. */
+static const char *after_last(const char *bytes, const char *end, const char *text) {
+  const char *last = NULL;
+  while ((bytes = strstr(bytes, text)) != NULL && bytes < end)
+    last = bytes += strlen(text);
+  assert_non_null(last);
+  return last;
 }
 
 const char *delivery_owner_last_transaction(const struct delivery_owner *self) {
-  return last_transactions(self, false);
-}
-
-const char *delivery_owner_last_two_transactions(const struct delivery_owner *self) {
-  return last_transactions(self, true);
+  size_t length;
+  const char *bytes = fake_redis_bytes(self->server, &length);
+  const char *end = after_last(bytes, bytes + length, "*1\r\n$4\r\nEXEC\r\n");
+  return after_last(bytes, end, "*1\r\n$5\r\nMULTI\r\n");
 }
 
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count) {
@@ -211,7 +207,8 @@ void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long
 void delivery_owner_put_event(struct delivery_owner *self, int number, int length) {
   char *line = malloc((size_t)length + 16);
   int n = sprintf(line, "<%d>%*s", number, length, "");
-  struct step_event event = {.kind = STEP_EVENT_STDOUT,
+  struct step_event event = {.schema_version = 1,
+                             .kind = STEP_EVENT_STDOUT,
                              .step_id = "s",
                              .step_id_length = 1,
                              .line = line,
@@ -223,7 +220,7 @@ void delivery_owner_put_event(struct delivery_owner *self, int number, int lengt
 }
 
 void delivery_owner_put_result(struct delivery_owner *self, const char *payload) {
-  struct step_result result = {.step_id = "s", .exit_code = 3};
+  struct step_result result = {.schema_version = 1, .step_id = "s", .exit_code = 3};
   struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
   outbox_result(self->outbox, NULL, &result, &claimed, true);
 }

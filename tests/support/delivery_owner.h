@@ -68,9 +68,8 @@ int delivery_owner_logged(const struct delivery_owner *self, const char *text);
    again. */
 void delivery_owner_let_reply(struct delivery_owner *self);
 
-/* What arrived on the newest connection, from the last MULTI on, or from the one before it. */
+/* What arrived on the newest connection behind the MULTI of the last transaction that has an EXEC. */
 const char *delivery_owner_last_transaction(const struct delivery_owner *self);
-const char *delivery_owner_last_two_transactions(const struct delivery_owner *self);
 
 /* The last commands that arrived, one line each; valid until the next call. */
 const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count);

@@ -38,7 +38,8 @@ static void check_shape(struct job *job, const cJSON *event, const char *raw) {
       job_fail(job, "an event should have the field %s here: %.3000s", names[i], raw);
     field = field->next;
   }
-  if (cJSON_GetObjectItemCaseSensitive(event, "schemaVersion")->valuedouble != 1 ||
+  if (cJSON_GetObjectItemCaseSensitive(event, "schemaVersion")->valuedouble !=
+          job->schema_version ||
       !is_timestamp(job_text(event, "timestamp")) ||
       !(cJSON_GetObjectItemCaseSensitive(event, "seq")->valuedouble >= 1))
     job_fail(job, "not a StepEvent: %.3000s", raw);

@@ -31,6 +31,7 @@ struct job {
   const char *url;                /* <scheme>://[login@]127.0.0.1:<port> */
   long long events_before_result; /* entries in the stream when the last result could be taken */
   int last_number;                /* of the names that must be new within the job */
+  int schema_version;             /* of its steps; their events and results must have it, too */
   cJSON *owned;                   /* see job_own */
 };
 
@@ -74,6 +75,9 @@ cJSON *job_script(struct job *self, const char *script);
 void job_push(struct job *self, const cJSON *step);
 void job_push_text(struct job *self, const char *payload, size_t length);
 void job_push_json(struct job *self, const char *quoted); /* with quotes as in quoted.h */
+/* Of `size` bytes: the head, the filling again and again, the tail. */
+void job_push_filled(struct job *self, const char *head, const char *filling, size_t size,
+                     const char *tail);
 /* Of one byte more than `limit`; its id comes first. */
 void job_push_larger(struct job *self, const char *id, size_t limit);
 void job_push_shutdown(struct job *self);

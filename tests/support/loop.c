@@ -6,12 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* How often a condition is asked when nothing happens in the loop. */
-#define TICK_US 2000
+__attribute__((weak)) int loop_tick_ms = 2; /* virtual_time.h has another one */
 
 static void reap(struct loop *self) {
   int status;
@@ -62,6 +62,7 @@ void loop_release(struct loop *self) {
   event_free(self->children);
   event_base_free(self->base);
   close(self->child_fd);
+  gate_close_all();
   assert_true(gone);
   assert_int_equal(proc_fd_count(getpid()), self->descriptors);
 }
@@ -73,7 +74,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
 }
 
 void loop_wait_begin(struct loop_wait *self, struct loop *loop) {
-  const struct timeval tick = {.tv_usec = TICK_US};
+  const struct timeval tick = {.tv_usec = loop_tick_ms * 1000L};
   *self = (struct loop_wait){.loop = loop, .end_ms = wait_now_ms() + WAIT_BOUND_MS};
   self->ticks = event_new(loop->base, -1, EV_PERSIST, on_tick, NULL);
   assert_non_null(self->ticks);

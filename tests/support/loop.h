@@ -24,6 +24,9 @@ struct loop {
   void *owner;
 };
 
+/* How often a condition is asked when nothing happens in the loop; less than a second. */
+extern int loop_tick_ms;
+
 void loop_init(struct loop *self);
 
 /* Kills and reaps whatever is still there. */

@@ -1,11 +1,12 @@
 #include "tests/support/marks.h"
+
+#include "tests/support/gate.h"
 #include "tests/test.h"
 
 cJSON *marks_step(struct job *job, const char *script) {
-  return job_script(job, job_format(job,
-                                    "ran() { echo $1 >>%s; }; "
-                                    "gate() { until [ -e %s$1 ]; do sleep 0.01; done; }; %s",
-                                    job_path(job, "ran"), job_path(job, "gate"), script));
+  const char *gate = job_path(job, "gate");
+  return job_script(job, job_format(job, "ran() { echo $1 >>%s; }; gate() { " GATE("%s$1") "}; %s",
+                                    job_path(job, "ran"), gate, gate, script));
 }
 
 const char *marks_read(struct job *job) {
@@ -26,7 +27,5 @@ int marks_count(struct job *job) {
 }
 
 void marks_open_gate(struct job *job, const char *name) {
-  FILE *file = fopen(job_format(job, "%s%s", job_path(job, "gate"), name), "we");
-  assert_non_null(file);
-  fclose(file);
+  gate_open(job_format(job, "%s%s", job_path(job, "gate"), name));
 }

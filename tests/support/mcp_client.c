@@ -1,4 +1,5 @@
 #include "tests/support/mcp_client.h"
+#include "tests/support/gate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,8 +347,8 @@ void mcp_client_await_file(struct mcp_client *self, const char *name) {
     fail_msg("no file %s; log: %s", name, mcp_client_log(self));
 }
 
-void mcp_client_touch(struct mcp_client *self, const char *name) {
-  directory_touch(&self->directory, name);
+void mcp_client_open_gate(struct mcp_client *self, const char *name) {
+  gate_open(directory_path(&self->directory, name));
 }
 
 bool mcp_client_has_file(const struct mcp_client *self, const char *name) {

@@ -93,9 +93,9 @@ int mcp_client_count(const struct mcp_client *self, const char *part);
 /* Reads to the end; its exit code, or minus the signal. */
 int mcp_client_exit(struct mcp_client *self);
 
-/* A file of its directory: waits until it is there; makes it. */
+/* A file of its directory: waits until it is there. A gate (tests/support/gate.h) in it: opens it. */
 void mcp_client_await_file(struct mcp_client *self, const char *name);
-void mcp_client_touch(struct mcp_client *self, const char *name);
+void mcp_client_open_gate(struct mcp_client *self, const char *name);
 bool mcp_client_has_file(const struct mcp_client *self, const char *name);
 
 /* For a test that writes to the descriptor itself. */

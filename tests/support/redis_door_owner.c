@@ -1,4 +1,5 @@
 #include "tests/support/redis_door_owner.h"
+#include "tests/support/gate.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -215,10 +216,8 @@ static struct file file_of(const struct redis_door_owner *self, const char *name
   return file;
 }
 
-void door_owner_touch(const struct redis_door_owner *self, const char *name) {
-  int fd = open(file_of(self, name).path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  close(fd);
+void door_owner_open_gate(const struct redis_door_owner *self, const char *name) {
+  gate_open(file_of(self, name).path);
 }
 
 bool door_owner_has(const struct redis_door_owner *self, const char *name) {
@@ -231,11 +230,11 @@ void door_owner_await_file(struct redis_door_owner *self, const char *name) {
 
 void door_owner_leave_without_redis(struct redis_door_owner *self) {
   door_owner_begin(self);
-  door_owner_push_script(self, "s-1", "echo ready; " AWAIT("go") "exit 5");
+  door_owner_push_script(self, "s-1", "echo ready; " GATE("$D/go") "exit 5");
   door_owner_await(self, "events", "ready");
   loop_settle(&self->loop);
   redis_store_go_away(self->store);
-  door_owner_touch(self, "go");
+  door_owner_open_gate(self, "go");
   door_owner_await_log(self, "exit=5 in ");
   engine_leave(self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }

@@ -45,9 +45,6 @@ void door_owner_push(struct redis_door_owner *self, const char *step);
 /* The same for `sh -c script`. */
 void door_owner_push_script(struct redis_door_owner *self, const char *id, const char *script);
 
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 /* It begins; a step is over, with exit code 5, while Redis is away; and a shutdown step comes. */
 void door_owner_leave_without_redis(struct redis_door_owner *self);
 
@@ -79,8 +76,10 @@ int door_owner_logged(const struct redis_door_owner *self, const char *text);
 /* Runs the loop until the log has this text. */
 void door_owner_await_log(struct redis_door_owner *self, const char *text);
 
-/* A file in the directory: makes it; whether it is there; runs the loop until it is. */
-void door_owner_touch(const struct redis_door_owner *self, const char *name);
+/* A gate in the directory (tests/support/gate.h): opens it. */
+void door_owner_open_gate(const struct redis_door_owner *self, const char *name);
+
+/* A file in the directory: whether it is there; runs the loop until it is. */
 bool door_owner_has(const struct redis_door_owner *self, const char *name);
 void door_owner_await_file(struct redis_door_owner *self, const char *name);
 

@@ -65,6 +65,8 @@ static const char *outcome(const char *command) {
 }
 
 static const char *execute_all(struct redis_model *self) {
+  if (!self->in_transaction)
+    return "-ERR EXEC without MULTI\r\n";
   self->in_transaction = false;
   if (self->aborted)
     return "-EXECABORT Transaction discarded because of previous errors.\r\n";
@@ -107,11 +109,31 @@ static const char *queue(struct redis_model *self, const char *command) {
   return "+QUEUED\r\n";
 }
 
+/* As Redis does it: MULTI that is refused, or that stands inside another one, begins nothing. */
 static const char *begin(struct redis_model *self) {
+  if (begins("MULTI", self->refused))
+    return refusal(self);
+  if (self->in_transaction)
+    return "-ERR MULTI calls can not be nested\r\n";
   self->in_transaction = true;
   self->aborted = false;
   set(&self->queued, "%s", "");
   return "+OK\r\n";
+}
+
+static const char *discard(struct redis_model *self) {
+  if (begins("DISCARD", self->refused))
+    return refusal(self);
+  if (!self->in_transaction)
+    return "-ERR DISCARD without MULTI\r\n";
+  self->in_transaction = self->dirty = false;
+  return "+OK\r\n";
+}
+
+static const char *watch(struct redis_model *self, const char *command) {
+  if (begins(command, self->refused))
+    return refusal(self);
+  return self->in_transaction ? "-ERR WATCH inside MULTI is not allowed\r\n" : "+OK\r\n";
 }
 
 static const char *read_committed(struct redis_model *self) {
@@ -121,14 +143,17 @@ static const char *read_committed(struct redis_model *self) {
 }
 
 static const char *other(struct redis_model *self, const char *command) {
+  static const char *const reads[] = {"GET ", "LINDEX "};
   if (begins(command, self->refused))
     return refusal(self);
+  if (!begins(command, reads[0]) && !begins(command, reads[1]))
+    set(&self->done, "%salone: %s\n", self->done, command);
   const char *answer = self->next_answer;
   self->next_answer = NULL;
   return answer != NULL ? answer : "$-1\r\n";
 }
 
-/* A handshake ends with the DISCARD of the preflight; every command of it succeeds. */
+/* Every command of a handshake succeeds, up to the DISCARD of the preflight. */
 static const char *login(struct redis_model *self, const char *command) {
   if (begins(command, "CLIENT ")) {
     self->logged_in = self->silent = self->in_transaction = self->dirty = false;
@@ -157,10 +182,12 @@ const char *redis_model_answer(void *owner, const char *command) {
     answer = begin(self);
   else if (strcmp(command, "EXEC") == 0)
     answer = execute_all(self);
+  else if (strcmp(command, "DISCARD") == 0)
+    answer = discard(self);
+  else if (begins(command, "WATCH "))
+    answer = watch(self, command);
   else if (self->in_transaction)
     answer = queue(self, command);
-  else if (begins(command, "WATCH "))
-    answer = begins(command, self->refused) ? refusal(self) : "+OK\r\n";
   else if (begins(command, "GET ") && is_for_committed(command))
     answer = read_committed(self);
   else

@@ -7,7 +7,8 @@
 /*
  * A model of the Redis that an outbox speaks to, for a fake_redis: a transaction is executed unless
  * the watched key was written meanwhile or one of its commands was refused. Of the keys it has only
- * `committed`; the other commands that were executed are a list.
+ * `committed`; the other commands that were executed are a list, in which one that writes and stands
+ * outside of a transaction has a line "alone: …".
  *
  *   fake_redis_answer_with(server, redis_model_answer, &model)
  */

@@ -2,14 +2,17 @@
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 16384, WATCHED_MAX = 8 };
+enum { ENDLESS_BYTES = 64 * 1024 };
 
 /* A string has one value, a list or a stream any number, the head first. */
 struct key {
@@ -23,8 +26,11 @@ struct connection {
   struct redis_store *store;
   int fd;
   struct event *readable;
+  struct event *writable; /* of one that is answered without an end; else NULL */
   redisReader *reader;
-  struct buffer out; /* answers, sent together: a socket takes few small pieces */
+  struct buffer out;     /* answers, sent together: a socket takes few small pieces */
+  struct buffer endless; /* what is sent again and again, */
+  size_t endless_at;     /* and how far it is */
   char role[32];
   bool in_transaction;
   bool aborted;
@@ -48,6 +54,10 @@ struct redis_store {
   struct key keys[KEYS_MAX];
   const char *held;
   const char *refused, *refusal;
+  size_t taken;      /* commands, on all connections */
+  size_t refused_at; /* the number of one of them; 0: none */
+  const char *tricked, *trick, *endless;
+  int tricks;
   struct buffer executed;
   unsigned long long last_id;
 };
@@ -201,6 +211,11 @@ static bool write_list(struct redis_store *self, struct key *key, const redisRep
   } else if (is(command, "XADD")) {
     insert(key, key->count, word(command, command->elements - 1));
     append(out, "$5\r\n%03llu-1\r\n", ++self->last_id % 1000);
+  } else if (is(command, "LTRIM")) {
+    assert_string_equal(word(command, 3), "-2"); /* the oldest goes */
+    if (key->count > 0)
+      erase(key, key->count - 1);
+    append(out, "+OK\r\n");
   } else if (is(command, "XTRIM")) {
     size_t most = strtoul(word(command, 3), NULL, 10);
     append(out, ":%zu\r\n", key->count > most ? key->count - most : 0);
@@ -263,8 +278,12 @@ static void write_down(struct connection *self, const redisReply *command) {
 
 static void send_answers(struct connection *self) {
   const char *bytes = self->out.bytes;
+  struct pollfd room = {.fd = self->fd, .events = POLLOUT};
   for (ssize_t n; self->out.length > 0; self->out.length -= (size_t)n, bytes += n)
     if ((n = send(self->fd, bytes, self->out.length, MSG_NOSIGNAL)) < 0) {
+      n = 0;
+      if (errno == EAGAIN && poll(&room, 1, WAIT_BOUND_MS) == 1)
+        continue;
       assert_true(errno == EPIPE || errno == ECONNRESET);
       n = (ssize_t)self->out.length;
     }
@@ -351,8 +370,24 @@ static void name_connection(struct connection *self, const redisReply *command) 
   snprintf(self->role, sizeof self->role, "%s", role != NULL ? role + 1 : name);
 }
 
+/* What Redis says to a command that begins or ends a transaction where it cannot; NULL: it can. */
+static const char *misplaced(const struct connection *self, const redisReply *command) {
+  if (self->in_transaction && is(command, "MULTI"))
+    return "-ERR MULTI calls can not be nested\r\n";
+  if (self->in_transaction && is(command, "WATCH"))
+    return "-ERR WATCH inside MULTI is not allowed\r\n";
+  if (!self->in_transaction && is(command, "DISCARD"))
+    return "-ERR DISCARD without MULTI\r\n";
+  return !self->in_transaction && is(command, "EXEC") ? "-ERR EXEC without MULTI\r\n" : NULL;
+}
+
 /* True: it concerns the connection, and no key. */
 static bool take_control(struct connection *self, const redisReply *command, struct buffer *out) {
+  const char *error = misplaced(self, command);
+  if (error != NULL) {
+    append(out, "%s", error);
+    return true;
+  }
   if (is(command, "EXEC")) {
     execute_queued(self, out);
     return true;
@@ -400,6 +435,9 @@ static void drop(struct redis_store *self, size_t number) {
     unblock(connection);
   event_free(connection->readable);
   event_free(connection->block_limit);
+  if (connection->writable != NULL)
+    event_free(connection->writable);
+  buffer_release(&connection->endless);
   redisReaderFree(connection->reader);
   buffer_release(&connection->out);
   close(connection->fd);
@@ -419,11 +457,48 @@ static void serve_blocked(struct redis_store *self) {
     }
 }
 
-/* Takes the command over. */
+static void on_endless(evutil_socket_t fd, short what, void *context) {
+  (void)what;
+  struct connection *self = context;
+  ssize_t sent = send((int)fd, self->endless.bytes + self->endless_at,
+                      self->endless.length - self->endless_at, MSG_NOSIGNAL);
+  self->endless_at += sent > 0 ? (size_t)sent : 0;
+  self->endless_at %= self->endless.length;
+}
+
+static void trick(struct connection *self, const redisReply *command) {
+  const struct redis_store *store = self->store;
+  self->store->tricks++;
+  if (is(command, "EXEC"))
+    clear_queue(self);
+  append(&self->out, "%s", store->trick);
+  if (store->endless == NULL)
+    return;
+  while (self->endless.length < ENDLESS_BYTES)
+    append(&self->endless, "%s", store->endless);
+  self->writable = event_new(store->base, self->fd, EV_WRITE | EV_PERSIST, on_endless, self);
+  event_add(self->writable, NULL);
+}
+
+static bool is_refused(struct redis_store *self, const redisReply *command) {
+  if (self->refused_at != 0 && ++self->taken == self->refused_at)
+    return true;
+  return self->refused != NULL && begins(command, self->refused);
+}
+
+/* Takes the command over. Inside a transaction a refused command spoils it, and EXEC ends it. */
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
-  if (store->refused != NULL && begins(command, store->refused)) {
+  if (self->writable != NULL) {
+    /* its answer has no end */
+  } else if (store->tricked != NULL && begins(command, store->tricked)) {
+    trick(self, command);
+  } else if (is_refused(store, command)) {
     self->aborted |= self->in_transaction;
+    if (is(command, "EXEC"))
+      clear_queue(self);
+    if (is(command, "CLIENT"))
+      name_connection(self, command); /* for who looks at what it executes */
     append(&self->out, "-%s\r\n", store->refusal);
   } else if (!take_control(self, command, &self->out)) {
     command = take_data(self, command, &self->out);
@@ -595,6 +670,27 @@ void redis_store_hold(struct redis_store *self, const char *role) {
 void redis_store_refuse(struct redis_store *self, const char *command, const char *error) {
   self->refused = command;
   self->refusal = error;
+}
+
+void redis_store_answer(struct redis_store *self, const char *command, const char *bytes,
+                        const char *endless) {
+  self->tricked = command;
+  self->trick = bytes;
+  self->endless = endless;
+}
+
+int redis_store_answered(const struct redis_store *self) {
+  return self->tricks;
+}
+
+void redis_store_refuse_one(struct redis_store *self, size_t number, const char *error) {
+  self->taken = 0;
+  self->refused_at = number;
+  self->refusal = error;
+}
+
+bool redis_store_has_refused(const struct redis_store *self) {
+  return self->refused_at != 0 && self->taken >= self->refused_at;
 }
 
 void redis_store_do(struct redis_store *self, int words, const char *command) {

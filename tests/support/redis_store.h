@@ -48,6 +48,20 @@ void redis_store_snapshot_free(struct redis_store_snapshot *snapshot);
    none is. */
 void redis_store_refuse(struct redis_store *self, const char *command, const char *error);
 
+/* A command that begins so is answered with these bytes instead, in place of any reply, and then with
+   the bytes of `endless` (NULL: none) again and again, as fast as they are taken. Borrowed; a command
+   of NULL ends it for those to come. */
+void redis_store_answer(struct redis_store *self, const char *command, const char *bytes,
+                        const char *endless);
+
+/* How many commands were tricked so. */
+int redis_store_answered(const struct redis_store *self);
+
+/* Of the commands from here on, on all connections, the one of this number (from 1) is answered with
+   this error; 0: none is. Whether that has happened. */
+void redis_store_refuse_one(struct redis_store *self, size_t number, const char *error);
+bool redis_store_has_refused(const struct redis_store *self);
+
 /* Executes it; the last word may hold spaces where `words` says how many there are. */
 void redis_store_do(struct redis_store *self, int words, const char *command);
 

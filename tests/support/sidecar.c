@@ -12,6 +12,9 @@
 
 enum { ARGUMENTS_MAX = 16, POLL_MS = 150 };
 
+/* A result is the work of several processes, and the tests run side by side. */
+enum { BOUND_MS = 3 * WAIT_BOUND_MS };
+
 int sidecar_set_up(void **state) {
   struct sidecar *self = calloc(1, sizeof *self);
   assert_non_null(self);
@@ -105,7 +108,7 @@ static bool is_as_expected(void *context) {
 
 static void wait_for_path(struct sidecar *self, const char *name, bool there) {
   struct expected_path expected = {sidecar_path(self, name), there};
-  if (!wait_until(is_as_expected, &expected, WAIT_BOUND_MS))
+  if (!wait_until(is_as_expected, &expected, BOUND_MS))
     agent_process_fail(self->agent, "there is %s %s", there ? "no" : "still", expected.path);
 }
 
@@ -189,7 +192,7 @@ static const char *result_path(const struct sidecar *self, const char *id) {
 
 const cJSON *sidecar_result(struct sidecar *self, const char *id) {
   struct expected_result expected = {self, result_path(self, id)};
-  if (!wait_until(has_result, &expected, WAIT_BOUND_MS))
+  if (!wait_until(has_result, &expected, BOUND_MS))
     agent_process_fail(self->agent, "no result of %s", id);
   const cJSON *result = self->result;
   static const char *const fields[] = {"id", "exitCode", "stdout", "stderr", "timedOut"};

@@ -83,6 +83,34 @@ MCP_TEST(ten_thousand_pings_take_less_than_a_second) {
   expect_at_most(client, "10,000 pings", ten_thousand_pings, 1000);
 }
 
+enum { WAITING = 30000, CANCELS = 300 };
+
+/* Ids with escapes, which are not compared byte by byte: of none of them is there a cancel. */
+static double ping_behind_cancels(struct mcp_client *client) {
+  mcp_client_start(client, NULL, NULL);
+  for (int i = 0; i < WAITING; i++)
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':'\\u0061%d','method':'tools/call',"
+                                      "'params':{'name':'execute_command','arguments':{"
+                                      "'command':'sleep 600.064'}}}",
+                                      i));
+  mcp_client_sync(client);
+  double start_ms = now_ms();
+  for (int i = 0; i < CANCELS; i++)
+    mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'notifications/cancelled',"
+                                      "'params':{'requestId':'\\u0062%d'}}",
+                                      i));
+  mcp_client_sync(client);
+  double took_ms = now_ms() - start_ms;
+  proc_kill_tree(client->pid); /* nobody reads 30,000 answers */
+  assert_int_equal(waitpid(client->pid, NULL, 0), client->pid);
+  client->pid = 0;
+  return took_ms;
+}
+
+MCP_TEST(cancels_beside_many_waiting_calls_delay_a_ping_by_less_than_200_ms) {
+  expect_at_most(client, "a ping behind 300 cancels", ping_behind_cancels, 200);
+}
+
 static double one_call(struct mcp_client *client) {
   double start_ms = now_ms();
   mcp_client_call(client, 1, "true", false);

@@ -48,7 +48,23 @@ static int end_of(pid_t pid) {
   return status;
 }
 
-static pid_t start_traced(const struct tree *tree, const char *path) {
+/* As the last chunk of an upload does. */
+static int move_letter(const struct tree *tree, const char *path, char letter) {
+  struct target from;
+  struct error error;
+  (void)letter;
+  if (target_find(&from, tree->fd, "from", &error) != 0)
+    return -1;
+  int fd = openat(from.directory, from.name, O_RDWR | O_CLOEXEC);
+  int result = atomic_file_move(fd, &from, tree_path(tree, path), &error);
+  close(fd);
+  target_release(&from);
+  return result;
+}
+
+typedef int writer(const struct tree *tree, const char *path, char letter);
+
+static pid_t start_traced(const struct tree *tree, writer *write, const char *path) {
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid != 0)
@@ -56,13 +72,13 @@ static pid_t start_traced(const struct tree *tree, const char *path) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || raise(SIGSTOP) != 0)
     _exit(2);
-  _exit(write_letter(tree, path, 'b') == 0 ? 0 : 1);
+  _exit(write(tree, path, 'b') == 0 ? 0 : 1);
 }
 
 /* Kills a writer when it enters or leaves a system call for the n-th time. Returns false when it
    has left before. */
-static bool kill_in_call(const struct tree *tree, const char *path, int number) {
-  pid_t pid = start_traced(tree, path);
+static bool kill_in_call(const struct tree *tree, writer *write, const char *path, int number) {
+  pid_t pid = start_traced(tree, write, path);
   int status;
   assert_int_equal(waitpid(pid, &status, 0), pid); /* it has stopped itself */
   for (int i = 0; i < number && WIFSTOPPED(status); i++) {
@@ -88,7 +104,7 @@ static void kill_everywhere(const struct tree *tree, const char *path, const cha
   int calls = 0;
   do {
     reset(tree);
-    if (!kill_in_call(tree, path, ++calls))
+    if (!kill_in_call(tree, write_letter, path, ++calls))
       break;
     int found = look(tree, path);
     assert_true(found == before || found == 'b');
@@ -113,6 +129,24 @@ static void old_file(const struct tree *tree) {
 
 TREE_TEST(killed_while_it_replaces) {
   kill_everywhere(tree, "a/file", "a", 'a', old_file);
+}
+
+/* The old file, or the one that was moved, which is whole under its old name until then. */
+TREE_TEST(killed_while_it_moves) {
+  int calls = 0, were_done = 0;
+  for (;;) {
+    old_file(tree);
+    assert_int_equal(write_letter(tree, "from", 'b'), 0);
+    if (!kill_in_call(tree, move_letter, "a/file", ++calls))
+      break;
+    int found = look(tree, "a/file");
+    assert_true(found == 'a' || found == 'b');
+    assert_int_equal(look(tree, "from"), found == 'a' ? 'b' : 0);
+    assert_int_equal(tree_count(tree, "a"), 1);
+    were_done += found == 'b';
+  }
+  assert_in_range(calls, 20, CALLS_MAX - 1);
+  assert_in_range(were_done, 2, calls);
 }
 
 static void no_file(const struct tree *tree) {
@@ -144,13 +178,13 @@ TREE_TEST(killed_while_it_removes_what_another_left) {
   int temp_file_calls = 0;
   old_file(tree);
   do
-    assert_true(kill_in_call(tree, "a/file", ++temp_file_calls));
+    assert_true(kill_in_call(tree, write_letter, "a/file", ++temp_file_calls));
   while (tree_count(tree, "a") == 1);
   for (int calls = 1; calls < CALLS_MAX; calls++) {
     old_file(tree);
-    assert_true(kill_in_call(tree, "a/file", temp_file_calls));
+    assert_true(kill_in_call(tree, write_letter, "a/file", temp_file_calls));
     assert_int_equal(tree_count(tree, "a"), 2);
-    if (!kill_in_call(tree, "a/file", calls))
+    if (!kill_in_call(tree, write_letter, "a/file", calls))
       break;
     int found = look(tree, "a/file");
     assert_true(found == 'a' || found == 'b');

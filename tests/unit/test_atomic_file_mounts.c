@@ -97,6 +97,93 @@ INJECTION_TEST(a_mounted_file_is_not_replaced) {
   assert_int_equal(umount2(injection_path(self, "etc/hosts"), MNT_DETACH), 0);
 }
 
+/* Returns what atomic_file_move does. */
+static int move(struct injection *self, const char *from, const char *to, struct error *error) {
+  struct target target;
+  (void)target_find(&target, AT_FDCWD, injection_path(self, "%s", from), error);
+  assert_string_equal(error->text, "");
+  int fd = openat(target.directory, target.name, O_RDWR | O_APPEND | O_CLOEXEC);
+  assert_true(fd >= 0);
+  int result = atomic_file_move(fd, &target, injection_path(self, "%s", to), error);
+  close(fd);
+  target_release(&target);
+  return result;
+}
+
+static void moves(struct injection *self, const char *from, const char *to) {
+  struct error error = {.text = ""};
+  (void)move(self, from, to, &error);
+  assert_string_equal(error.text, "");
+  assert_int_not_equal(access(injection_path(self, "%s", from), F_OK), 0);
+}
+
+static void cannot_move(struct injection *self, const char *from, const char *to,
+                        const char *reason) {
+  struct error error = {.text = ""};
+  assert_int_equal(move(self, from, to, &error), -1);
+  assert_string_equal(error.text, formatted("%s: %s", reason, injection_path(self, "%s", to)));
+  assert_int_equal(access(injection_path(self, "%s", from), F_OK), 0);
+}
+
+INJECTION_TEST(a_file_is_moved_to_another_device) {
+  injection_mount(self, "other", "size=1m", 0);
+  injection_write(self, "from", "new", 0644);
+  moves(self, "from", "other/file");
+  expect_content(self, "other/file", "new");
+  /* Over one that is there. */
+  assert_int_equal(chmod(injection_path(self, "other/file"), 0751), 0);
+  assert_int_equal(chown(injection_path(self, "other/file"), 1234, 4321), 0);
+  injection_write(self, "from", "newer", 0644);
+  moves(self, "from", "other/file");
+  expect_content(self, "other/file", "newer");
+  struct stat file;
+  assert_int_equal(stat(injection_path(self, "other/file"), &file), 0);
+  assert_int_equal(file.st_mode & 07777, 0751);
+  assert_int_equal(file.st_uid, 1234);
+  assert_int_equal(file.st_gid, 4321);
+  assert_int_equal(injection_count(self, "other"), 1);
+}
+
+/* Somebody exchanges the name meanwhile. */
+INJECTION_TEST(what_is_moved_to_another_device_is_what_was_opened) {
+  struct error error = {.text = ""};
+  struct target target;
+  injection_mount(self, "other", "size=1m", 0);
+  injection_write(self, "from", "new", 0644);
+  injection_write(self, "another", "another", 0644);
+  (void)target_find(&target, AT_FDCWD, injection_path(self, "from"), &error);
+  int fd = openat(target.directory, target.name, O_RDWR | O_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(rename(injection_path(self, "another"), injection_path(self, "from")), 0);
+  (void)atomic_file_move(fd, &target, injection_path(self, "other/file"), &error);
+  assert_string_equal(error.text, "");
+  close(fd);
+  target_release(&target);
+  expect_content(self, "other/file", "new");
+}
+
+INJECTION_TEST(a_move_to_a_full_device_keeps_both_files) {
+  injection_mount(self, "small", "size=64k", 0);
+  injection_write(self, "small/file", "old", 0644);
+  injection_write(self, "from", "", 0644);
+  assert_int_equal(truncate(injection_path(self, "from"), LONG), 0);
+  cannot_move(self, "from", "small/file", "cannot write file (No space left on device)");
+  expect_content(self, "small/file", "old");
+  assert_int_equal(injection_count(self, "small"), 1);
+}
+
+INJECTION_TEST(a_file_is_not_moved_over_a_mount_point) {
+  injection_write(self, "outside", "old", 0644);
+  injection_write(self, "hosts", "", 0644);
+  injection_write(self, "from", "new", 0644);
+  assert_int_equal(
+      mount(injection_path(self, "outside"), injection_path(self, "hosts"), NULL, MS_BIND, NULL),
+      0);
+  cannot_move(self, "from", "hosts", "cannot replace file (it is a mount point)");
+  expect_content(self, "outside", "old");
+  assert_int_equal(umount2(injection_path(self, "hosts"), MNT_DETACH), 0);
+}
+
 /* A minimal root file system has none. What is opened is then looked at again. */
 INJECTION_TEST(files_are_read_and_written_without_proc) {
   injection_write(self, "file", "\xEF\xBB\xBFold", 0644);

@@ -1,7 +1,8 @@
 #include "agent/engine/capture.h"
+#include "agent/engine/lines.h"
 #include "tests/test.h"
 
-#define HEAD_MAX 1000000
+#define HEAD_MAX 1000000 /* UTF-16 units */
 #define TAIL_MAX 8192
 
 /* A copy without a NUL after it, so that the sanitizer sees one byte too many. */
@@ -94,47 +95,196 @@ CAPTURE_TEST(pieces_of_a_line_are_one_line) {
   assert_tail(capture, "abc", 3);
 }
 
-/* Around the bound, the line's own end included; what comes later is not taken either. */
-TEST(the_head_ends_at_its_bound) {
-  for (size_t length = HEAD_MAX - 3; length <= HEAD_MAX + 3; length++) {
-    struct capture capture;
-    capture_init(&capture);
-    add_filled(&capture, true, 'x', length, false);
-    add(&capture, true, "y", 1, false);
-    size_t got;
-    const char *head = capture_head(&capture, &got);
-    assert_int_equal(got, length + 1 < HEAD_MAX - 1 ? length + 3 : HEAD_MAX);
-    for (size_t i = 0; i < got; i++) {
-      char expected = i < length ? 'x' : (i - length) % 2 == 0 ? '\n' : 'y';
-      if (head[i] != expected)
-        fail_msg("%zu: byte %zu is 0x%02x", length, i, (unsigned char)head[i]);
+/* --- outputContent, against a model ----------------------------------------------------------- */
+
+/* What lines are made of, with the UTF-16 units that a reader of JSON counts. A sequence that is
+   not complete has a letter behind it, so that nothing joins it. */
+static const struct {
+  const char *text;
+  size_t units;
+} CHARACTERS[] = {
+    {"x", 1},
+    {"\xC3\xA9", 1},
+    {"\xE2\x82\xAC", 1},
+    {"\xF0\x9F\x98\x80", 2},
+    {"\xFF", 1},
+    {"\x80\xBF\x80", 3},
+    {"\xC3y", 2},
+    {"\xE2\x82y", 2},
+    {"\xF0\x9F\x98y", 2},
+    {"\xED\xA0\x80", 3}, /* a surrogate */
+    {"\xC0\xAF", 2},     /* an overlong form */
+    {"", 1},             /* a NUL */
+};
+enum { CHARACTERS_COUNT = sizeof CHARACTERS / sizeof *CHARACTERS };
+
+static size_t character_length(size_t which) {
+  return CHARACTERS[which].text[0] != '\0' ? strlen(CHARACTERS[which].text) : 1;
+}
+
+/* A command's standard output, and what the agents of the protocol make of it: before each line, if
+   the body has fewer than a million units, the line and "\n" are appended. */
+struct model {
+  char output[8 * HEAD_MAX];
+  size_t output_length;
+  char body[8 * HEAD_MAX];
+  size_t body_length;
+  size_t units;
+};
+
+static struct model *model_new(void) {
+  static struct model model;
+  model.output_length = model.body_length = model.units = 0;
+  return &model;
+}
+
+/* A line of `count` times the character. */
+static void model_line(struct model *self, size_t which, size_t count, const char *ending) {
+  size_t length = character_length(which);
+  char *line = self->output + self->output_length;
+  if (length == 1)
+    memset(line, CHARACTERS[which].text[0], count);
+  for (size_t i = 0; length > 1 && i < count; i++)
+    memcpy(line + i * length, CHARACTERS[which].text, length);
+  memcpy(line + count * length, ending, strlen(ending));
+  self->output_length += count * length + strlen(ending);
+  if (self->units >= HEAD_MAX)
+    return;
+  memcpy(self->body + self->body_length, line, count * length);
+  self->body_length += count * length;
+  self->body[self->body_length++] = '\n';
+  self->units += count * CHARACTERS[which].units + 1;
+}
+
+/* The same output through a splitter, in reads of `size` bytes. */
+static void take_output(struct capture *capture, size_t piece_max, const struct model *model,
+                        size_t size) {
+  struct line_splitter splitter;
+  struct line line;
+  line_splitter_init(&splitter, piece_max);
+  for (size_t at = 0, n; at < model->output_length; at += n) {
+    size_t room;
+    char *space = line_splitter_space(&splitter, &room);
+    n = model->output_length - at;
+    n = n < size ? n : size;
+    n = n < room ? n : room;
+    memcpy(space, model->output + at, n);
+    line_splitter_filled(&splitter, n);
+    while (line_splitter_next(&splitter, &line))
+      capture_add(capture, true, line.text, line.length, line.partial);
+  }
+  line_splitter_end(&splitter);
+  while (line_splitter_next(&splitter, &line))
+    capture_add(capture, true, line.text, line.length, line.partial);
+  line_splitter_release(&splitter);
+}
+
+static void expect_body(const struct model *model, const char *what) {
+  struct capture capture;
+  capture_init(&capture);
+  take_output(&capture, LINE_BYTES_MAX, model, 64 * 1024);
+  size_t length;
+  const char *head = capture_head(&capture, &length);
+  if (length != model->body_length)
+    fail_msg("%s: %zu bytes, expected %zu", what, length, model->body_length);
+  if (length > 0)
+    assert_memory_equal(head, model->body, length);
+  capture_release(&capture);
+}
+
+/* Lines of every character, of a length by which the body ends `over` units around the bound. */
+static void try_length(size_t which, long over, const char *ending) {
+  enum { LINE = 40 };
+  struct model *model = model_new();
+  char what[100];
+  model_line(model, 0, HEAD_MAX - 20 * LINE * 4, "\n");
+  while (model->units + 4 * LINE * 3 < HEAD_MAX)
+    model_line(model, which, LINE, ending);
+  size_t left = (size_t)((long)HEAD_MAX + over - (long)model->units);
+  model_line(model, 0, left - 1, ending);
+  (void)snprintf(what, sizeof what, "character %zu, %ld over", which, over);
+  assert_int_equal(model->units, (long)HEAD_MAX + over);
+  model_line(model, which, LINE, ending);
+  model_line(model, 0, 7, ending);
+  model_line(model, 1, 7, "");
+  expect_body(model, what);
+}
+
+TEST(a_cut_body_has_a_million_units_and_ends_with_a_whole_line) {
+  static const char *const endings[] = {"\n", "\r\n", "\r"};
+  for (size_t which = 0; which < CHARACTERS_COUNT; which++)
+    for (long over = -2; over <= 2; over++)
+      try_length(which, over, endings[which % 3]);
+}
+
+/* The line that reaches the bound is made of every character itself, and may be the last. */
+TEST(every_line_counts_its_own_units) {
+  for (size_t which = 0; which < CHARACTERS_COUNT; which++)
+    for (size_t is_last = 0; is_last < 2; is_last++) {
+      size_t count = HEAD_MAX / 10 / CHARACTERS[which].units;
+      for (size_t less = 0; less < 2; less++) {
+        struct model *model = model_new();
+        model_line(model, 0, HEAD_MAX / 10 * 9 - 1, "\n");
+        model_line(model, which, count - less, is_last ? "" : "\n");
+        if (!is_last) {
+          model_line(model, 2, 5, "\n");
+          model_line(model, 0, 5, "");
+        }
+        expect_body(model, is_last ? "one line" : "two lines");
+      }
     }
+}
+
+/* Lines of random lengths, most short, some longer than the whole body. */
+TEST(random_output_gives_the_body_of_the_model) {
+  unsigned seed = 20261124;
+  for (int trial = 0; trial < 12; trial++) {
+    struct model *model = model_new();
+    size_t most = trial % 4 == 0 ? 100000 : trial % 4 == 1 ? 3000 : 200;
+    for (size_t total = 0; total < (size_t)HEAD_MAX + most;) {
+      size_t count = (size_t)rand_r(&seed) % most;
+      size_t which = (size_t)rand_r(&seed) % CHARACTERS_COUNT;
+      model_line(model, which, count, rand_r(&seed) % 3 == 0 ? "\r\n" : "\n");
+      total += count;
+    }
+    model_line(model, 3, trial % 5 == 0 ? HEAD_MAX : 5, "");
+    expect_body(model, "random");
+  }
+}
+
+/* A longer line than --line-bytes comes in pieces: it is cut after one of them. */
+TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
+  enum { PIECE = 1024, PIECES = 2000 };
+  for (size_t which = 0; which < 4; which++) {
+    struct capture capture;
+    struct model *model = model_new();
+    capture_init(&capture);
+    model_line(model, 0, 10, "\n");
+    const size_t bytes = which + 1; /* of the first four characters */
+    assert_int_equal(character_length(which), bytes);
+    size_t count = (size_t)PIECE * PIECES / bytes;
+    model_line(model, which, count, "\n");
+    take_output(&capture, PIECE, model, 64 * 1024);
+    size_t length;
+    const char *head = capture_head(&capture, &length);
+    /* Each piece has as many whole characters as fit. */
+    size_t piece = PIECE / bytes;
+    size_t pieces =
+        (HEAD_MAX - 11 + piece * CHARACTERS[which].units - 1) / (piece * CHARACTERS[which].units);
+    size_t taken = pieces * piece < count ? pieces * piece : count;
+    assert_int_equal(length, 11 + taken * bytes + (taken == count));
+    assert_memory_equal(head, model->output, length);
     capture_release(&capture);
   }
 }
 
-TEST(the_head_is_cut_between_characters) {
-  static const struct {
-    const char *text;
-    size_t fits; /* that many bytes of it */
-    size_t kept;
-  } rows[] = {{"\xC3\xA9", 1, 0},         {"\xC3\xA9", 2, 2},
-              {"\xE2\x82\xAC", 1, 0},     {"\xE2\x82\xAC", 2, 0},
-              {"\xE2\x82\xAC", 3, 3},     {"\xF0\x9F\x98\x80", 1, 0},
-              {"\xF0\x9F\x98\x80", 3, 0}, {"\xF0\x9F\x98\x80", 4, 4},
-              {"\x80\x80\x80\x80", 3, 3}}; /* no UTF-8 is no reason to cut */
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct capture capture;
-    capture_init(&capture);
-    add_filled(&capture, true, 'x', HEAD_MAX - rows[i].fits, true);
-    add(&capture, true, rows[i].text, strlen(rows[i].text), false);
-    add(&capture, true, "later", 5, false); /* does not fill the gap */
-    size_t length;
-    const char *head = capture_head(&capture, &length);
-    assert_int_equal(length, HEAD_MAX - rows[i].fits + rows[i].kept);
-    assert_memory_equal(head + length - rows[i].kept, rows[i].text, rows[i].kept);
-    capture_release(&capture);
+/* Growth: what is kept of a short output takes no more room than twice its bytes. */
+CAPTURE_TEST(room_for_the_body_grows_with_it) {
+  for (size_t length = 0; length < 2 * HEAD_MAX; length += 80) {
+    add_filled(capture, true, 'x', 79, false);
+    assert_true(capture->head_capacity <= 4096 || capture->head_capacity < 2 * (length + 80));
   }
+  assert_true(capture->head_capacity < HEAD_MAX + HEAD_MAX / 10);
 }
 
 /* Against all that was added, in one long buffer. */

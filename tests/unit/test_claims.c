@@ -1,10 +1,12 @@
 #include "agent/doors/files/claims.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/as_user.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -26,6 +28,16 @@ static enum claim_owner owner(const struct claims *self, const char *id) {
   enum claim_owner found = claims_owner(self, id, &lock);
   claims_unlock(lock);
   return found;
+}
+
+static void sweep(struct claims *self) {
+  DIR *names = opendir(formatted("/proc/self/fd/%d", self->directory));
+  assert_non_null(names);
+  claims_sweep_begin(self);
+  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
+    claims_sweep_name(self, entry->d_name);
+  claims_sweep_end(self);
+  closedir(names);
 }
 
 static char *lock_name(const struct claims *self) {
@@ -117,10 +129,12 @@ TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
   tree_write(tree, half, "", 0600);
   assert_int_equal(claims_take(&dead, "1"), CLAIM_TAKEN);
   die(&dead);
-  claims_sweep(&claims); /* its claim is still there */
+  sweep(&claims); /* finds it */
+  sweep(&claims); /* its claim is still there */
   assert_true(tree_has(tree, lock_name(&dead)));
+  assert_int_equal(tree_count(tree, "."), 4); /* with two that live */
   claims_drop(&claims, "1");
-  claims_sweep(&claims);
+  sweep(&claims);
   assert_false(tree_has(tree, lock_name(&dead)));
   assert_true(tree_has(tree, lock_name(&other)));
   assert_int_equal(tree_count(tree, "."), 2);
@@ -128,10 +142,44 @@ TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
   claims_close(&claims);
 }
 
+/* It takes one after the other, also when there is nothing to be removed of one. */
+TREE_TEST(sweeps_come_to_each_of_the_dead) {
+  struct claims keeper = begin(tree), claims = begin(tree);
+  assert_int_equal(claims_take(&keeper, "1"), CLAIM_TAKEN);
+  die(&keeper);
+  for (int i = 0; i < 9; i++) {
+    struct claims dead = begin(tree);
+    die(&dead);
+  }
+  for (int i = 0; i < 11; i++)
+    sweep(&claims);
+  assert_int_equal(tree_count(tree, "."), 3); /* the claim and its lock, and one that lives */
+  claims_close(&claims);
+}
+
+/* Under a name of a dead agent there may be anything: what no agent makes is left alone. */
+TREE_TEST(a_sweep_removes_nothing_that_no_agent_makes) {
+  struct claims claims = begin(tree);
+  tree_make(tree, ".agent-0123456789abcdef .agent-0123456789abcdef.1/ .agent-0123456789abcdef.1/x "
+                  ".agent-0123456789abcdef.2/ .agent-0123456789abcdef.2/owner=me "
+                  ".agent-0123456789abcdef.3>.agent-0123456789abcdef.2 "
+                  ".agent-0123456789abcdef.4| .agent-0123456789abcdef.5/ "
+                  ".agent-0123456789abcdef.5/owner=0123456789abcdef");
+  assert_int_equal(fchmodat(tree->fd, ".agent-0123456789abcdef.1", 0500, 0), 0);
+  for (int i = 0; i < 2; i++)
+    sweep(&claims);
+  assert_false(tree_has(tree, ".agent-0123456789abcdef"));
+  assert_int_equal(tree_count(tree, "."), 3);
+  assert_true(tree_has(tree, ".agent-0123456789abcdef.1/x"));
+  tree_expect(tree, ".agent-0123456789abcdef.2/owner", "me", 0644);
+  claims_close(&claims);
+}
+
 TREE_TEST(a_lock_that_is_no_regular_file_is_not_opened) {
   struct claims claims = begin(tree);
   tree_make(tree, ".agent-0123456789abcdef| .agent-0123456789abcdee>nowhere");
-  claims_sweep(&claims);
+  sweep(&claims);
+  sweep(&claims);
   assert_true(tree_has(tree, ".agent-0123456789abcdef"));
   claims_close(&claims);
 }

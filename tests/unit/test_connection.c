@@ -20,6 +20,8 @@ struct trial {
   bool writable; /* since it was last asked for */
   char why[128];
   const char *close_at; /* the reply at which the owner closes it */
+  bool writes_on;       /* the owner writes at each reply */
+  int replies;          /* that came while it did */
   int64_t until_ms;
   const char *kept_coming; /* from the server, again at this time */
   int64_t next_ms;
@@ -27,6 +29,12 @@ struct trial {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct trial *trial = owner;
+  if (trial->writes_on) {
+    struct iovec piece = {.iov_base = "PING\r\n", .iov_len = 6};
+    (void)connection_write(&trial->connection, &piece, 1);
+    trial->replies++;
+    return;
+  }
   const redisReply *shown = reply->type == REDIS_REPLY_ARRAY ? reply->element[1] : reply;
   char text[32] = "null";
   if (shown != NULL)
@@ -310,4 +318,26 @@ TRIAL_TEST(the_next_one_has_nothing_of_the_one_before) {
   connection_set_reply_timeout(&trial->connection,
                                50); /* also when it is the same time as before */
   is_lost(trial, "null three lost", "no answer in time");
+}
+
+/* A server that takes no more, and sends without a pause: signals and other timers have their turn. */
+TRIAL_TEST(what_comes_after_a_failed_write_is_read_in_turns) {
+  enum { SENT = 40000 };
+  int large = 1 << 20;
+  char *much = malloc(4 * SENT + 1);
+  assert_non_null(much);
+  for (size_t i = 0; i < SENT; i++)
+    memcpy(much + 4 * i, "+a\r\n", 5);
+  assert_int_equal(setsockopt(trial->server, SOL_SOCKET, SO_SNDBUF, &large, sizeof large), 0);
+  server_sends(trial, much);
+  assert_int_equal(shutdown(trial->server, SHUT_RD), 0);
+  trial->writes_on = true;
+  for (int turns = 0, before = 0; !is_lost_already(trial); turns++, before = trial->replies) {
+    event_base_loop(trial->loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    assert_true(trial->replies - before <= SENT * 9 / 10);
+    assert_true(turns < 100);
+  }
+  assert_int_equal(trial->replies, SENT);
+  assert_string_equal(trial->why, "Broken pipe");
+  free(much);
 }

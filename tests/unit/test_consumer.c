@@ -176,6 +176,25 @@ SCENE_TEST(it_says_when_nothing_came_in_time) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
+/* Redis waits for a step. Something that does not would be asked as fast as it answers. */
+SCENE_TEST(what_does_not_wait_is_asked_in_pauses) {
+  for (int i = 0; i < 3; i++)
+    take_answered(scene, "$-1\r\n", "asked nothing");
+  for (int i = 0; i < 2; i++)
+    take_answered(scene, "$-1\r\n", "asked needs_resync");
+  assert_int_equal(fake_redis_connections(scene->server), 3);
+  take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
+  take_answered(scene, "$-1\r\n", "asked nothing");
+}
+
+SCENE_TEST(an_answer_of_another_kind_is_no_answer) {
+  static const char *const answers[] = {"+OK\r\n", ":1\r\n", "*1\r\n$4\r\nstep\r\n"};
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    take_answered(scene, answers[i], "asked needs_resync");
+    assert_int_equal(fake_redis_connections(scene->server), i + 2);
+  }
+}
+
 /* A step may have been moved without its having arrived: the owner has to read the list, and before
    that none is asked for. */
 SCENE_TEST(a_lost_connection_needs_a_resync) {

@@ -38,7 +38,7 @@ NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   is_committed(owner, 1, 2);
 }
 
-/* With the login, in one write; nothing follows before it is answered. */
+/* Nothing follows before the handshake is answered. */
 NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   owner->redis.deaf_from = "WATCH";
   delivery_owner_make(owner, 0);
@@ -46,7 +46,7 @@ NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
+  assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
 }
 
 NEW_DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
@@ -63,11 +63,10 @@ NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
   delivery_owner_deliver(owner, "two");
   char expected[1024];
   snprintf(expected, sizeof expected,
-           "*1\r\n$5\r\nMULTI\r\n"
            "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\none\r\n"
            "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\ntwo\r\n"
            "*5\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n$2\r\nEX\r\n$2\r\n60\r\n"
-           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES,
+           "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES "*1\r\n$5\r\nMULTI\r\n",
            owner->redis.committed);
   assert_string_equal(delivery_owner_last_transaction(owner), expected);
   is_committed(owner, 1, 2);
@@ -85,7 +84,7 @@ DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   loop_settle(&owner->loop);
   assert_int_equal(owner->redis.probes, 3);
   assert_int_equal(owner->delivered, 0);
-  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
+  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "MULTI\n");
   owner->redis.silent_from = NULL;
   owner->put_when_delivered = "four";
   delivery_owner_let_reply(owner);
@@ -102,7 +101,7 @@ DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
   loop_await(&owner->loop, &owner->delivered, 1);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
-  assert_string_equal(delivery_owner_last_commands(owner, 3), "DISCARD\n" PROBE);
+  assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
   assert_int_equal(owner->send_queue.bytes, 0);
   delivery_owner_deliver(owner, "two");
   is_committed(owner, 1, 3);
@@ -115,7 +114,7 @@ DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
   char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
   delivery_owner_flush(owner);
-  owner->redis.deaf_from = "MULTI";
+  owner->redis.deaf_from = "LPUSH";
   loop_await(&owner->loop, &owner->redis.probes, probes + 3); /* lost, probe, again */
   assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
@@ -129,11 +128,11 @@ DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
 }
 
 NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
-  owner->redis.deaf_from = "MULTI";
+  owner->redis.deaf_from = "SET";
   delivery_owner_make(owner, 0);
   loop_await(&owner->loop, &owner->redis.probes, 2);
   owner->redis.deaf_from = NULL;
-  owner->redis.silent_from = "MULTI";
+  owner->redis.silent_from = "SET";
   fake_redis_close_connection(owner->server);
   loop_await(&owner->loop, &owner->redis.probes, 4);
   assert_int_equal(owner->redis.executed, 1);
@@ -154,7 +153,7 @@ DELIVERY_TEST(what_redis_has_lost_was_not_delivered_and_is_reported_once) {
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
   redis_model_commit(&owner->redis, earlier);
-  owner->redis.deaf_from = "MULTI";
+  owner->redis.deaf_from = "LPUSH";
   loop_await(&owner->loop, &owner->lost_data, 1);
   owner->redis.deaf_from = NULL;
   fake_redis_close_connection(owner->server);
@@ -205,7 +204,7 @@ DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   delivery_owner_send(owner, text);
   char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
   snprintf(answers, sizeof answers,
-           "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n",
+           "+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n+OK\r\n",
            (int)(number - owner->redis.committed), owner->redis.committed);
   fake_redis_send(owner->server, answers);
   loop_await(&owner->loop, &owner->delivered, 1);
@@ -225,7 +224,7 @@ static int64_t since_ms(int64_t start_ms) {
 
 /* Half open: what is sent disappears, and nothing says so. */
 DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
-  owner->redis.deaf_from = "MULTI";
+  owner->redis.deaf_from = "LPUSH";
   int64_t start_ms = virtual_time_ms;
   delivery_owner_send(owner, "one");
   LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
@@ -242,7 +241,8 @@ DELIVERY_TEST(an_idle_connection_is_probed) {
   int64_t start_ms = virtual_time_ms;
   loop_await(&owner->loop, &owner->redis.probes, probes + 5);
   assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
-  assert_string_equal(delivery_owner_last_commands(owner, 2), PROBE);
+  loop_settle(&owner->loop);
+  assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
   assert_int_equal(owner->redis.executed, 1);
   assert_int_equal(fake_redis_connections(owner->server), 1);
   delivery_owner_deliver(owner, "one");
@@ -447,6 +447,48 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   assert_string_equal(owner->redis.committed, OTHERS);
 }
 
+/* --- MULTI is refused --------------------------------------------------------------------------- */
+
+/* The batch before it is delivered, and its owner hears of that; of the next one nothing has left. */
+DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
+  loop_settle(&owner->loop);
+  owner->redis.refused = "MULTI";
+  owner->redis.refusal = "LOADING Redis is loading the dataset in memory";
+  delivery_owner_put(owner, "one");
+  delivery_owner_flush(owner);
+  delivery_owner_put(owner, "two");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_int_equal(delivery_owner_logged(owner, "LOADING"), 1);
+  owner->redis.refused = NULL;
+  loop_await(&owner->loop, &owner->delivered, 2);
+  assert_int_equal(delivery_owner_done(owner, "two"), 1);
+  assert_int_equal(delivery_owner_done(owner, "alone"), 0);
+  assert_int_equal(fake_redis_connections(owner->server), 2);
+}
+
+DELIVERY_TEST(a_multi_refused_for_good_ends_the_delivery) {
+  loop_settle(&owner->loop);
+  owner->redis.refused = "MULTI";
+  owner->redis.refusal = "NOPERM no permissions";
+  delivery_owner_put(owner, "one");
+  delivery_owner_flush(owner);
+  delivery_owner_put(owner, "two");
+  fails(owner, "redis refuses MULTI: NOPERM no permissions");
+  assert_int_equal(delivery_owner_done(owner, "one"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two"), 0);
+  assert_int_equal(delivery_owner_done(owner, "alone"), 0);
+}
+
+/* The probe would then be queued, and nothing of it says anything. */
+DELIVERY_TEST(so_does_a_refused_discard) {
+  loop_settle(&owner->loop);
+  owner->redis.refused = "DISCARD";
+  owner->redis.refusal = "NOPERM no permissions";
+  fails(owner, "redis refuses DISCARD: NOPERM no permissions");
+}
+
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
    executed, since the other agent wrote before the WATCH. */
 DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
@@ -531,7 +573,8 @@ DELIVERY_TEST(a_query_gets_one_reply) {
   ask(&asker);
   gets(&asker, "nil ");
   assert_int_equal(asker.cut, 0);
-  assert_string_equal(delivery_owner_last_commands(owner, 1), "LINDEX " KEY "inflight -1\n");
+  assert_string_equal(delivery_owner_last_commands(owner, 5),
+                      "DISCARD\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
 }
 
 NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
@@ -543,8 +586,8 @@ NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
   delivery_owner_expect(owner, "owned");
   size_t handshake = 1 + PREFLIGHT_COUNT;
   assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
-  assert_string_equal(fake_redis_command(owner->server, handshake), "MULTI");
-  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "LINDEX " KEY "inflight -1\n");
+  assert_string_equal(delivery_owner_last_commands(owner, 5),
+                      "EXEC\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
 }
 
 NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
@@ -582,8 +625,8 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   gets(&asker, "nil ");
   loop_await(&owner->loop, &owner->delivered, 2);
   size_t commands = fake_redis_commands(owner->server);
-  /* MULTI one SET EXEC WATCH GET, WATCH GET LINDEX, MULTI two SET EXEC WATCH GET */
-  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+  /* one SET EXEC WATCH GET MULTI, DISCARD WATCH GET LINDEX MULTI, two SET EXEC WATCH GET MULTI */
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -1");
   assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
 }
@@ -595,11 +638,11 @@ DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
   gets(&asker, "nil nil nil ");
   loop_await(&owner->loop, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
-  /* WATCH GET LINDEX, three times; MULTI one SET EXEC WATCH GET */
+  /* DISCARD WATCH GET LINDEX MULTI, three times; one SET EXEC WATCH GET MULTI */
   for (size_t i = 0; i < 3; i++)
-    assert_string_equal(fake_redis_command(owner->server, commands - 13 + 3 * i),
+    assert_string_equal(fake_redis_command(owner->server, commands - 18 + 5 * i),
                         "LINDEX " KEY "inflight -1");
-  assert_string_equal(fake_redis_command(owner->server, commands - 6), "MULTI");
+  assert_string_equal(fake_redis_command(owner->server, commands - 6), "LPUSH " KEY "results one");
 }
 
 /* The same connection, another state of Redis. */
@@ -635,9 +678,9 @@ DELIVERY_TEST(replies_to_several_commands_come_in_order) {
   gets(&asker, "first nil ");
   loop_await(&owner->loop, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
-  /* WATCH GET, GET LINDEX, MULTI one SET EXEC WATCH GET */
-  assert_string_equal(fake_redis_command(owner->server, commands - 8), "GET " KEY "started");
-  assert_string_equal(fake_redis_command(owner->server, commands - 7), "LINDEX " KEY "inflight -1");
+  /* DISCARD WATCH GET, GET LINDEX MULTI, one SET EXEC WATCH GET MULTI */
+  assert_string_equal(fake_redis_command(owner->server, commands - 9), "GET " KEY "started");
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -1");
 }
 
 DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
@@ -650,7 +693,8 @@ DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
   fake_redis_close_connection(owner->server);
   owner->redis.next_answer = "$6\r\nsecond\r\n";
   gets(&asker, "second ");
-  assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "LINDEX " KEY "inflight -1\n");
+  assert_string_equal(delivery_owner_last_commands(owner, 5),
+                      "DISCARD\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
 }
 
 DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
@@ -668,4 +712,68 @@ DELIVERY_TEST(a_final_refusal_is_reported) {
   loop_await(&owner->loop, &owner->failed, 1);
   assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
   assert_int_equal(asker.answers, 0);
+}
+
+#define ODD "a reply that redis does not give to what was asked"
+
+static void is_asked_in_pauses(struct delivery_owner *owner, const char *why) {
+  virtual_time_pass(&owner->loop, 60000);
+  assert_in_range(fake_redis_connections(owner->server), 5, 40);
+  assert_int_equal(delivery_owner_logged(owner, why), 1);
+  assert_int_equal(delivery_owner_logged(owner, "has closed the connection"), 0);
+  assert_int_equal(owner->failed, 0);
+}
+
+NEW_DELIVERY_TEST(a_server_that_agrees_to_everything_is_asked_in_pauses) {
+  fake_redis_answer_with(owner->server, NULL, NULL);
+  delivery_owner_make(owner, 0);
+  is_asked_in_pauses(owner, ODD);
+  assert_int_equal(owner->owned, 0);
+}
+
+static const char *execute_nothing(void *owner, const char *command) {
+  struct redis_model *model = owner;
+  model->dirty |= strcmp(command, "EXEC") == 0;
+  return redis_model_answer(model, command);
+}
+
+DELIVERY_TEST(a_server_that_executes_nothing_is_asked_in_pauses) {
+  fake_redis_answer_with(owner->server, execute_nothing, &owner->redis);
+  delivery_owner_send(owner, "one");
+  is_asked_in_pauses(owner, "EXEC does nothing");
+  assert_int_equal(owner->delivered, 0);
+  fake_redis_answer_with(owner->server, redis_model_answer, &owner->redis);
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "LPUSH " KEY "results one"), 1);
+}
+
+/* What follows a loss writes, and would be lost again. */
+DELIVERY_TEST(a_server_that_keeps_nothing_is_told_once) {
+  for (int i = 0; i < 3; i++) {
+    owner->redis.commit_behind = "";
+    delivery_owner_deliver(owner, "one");
+  }
+  assert_int_equal(owner->lost_data, 1);
+  delivery_owner_deliver(owner, "kept");
+  owner->redis.commit_behind = "";
+  delivery_owner_deliver(owner, "one");
+  assert_int_equal(owner->lost_data, 2);
+}
+
+/* Each of these is an answer of Redis, to something else. */
+DELIVERY_TEST(a_reply_of_another_kind_is_none) {
+  static const char *const replies[] = {":1\r\n", "$2\r\nOK\r\n", "*0\r\n", "*-1\r\n"};
+  for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+    int connections = fake_redis_connections(owner->server), delivered = owner->delivered;
+    owner->redis.deaf_from = "LPUSH";
+    delivery_owner_send(owner, "one");
+    loop_settle(&owner->loop);
+    owner->redis.deaf_from = NULL;
+    int64_t start_ms = virtual_time_ms;
+    fake_redis_send(owner->server, replies[i]);
+    loop_await(&owner->loop, &owner->delivered, delivered + 1);
+    assert_true(virtual_time_ms - start_ms < 2000); /* it is not waited for */
+    assert_int_equal(fake_redis_connections(owner->server), connections + 1);
+  }
+  assert_int_equal(delivery_owner_done(owner, "LPUSH " KEY "results one"), 4);
 }

@@ -14,9 +14,6 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
-
 #define TIMEOUT 600
 
 static int set_up(void **state) {
@@ -281,7 +278,7 @@ ENGINE_TEST(nor_does_what_ends_while_the_agent_leaves) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner,
                           "count() { n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo $n; done; }; "
-                          "trap 'count; exit 0' TERM; echo ready; " AWAIT("never"),
+                          "trap 'count; exit 0' TERM; echo ready; sleep 3099",
                           TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");
   owner->full = true;
@@ -362,7 +359,7 @@ ENGINE_TEST(a_signal_before_the_close_makes_it_prompt) {
 /* The results of what runs are lost: it is killed, and the door logs what it holds. */
 ENGINE_TEST(a_second_signal_waits_for_nothing) {
   owner->delivery = DELIVERS; /* as far as the door knows */
-  step_owner_start_script(owner, "trap '' TERM; echo ready; " AWAIT("never"), TIMEOUT);
+  step_owner_start_script(owner, "trap '' TERM; echo ready; sleep 3099", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");
   recorder_reset(&owner->calls);
   engine_signal(owner->engine, SIGTERM);

@@ -54,19 +54,57 @@ TEST(only_moved_names_a_node) {
     assert_null(error_reply_redirect(texts[i]));
 }
 
+static void is_explained(const char *text, const struct redis_url *url, const char *expected) {
+  assert_string_equal(error_reply_explain(text, url).text, expected);
+}
+
+static const struct redis_url nobody;
+
 TEST(keys_in_several_slots_come_with_advice) {
-  const char *text = error_reply_explain("CROSSSLOT Keys in request don't hash to the same slot");
-  assert_non_null(strstr(text, "CROSSSLOT"));
-  assert_non_null(strstr(text, "put the job id in braces, like {pipe-42}"));
-  assert_string_equal(error_reply_explain("NOAUTH Authentication required."),
-                      "NOAUTH Authentication required.");
+  is_explained("CROSSSLOT Keys in request don't hash to the same slot", &nobody,
+               "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}");
+  is_explained("NOAUTH Authentication required.", &nobody, "NOAUTH Authentication required.");
 }
 
 TEST(of_execabort_only_the_reason_is_shown) {
-  assert_string_equal(
-      error_reply_explain("EXECABORT Transaction discarded because of: NOPERM this user has no "
-                          "permissions to run the 'exec' command"),
-      "NOPERM this user has no permissions to run the 'exec' command");
+  is_explained("EXECABORT Transaction discarded because of: NOPERM this user has no "
+               "permissions to run the 'exec' command",
+               &nobody, "NOPERM this user has no permissions to run the 'exec' command");
   static const char others[] = "EXECABORT Transaction discarded because of previous errors.";
-  assert_string_equal(error_reply_explain(others), others);
+  is_explained(others, &nobody, others);
+}
+
+/* Also one of asterisks, as of a url that was copied from a place where it was redacted. */
+TEST(user_and_password_are_not_shown) {
+  char smith[] = "smith", secret[] = "secret", stars[] = "***", star[] = "*", empty[] = "";
+  const struct {
+    char *user, *password;
+    const char *text, *expected;
+  } rows[] = {
+      {smith, secret, "WRONGPASS secret is not of smith", "WRONGPASS ****** is not of *****"},
+      {NULL, secret, "secretsecret secre", "************ secre"},
+      {NULL, secret, "ERR unknown command 'AUTH', with args beginning with: 'sec",
+       "ERR unknown command 'AUTH'"},
+      {NULL, stars, "WRONGPASS *** and ****", "WRONGPASS *** and ****"},
+      {star, star, "* * *", "* * *"},
+      {smith, stars, "*** smith", "*** *****"},
+      {smith, smith, "smithsmith", "**********"},
+      {NULL, empty, "WRONGPASS no", "WRONGPASS no"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    is_explained(rows[i].text,
+                 &(struct redis_url){.user = rows[i].user, .password = rows[i].password},
+                 rows[i].expected);
+}
+
+/* The cut does not leave the beginning of one. */
+TEST(what_is_cut_was_redacted_before) {
+  enum { ROOM = sizeof((struct error_reply_text *)NULL)->text };
+  char text[2 * ROOM], secret[] = "secret";
+  memset(text, 'x', sizeof text);
+  memcpy(text + ROOM - 4, "secret", sizeof "secret");
+  struct error_reply_text shown =
+      error_reply_explain(text, &(struct redis_url){.password = secret});
+  assert_int_equal(strlen(shown.text), ROOM - 1);
+  assert_string_equal(shown.text + ROOM - 5, "x***");
 }

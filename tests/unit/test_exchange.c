@@ -2,11 +2,13 @@
 #include "agent/doors/redis/out/exchange.h"
 #include "tests/test.h"
 
-/* MULTI; XADD events, LPUSH results; EXEC, GET committed. */
+/* XADD events, LPUSH results; EXEC, GET committed, MULTI. */
 struct trial {
   struct exchange request;
   char *events, *get; /* XADD and LPUSH; GET */
 };
+
+static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
 
 static char *join(char *first, char *second) {
   size_t length = strlen(first);
@@ -25,10 +27,10 @@ static int set_up(void **state) {
       join(command_new(event, 5), command_new((const char *[]){"LPUSH", "the:results", ""}, 3));
   trial.get = command_new((const char *[]){"GET", "the:committed"}, 2);
   exchange_init(&trial.request);
-  exchange_add_multi(&trial.request);
   exchange_add(&trial.request, trial.events, strlen(trial.events), 2);
   exchange_add_exec(&trial.request);
   exchange_add(&trial.request, trial.get, strlen(trial.get), 1);
+  exchange_add(&trial.request, multi, sizeof multi - 1, 1);
   *state = &trial;
   return 0;
 }
@@ -72,15 +74,15 @@ TEST(the_last_reply_is_recognised_and_the_first_refusal_kept, set_up, tear_down)
     bool executed;
     const char *explained; /* NULL: nothing was refused */
   } rows[] = {
-      {"nothing is refused", "OK;QUEUED;QUEUED;*;1:2:3", true, NULL},
-      {"what a watch prevented was not executed", "OK;QUEUED;QUEUED;;1:2:3", false, NULL},
-      {"the first refusal", "OK;QUEUED;-OOM not allowed;-EXECABORT discarded;1:2:3", false,
+      {"nothing is refused", "QUEUED;QUEUED;*;1:2:3;OK", true, NULL},
+      {"what a watch prevented was not executed", "QUEUED;QUEUED;;1:2:3;OK", false, NULL},
+      {"the first refusal", "QUEUED;-OOM not allowed;-EXECABORT discarded;1:2:3;OK", false,
        "redis refuses LPUSH the:results: OOM not allowed"},
-      {"inside a transaction", "OK;QUEUED;QUEUED;*WRONGTYPE of the first;1:2:3", true,
+      {"inside a transaction", "QUEUED;QUEUED;*WRONGTYPE of the first;1:2:3;OK", true,
        "redis refuses XADD the:events: WRONGTYPE of the first"},
-      {"a command without a key is named alone", "-NOPERM;QUEUED;QUEUED;;1:2:3", false,
+      {"a command without a key is named alone", "QUEUED;QUEUED;*;1:2:3;-NOPERM", true,
        "redis refuses MULTI: NOPERM"},
-      {"after the transaction", "OK;QUEUED;QUEUED;*;-NOPERM", true,
+      {"after the transaction", "QUEUED;QUEUED;*;-NOPERM;OK", true,
        "redis refuses GET the:committed: NOPERM"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -92,31 +94,49 @@ TEST(the_last_reply_is_recognised_and_the_first_refusal_kept, set_up, tear_down)
     assert_int_equal(trial->request.executed, rows[i].executed);
     struct error error = {""};
     if (trial->request.refusal[0] != '\0')
-      exchange_explain_refusal(&trial->request, &error);
+      exchange_explain_refusal(&trial->request, trial->request.refusal, &error);
     assert_string_equal(error.text, rows[i].explained != NULL ? rows[i].explained : "");
     tear_down(state);
     set_up(state);
   }
 }
 
-/* A transaction that is opened early is replied to before its EXEC is added. */
-TRIAL_TEST(replies_to_what_is_added_later_are_due_too) {
+/* The text of a query is gone with its answer. */
+TRIAL_TEST(what_is_refused_is_named_without_what_stands_before_it) {
+  char *query = command_new((const char *[]){"LLEN", "the:list"}, 2);
+  struct error error;
   exchange_init(&trial->request);
-  exchange_add_multi(&trial->request);
-  exchange_add(&trial->request, trial->events, strlen(trial->events), 2);
-  assert_false(take(trial, REDIS_REPLY_STATUS, "OK"));
-  assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
-  exchange_add_exec(&trial->request);
   exchange_add(&trial->request, trial->get, strlen(trial->get), 1);
+  exchange_add(&trial->request, query, strlen(query), 1);
+  exchange_add(&trial->request, multi, sizeof multi - 1, 1);
+  assert_false(take(trial, REDIS_REPLY_NIL, ""));
+  assert_false(take(trial, REDIS_REPLY_INTEGER, ""));
+  free(query);
+  assert_true(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
+  exchange_explain_refusal(&trial->request, trial->request.refusal, &error);
+  assert_string_equal(error.text, "redis refuses MULTI: NOPERM");
+}
+
+/* A batch in two pieces: its commands are counted with the first. */
+TRIAL_TEST(a_refusal_in_a_later_piece_is_named) {
+  char *two = command_new((const char *[]){"DEL", "the:key"}, 2);
+  struct error error;
+  exchange_init(&trial->request);
+  exchange_add(&trial->request, trial->events, strlen(trial->events), 3);
+  exchange_add(&trial->request, two, strlen(two), 0);
+  exchange_add_exec(&trial->request);
   assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
-  assert_false(take_executed(trial, NULL, NULL));
-  assert_true(trial->request.executed);
-  assert_true(take(trial, REDIS_REPLY_STRING, "1:2:3"));
+  assert_false(take(trial, REDIS_REPLY_STATUS, "QUEUED"));
+  assert_false(take(trial, REDIS_REPLY_ERROR, "NOPERM"));
+  assert_true(take(trial, REDIS_REPLY_ERROR, "EXECABORT"));
+  exchange_explain_refusal(&trial->request, trial->request.refusal, &error);
+  assert_string_equal(error.text, "redis refuses DEL the:key: NOPERM");
+  free(two);
 }
 
 TRIAL_TEST(an_array_is_a_transaction_only_in_reply_to_exec) {
   exchange_init(&trial->request);
-  exchange_add_multi(&trial->request);
+  exchange_add(&trial->request, multi, sizeof multi - 1, 1);
   assert_true(take_executed(trial, "ERR inside", NULL));
   assert_false(trial->request.executed);
   assert_string_equal(trial->request.refusal, "");

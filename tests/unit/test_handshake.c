@@ -63,6 +63,70 @@ TEST(the_probe_follows_wherever_the_write_ended) {
   handshake_release(&handshake);
 }
 
+/* A refusal of one of the first leaves the others where they are. */
+TEST(what_must_not_stand_alone_leaves_after_the_replies_to_the_first) {
+  static const char first[] = "*1\r\n$5\r\nMULTI\r\n",
+                    others[] = "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n*1\r\n$7\r\nDISCARD\r\n";
+  struct redis_url url = {0};
+  char text[sizeof first + sizeof others];
+  (void)snprintf(text, sizeof text, "%s%s", first, others);
+  const struct handshake_probe probe = {
+      .text = text, .length = strlen(text), .count = 3, .first = 1};
+  struct handshake handshake;
+  struct handshake_refusal refusal;
+  struct iovec rest[HANDSHAKE_PIECES];
+  redisReply ok = {.type = REDIS_REPLY_STATUS, .str = password};
+  handshake_init(&handshake, &url, "its-name");
+  handshake_add_probe(&handshake, &probe);
+  for (int replied = 0; replied < 2; replied++) {
+    handshake_unsent(&handshake, rest);
+    assert_int_equal(rest[0].iov_len + rest[1].iov_len,
+                     replied == 0 ? handshake.length + strlen(first) : 0);
+    handshake.sent += rest[0].iov_len + rest[1].iov_len;
+    assert_false(handshake_is_sent(&handshake));
+    assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_MORE);
+  }
+  handshake_unsent(&handshake, rest);
+  assert_int_equal(rest[0].iov_len, 0);
+  assert_int_equal(rest[1].iov_len, strlen(others));
+  assert_memory_equal(rest[1].iov_base, others, strlen(others));
+  handshake.sent += 5;
+  handshake_unsent(&handshake, rest);
+  assert_memory_equal(rest[1].iov_base, others + 5, strlen(others) - 5);
+  handshake.sent += rest[1].iov_len;
+  assert_true(handshake_is_sent(&handshake));
+  assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_MORE);
+  assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_DONE);
+  handshake_release(&handshake);
+}
+
+TEST(the_value_is_that_of_one_command) {
+  static const struct {
+    int type;
+    const char *value;
+  } rows[] = {{REDIS_REPLY_STRING, "1:2:3"}, {REDIS_REPLY_NIL, NULL}, {REDIS_REPLY_STATUS, NULL}};
+  const struct handshake_probe probe = {.text = "", .count = 2, .value = 0};
+  struct redis_url url = {0};
+  struct handshake_refusal refusal;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[] = "1:2:3", other[] = "OK";
+    redisReply value = {.type = rows[i].type, .str = text, .len = strlen(text)},
+               ok = {.type = REDIS_REPLY_STRING, .str = other, .len = 2};
+    struct handshake handshake;
+    handshake_init(&handshake, &url, "its-name");
+    handshake_add_probe(&handshake, &probe);
+    (void)handshake_take_reply(&handshake, &ok, &refusal);
+    assert_int_equal(handshake_take_reply(&handshake, &value, &refusal), HANDSHAKE_MORE);
+    assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_DONE);
+    redisReply taken = handshake_take_value(&handshake);
+    assert_int_equal(taken.type, rows[i].value != NULL ? REDIS_REPLY_STRING : REDIS_REPLY_NIL);
+    if (rows[i].value != NULL)
+      assert_string_equal(taken.str, rows[i].value);
+    free(taken.str);
+    handshake_release(&handshake);
+  }
+}
+
 TEST(the_password_is_overwritten) {
   struct redis_url url = {.password = password};
   struct handshake handshake;
@@ -158,7 +222,7 @@ static const struct exchange exchanges[] = {
      HANDSHAKE_REFUSED, "GET a", "NOPERM: the user needs ~a"},
     {"any other error of it refuses at once", &plain, "WATCH a b;GET a",
      "OK;CROSSSLOT Keys in request don't hash to the same slot", HANDSHAKE_REFUSED, "WATCH a",
-     "CROSSSLOT Keys in request don't hash to the same slot"},
+     "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}"},
 };
 
 static enum handshake_result take(struct handshake *handshake, const char *text,

@@ -7,7 +7,7 @@
 struct scene {
   struct delivery_owner *owner;
   struct inflight_reader reader;
-  const char *answers[256]; /* to the questions, in order; then nil */
+  const char *answers[256]; /* to the questions, in order; then nil. "": none from there on */
   size_t asked;
   char queries[1024]; /* one line each, the first of them */
   int most;           /* payloads that are wanted; 0: all */
@@ -31,6 +31,8 @@ static const char *answer(void *owner, const char *command) {
   if (strlen(self->queries) + strlen(command) + 2 < sizeof self->queries)
     strcat(strcat(self->queries, command), "\n");
   const char *text = self->asked < 256 ? self->answers[self->asked++] : NULL;
+  if (text != NULL && text[0] == '\0')
+    self->owner->redis.deaf_from = "";
   return text != NULL ? text : "$-1\r\n";
 }
 
@@ -111,7 +113,7 @@ SCENE_TEST(at_boot_what_was_started_is_asked_first) {
 }
 
 SCENE_TEST(a_started_step_comes_with_its_last_event) {
-  static const char event[] = "{\"schemaVersion\":1,\"stepId\":\"the id\",\"kind\":\"stdout\","
+  static const char event[] = "{\"schemaVersion\":2,\"stepId\":\"the id\",\"kind\":\"stdout\","
                               "\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
                               "\"seq\":17}";
   char answer[512];
@@ -123,6 +125,7 @@ SCENE_TEST(a_started_step_comes_with_its_last_event) {
   ends(scene, "complete ", FIRST_QUESTIONS);
   assert_string_equal(scene->reader.started, "the id");
   assert_int_equal(scene->reader.started_events, 17);
+  assert_int_equal(scene->reader.started_version, 2);
 }
 
 TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
@@ -192,6 +195,9 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   size_t sent = 64 * 1024 * 1024 + sizeof bytes - 1;
   snprintf(head, sizeof head, "$%zu\r\n", sent);
   scene->answers[0] = head;
+  delivery_owner_drain(scene->owner);
+  loop_settle(&scene->owner->loop);
+  scene->owner->redis.silent_from = "MULTI"; /* which comes behind it */
   inflight_reader_read(&scene->reader, 1, 1);
   LOOP_UNTIL(&scene->owner->loop, scene->asked != 0);
   for (; sent > 0; sent -= sizeof bytes - 1) {
@@ -199,6 +205,8 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
     event_base_loop(scene->owner->loop.base, EVLOOP_NONBLOCK);
   }
   fake_redis_send(scene->owner->server, "\r\n");
+  scene->owner->redis.silent_from = NULL;
+  delivery_owner_let_reply(scene->owner);
   ends(scene, "xxxxxxxxxxxxxxxxxxxx(cut) complete ", LINDEX(1) LINDEX(2));
 }
 
@@ -255,6 +263,7 @@ SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
   LOOP_UNTIL(&scene->owner->loop, scene->asked >= 3);
   loop_settle(&scene->owner->loop);
   scene->answers[3] = "$5\r\nthree\r\n";
+  scene->owner->redis.deaf_from = NULL;
   fake_redis_close_connection(scene->owner->server);
   ends(scene, "one two three complete ",
        LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(3) LINDEX(4) LINDEX(5) LINDEX(6) LINDEX(7));

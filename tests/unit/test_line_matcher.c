@@ -30,7 +30,7 @@ static void run(struct line_matcher *pattern, const struct target *target, char 
   int found;
   size_t used = 0;
   out[0] = '\0';
-  line_matcher_begin(pattern, target->bytes, target->length);
+  line_matcher_begin(pattern, target->bytes, target->length, false);
   while ((found = line_matcher_next(pattern, line.next, &line, &error)) > 0 && used + 32 < size) {
     size_t number = 1 + memscan_count(target->bytes, line.start, '\n');
     used += (size_t)snprintf(out + used, size - used, "%zu ", number);
@@ -220,7 +220,7 @@ static int check_limits(void) {
     struct line_matcher *pattern = line_matcher_new(patterns[i], &error);
     struct target target = subject_of(text, strlen(text));
     struct matched_line line = {.next = 0};
-    line_matcher_begin(pattern, target.bytes, target.length);
+    line_matcher_begin(pattern, target.bytes, target.length, false);
     int found = line_matcher_next(pattern, 0, &line, &error);
     free(target.bytes);
     line_matcher_free(pattern);

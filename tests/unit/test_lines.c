@@ -150,6 +150,37 @@ TEST(every_text_at_every_split_point) {
   }
 }
 
+/* A byte order mark, whole, broken and twice, in reads of every size, one of nothing among them. */
+TEST(a_byte_order_mark_in_every_number_of_reads) {
+  static const struct {
+    const char *text, *pieces;
+  } rows[] = {{MARK "a\nb", "[a][b]"},
+              {MARK MARK "\n", "[" MARK "]"},
+              {MARK "\r\n" MARK, "[][" MARK "]"},
+              {"\xEF\xBB"
+               "a\n" MARK,
+               "[\xEF\xBB"
+               "a][" MARK "]"},
+              {"\xEF" MARK "\n", "[\xEF" MARK "]"}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    size_t length = strlen(rows[i].text);
+    for (unsigned cuts = 0; cuts < 1U << (length - 1); cuts++) {
+      struct line_splitter splitter;
+      struct record record;
+      line_splitter_init(&splitter, PIECE_MAX);
+      record_init(&record, length);
+      for (size_t from = 0, to = 1; from < length; from = to++) {
+        while (to < length && (cuts >> (to - 1) & 1) == 0)
+          to++;
+        feed(&splitter, &record, rows[i].text + from, to - from, to - from);
+        drain(&splitter, &record);
+      }
+      finish(&splitter, &record);
+      assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
+    }
+  }
+}
+
 /* Line ends at each place of a word, with neighbours that make a careless scan borrow. */
 TEST(every_offset_in_a_word) {
   static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};

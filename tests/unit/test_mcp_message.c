@@ -193,25 +193,3 @@ TEST(a_batch_is_its_messages) {
          "request id='A' a; request id='B' b");
   expect("[]", "");
 }
-
-static void expect_equal(bool equal, const char *one, const char *other) {
-  struct json_member left = {quoted(one), strlen(one)}, right = {quoted(other), strlen(other)};
-  assert_int_equal(mcp_id_equal(left, right), equal);
-  assert_int_equal(mcp_id_equal(right, left), equal);
-}
-
-TEST(ids_are_equal_when_their_values_are) {
-  expect_equal(true, "1", "1");
-  expect_equal(true, "1", "1.0");
-  expect_equal(true, "'a'", "'a'");
-  expect_equal(true, "'a'", "'\\u0061'");
-  expect_equal(true, "'\\u0000'", "'\\u0000'");
-  expect_equal(false, "1", "'1'");
-  expect_equal(false, "1", "10");
-  expect_equal(false, "'a'", "'\\u0062'");
-  expect_equal(false, "9007199254740993", "9007199254740992");
-  expect_equal(true, "'\\u0061\\u0061'", "'aa'");
-  expect_equal(false, "'\\u0061aaaaaaaaaaaaaaaaaaaa'", "'a'");
-  struct json_member none = {0};
-  assert_false(mcp_id_equal(none, none));
-}

@@ -472,11 +472,25 @@ static const char *called(struct owner *self, enum mcp_version version, const ch
   struct buffer content = {0};
   buffer_add_string(&content, text);
   self->answer.length = 0;
-  mcp_add_called(&self->answer, (struct json_member){"3", 1}, version, &self->server, &content,
-                 is_error, structured);
+  const struct mcp_called result = {
+      .text = &content, .is_error = is_error, .structured = structured};
+  mcp_add_called(&self->answer, (struct json_member){"3", 1}, version, &self->server, &result);
   buffer_release(&content);
   buffer_add(&self->answer, "", 1);
   return self->answer.bytes;
+}
+
+SESSION_TEST(a_result_may_be_an_image) {
+  struct buffer text = {0};
+  const struct tool_image image = {"image/png\n", 9, "AAAA\"", 4};
+  const struct mcp_called result = {.text = &text, .image = &image};
+  self->answer.length = 0;
+  mcp_add_called(&self->answer, (struct json_member){"3", 1}, MCP_2025_11_25, &self->server,
+                 &result);
+  buffer_add(&self->answer, "", 1);
+  assert_string_equal(self->answer.bytes,
+                      quoted("{'jsonrpc':'2.0','id':3,'result':{'content':[{'type':'image','data':"
+                             "'AAAA','mimeType':'image/png'}],'isError':false}}"));
 }
 
 SESSION_TEST(a_result_has_one_text) {

@@ -18,6 +18,7 @@
 #include "agent/exit_code.h"
 #include "base/loop.h"
 #include "tests/support/directory.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
@@ -236,12 +237,12 @@ static void logged(const struct once *self, const char *text) {
 #define ONCE_TEST(NAME) TEST_WITH(struct once *once, NAME, set_up, tear_down)
 
 ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
-  start_script(once, "echo one; while [ ! -e $D/go ]; do sleep 0.01; done; echo two >&2; exit 7");
+  start_script(once, "echo one; " GATE("$D/go") "echo two >&2; exit 7");
   close_fd(&once->in);
   read_until(once, "\"line\":\"one\"");
   assert_int_equal(lines(once), 2);
   assert_non_null(strstr(once->text, "\"kind\":\"started\",\"line\":\"sh\""));
-  directory_touch(&once->directory, "go");
+  gate_open(directory_path(&once->directory, "go"));
   ends_with(once, 7);
   assert_int_equal(lines(once), 5);
   assert_non_null(strstr(once->text, "\"kind\":\"stderr\",\"line\":\"two\""));

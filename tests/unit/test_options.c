@@ -102,13 +102,13 @@ TEST(defaults, clear_environment) {
   assert_string_equal(options.job_id, "j");
   assert_false(options.verbose);
   assert_false(options.dumpable);
-  assert_int_equal(options.idle_cycles, 5);
+  assert_int_equal(options.idle_cycles, 30);
   assert_int_equal(options.events_maxlen, 10000);
   assert_int_equal(options.events_keep_bytes, 8388608);
   assert_int_equal(options.events_pace, 0);
   assert_int_equal(options.hold_bytes, 4194304);
   assert_int_equal(options.line_bytes, 1048576);
-  assert_int_equal(options.key_ttl_seconds, 604800);
+  assert_int_equal(options.key_ttl_seconds, 86400);
   options_release(&options);
   assert_null(options.job_id);
   assert_null(options.redis.host);
@@ -220,9 +220,20 @@ TEST(an_empty_variable_is_none, clear_environment) {
   assert_int_equal(setenv("REDIS_URL", "", 1), 0);
   assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "", 1), 0);
   assert_taken(&options, (const char *[]){"--redis-url=h", "--job-id=j", NULL});
-  assert_int_equal(options.idle_cycles, 5);
+  assert_int_equal(options.idle_cycles, 30);
   options_release(&options);
   assert_refused((const char *[]){"--job-id=j", NULL}, "--redis-url (or REDIS_URL) is required");
+}
+
+TEST(a_pace_of_the_variable_counts_with_a_run, clear_environment) {
+  static const char *const paces[] = {"0", "500"};
+  for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
+    struct options options;
+    assert_int_equal(setenv("SANDBOX_EVENTS_PACE", paces[i], 1), 0);
+    assert_taken(&options, (const char *[]){"--redis-url=h", "--job-id=j", "--run-id=r", NULL});
+    assert_int_equal(options.events_pace, strtoull(paces[i], NULL, 10));
+    options_release(&options);
+  }
 }
 
 TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
@@ -230,14 +241,18 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
     const char *variable;
     const char *arguments[6];
     const char *run_id;
-    unsigned idle_cycles; /* a sandbox of a run may wait for its turn */
-  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL, 5},
-              {"", {"--redis-url=h", "--job-id=j"}, NULL, 5},
-              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable", 30},
-              {"r", {"--redis-url=h", "--job-id=j", "--idle-cycles=5"}, "r", 5},
-              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7", 30},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7", 30},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL, 5}};
+    unsigned idle_cycles;
+    unsigned events_pace; /* the server of a run polls */
+  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL, 30, 0},
+              {"", {"--redis-url=h", "--job-id=j"}, NULL, 30, 0},
+              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable", 30, 20000},
+              {"r", {"--redis-url=h", "--job-id=j", "--idle-cycles=5"}, "r", 5, 20000},
+              {"r", {"--redis-url=h", "--job-id=j", "--events-pace=0"}, "r", 30, 0},
+              {"r", {"--redis-url=h", "--job-id=j", "--events-pace=7"}, "r", 30, 7},
+              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7", 30, 20000},
+              {NULL, {"--redis-url=h", "--job-id=j", "--events-pace=20000"}, NULL, 30, 20000},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7", 30, 20000},
+              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL, 30, 0}};
   struct options general;
   assert_int_equal(setenv("SANDBOX_RUN_ID", "general", 1), 0);
   assert_int_equal(setenv("SANDBOX_RUN_SET", "runs", 1), 0);
@@ -254,6 +269,7 @@ TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
       assert_int_equal(setenv("AGENTSMITH_RUN_ID", rows[i].variable, 1), 0);
     assert_taken(&options, rows[i].arguments);
     assert_int_equal(options.idle_cycles, rows[i].idle_cycles);
+    assert_int_equal(options.events_pace, rows[i].events_pace);
     assert_string_equal(options.run_set, "agentsmith:runs:active");
     if (rows[i].run_id == NULL)
       assert_null(options.run_id);
@@ -293,7 +309,8 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
       ", or AGENTSMITH_RUN_ID]|"
       ", or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
       "name|redis+sentinel://|redis://|unix://|"
-      "defaultDatabase|default 5, or 30 with a run|default 10000|default 4194304|default 604800|"
+      "defaultDatabase|default 30|default 10000|default 20000|default 4194304|default "
+      "86400|"
       "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *help, *rest = words;
   size_t size;

@@ -1,5 +1,6 @@
-/* The longest payload, by what the control group says of the memory. */
+/* The longest payload, by what the control group and the process' own limits say of the memory. */
 #include <limits.h>
+#include <sys/resource.h>
 
 #include "agent/payload_limit.h"
 #include "tests/support/tree.h"
@@ -50,5 +51,28 @@ TREE_TEST(is_a_share_of_the_groups_limit) {
       write_below(tree, path);
     }
     assert_int_equal(payload_limit_read(tree_path(tree, root)), rows[i].limit);
+  }
+}
+
+/* The least of them counts; while it is set nothing is allocated. */
+TREE_TEST(so_is_that_of_the_process) {
+  static const __rlimit_resource_t resources[] = {RLIMIT_AS, RLIMIT_DATA};
+  tree_make_directory(tree, "root", 0755);
+  write_below(tree, "root/" V2 "/memory.max=67108864\n");
+  const char *without = tree_path(tree, "none"), *with = tree_path(tree, "root");
+  for (size_t i = 0; i < sizeof resources / sizeof *resources; i++) {
+    struct rlimit before;
+    assert_int_equal(getrlimit(resources[i], &before), 0);
+    struct rlimit limit = {.rlim_cur = 48 * MIB, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(resources[i], &limit), 0);
+    size_t alone = payload_limit_read(without), less = payload_limit_read(with);
+    limit.rlim_cur = 128 * MIB;
+    int result = setrlimit(resources[i], &limit);
+    size_t more = payload_limit_read(with);
+    assert_int_equal(setrlimit(resources[i], &before), 0);
+    assert_int_equal(result, 0);
+    assert_int_equal(alone, 6 * MIB);
+    assert_int_equal(less, 6 * MIB);
+    assert_int_equal(more, 8 * MIB);
   }
 }

@@ -54,13 +54,13 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void open_transaction(size_t number) {
+static void execute(size_t number, const struct query *query) {
   char *queued = trial.queued[number - 1];
   char value[OWNERSHIP_TEXT_SIZE];
   (void)snprintf(value, sizeof value, "1:2:%zu", number);
   struct batch batch = {
       .pieces = {{.iov_base = queued, .iov_len = strlen(queued)}}, .count = 1, .commands = 1};
-  pipeline_open(&trial.pipeline, &batch, value);
+  pipeline_execute(&trial.pipeline, &batch, value, query);
 }
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
@@ -94,164 +94,126 @@ static void expect_sent(const char *commands) {
   trial.length = 0;
 }
 
-static enum pipeline_reply take(int type, const char *text, bool expected_last) {
+static enum pipeline_reply take(int type, const char *text) {
   redisReply reply = {.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
-  bool last;
-  enum pipeline_reply answer = pipeline_take(&trial.pipeline, &reply, &last);
-  assert_int_equal(last, expected_last);
-  return answer;
+  return pipeline_take(&trial.pipeline, &reply);
 }
 
-/* The replies of a transaction with one command, up to its EXEC. */
-static void take_queued(void) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
-}
-
-/* Its EXEC and the probe, but for the value. */
+/* The replies to a transaction with one command, and to the probe but for the value. */
 static void take_executed(void) {
-  assert_int_equal(take(REDIS_REPLY_ARRAY, "", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ARRAY, ""), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
 }
 
-TEST(a_request_is_one_transaction_and_a_probe, set_up, tear_down) {
-  assert_false(pipeline_is_open(&trial.pipeline));
-  open_transaction(1);
-  assert_true(pipeline_is_open(&trial.pipeline));
-  pipeline_execute(&trial.pipeline, &trial.query);
-  assert_false(pipeline_is_open(&trial.pipeline));
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE);
-  take_queued();
+TEST(a_request_is_one_transaction_a_probe_and_the_next_multi, set_up, tear_down) {
+  execute(1, &trial.query);
+  expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE "MULTI\n");
   take_executed();
-  assert_true(trial.pipeline.is_busy);
-  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", true), PIPELINE_COMMITTED);
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1"), PIPELINE_COMMITTED);
   assert_true(trial.pipeline.now.executed);
   assert_true(trial.pipeline.is_busy);
-  pipeline_settle(&trial.pipeline);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_DONE);
   assert_false(trial.pipeline.is_busy);
+  execute(2, NULL);
+  expect_sent("LPUSH results two\nSET " COMMITTED " 1:2:2\nEXEC\n" PROBE "MULTI\n");
 }
 
 TEST(the_committed_key_may_expire, set_up, tear_down) {
   pipeline_release(&trial.pipeline);
   pipeline_init(&trial.pipeline, &trial.keys, 60);
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" PROBE);
+  execute(1, NULL);
+  expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" PROBE "MULTI\n");
+}
+
+TEST(a_probe_ends_the_open_transaction_and_opens_another, set_up, tear_down) {
+  pipeline_probe(&trial.pipeline, NULL);
+  expect_sent("DISCARD\n" PROBE "MULTI\n");
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, ""), PIPELINE_COMMITTED);
+  assert_false(trial.pipeline.now.executed);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_DONE);
 }
 
 TEST(a_query_leaves_with_the_probe, set_up, tear_down) {
   int answers = 0;
   ask(&answers);
-  pipeline_probe(&trial.pipeline, NULL);
-  expect_sent(PROBE);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
-  assert_false(trial.pipeline.now.executed);
-  pipeline_settle(&trial.pipeline);
   pipeline_probe(&trial.pipeline, &trial.query);
-  expect_sent(PROBE "LLEN in\nPING\n");
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", false), PIPELINE_COMMITTED);
-  pipeline_settle(&trial.pipeline);
+  expect_sent("DISCARD\n" PROBE "LLEN in\nPING\nMULTI\n");
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, ""), PIPELINE_COMMITTED);
+  assert_int_equal(take(REDIS_REPLY_INTEGER, ""), PIPELINE_QUERY);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG"), PIPELINE_QUERY);
   assert_true(trial.pipeline.is_busy);
-  assert_int_equal(take(REDIS_REPLY_INTEGER, "", false), PIPELINE_QUERY);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "PONG", true), PIPELINE_QUERY);
-  pipeline_settle(&trial.pipeline);
-  assert_false(trial.pipeline.is_busy);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_DONE);
   assert_int_equal(answers, 0); /* that is the owner's */
 }
 
-TEST(the_next_transaction_waits_for_its_exec, set_up, tear_down) {
-  assert_false(pipeline_has_room(&trial.pipeline)); /* nothing is under way */
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, NULL);
-  assert_true(pipeline_has_room(&trial.pipeline));
-  open_transaction(2);
-  assert_false(pipeline_has_room(&trial.pipeline)); /* one is enough */
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE
-              "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
-  take_queued();
-  take_executed();
-  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", true), PIPELINE_COMMITTED);
-  pipeline_settle(&trial.pipeline);
-  assert_true(pipeline_is_open(&trial.pipeline));
-  pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("EXEC\n" PROBE);
-  take_queued();
-  take_executed();
-  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:2", true), PIPELINE_COMMITTED);
-}
-
-TEST(after_the_reply_there_is_no_room, set_up, tear_down) {
-  pipeline_probe(&trial.pipeline, NULL);
-  expect_sent(PROBE);
-  assert_false(pipeline_has_room(&trial.pipeline)); /* nor after a probe */
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_COMMITTED);
-  pipeline_settle(&trial.pipeline);
-  int answers = 0;
-  ask(&answers);
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, &trial.query);
-  pipeline_send(&trial.pipeline, NULL);
-  take_queued();
-  take_executed();
-  assert_true(pipeline_has_room(&trial.pipeline));
-  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1", false), PIPELINE_COMMITTED);
-  assert_false(pipeline_has_room(&trial.pipeline));
-}
-
-/* The next transaction does not overtake the rest of the first. */
 TEST(what_the_socket_does_not_take_is_sent_later, set_up, tear_down) {
   trial.stutters = true;
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, NULL);
-  open_transaction(2);
+  execute(1, NULL);
   for (size_t length = SIZE_MAX; length != trial.length;) {
     length = trial.length;
     pipeline_send(&trial.pipeline, NULL);
     pipeline_send(&trial.pipeline, NULL);
   }
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE
-              "MULTI\nLPUSH results two\nSET " COMMITTED " 1:2:2\n");
+  expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE "MULTI\n");
 }
 
+/* Until the connection is closed nothing more is sent on it. */
 TEST(a_refusal_is_returned_with_the_last_reply, set_up, tear_down) {
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, NULL);
+  execute(1, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_REFUSED);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "OOM"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "QUEUED"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "EXECABORT"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, ""), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_REFUSED);
   assert_string_equal(trial.pipeline.now.refusal, "OOM");
+  assert_true(trial.pipeline.is_busy);
+}
+
+TEST(a_refused_multi_is_none, set_up, tear_down) {
+  execute(1, NULL);
+  pipeline_send(&trial.pipeline, NULL);
+  take_executed();
+  assert_int_equal(take(REDIS_REPLY_STRING, "1:2:1"), PIPELINE_COMMITTED);
+  assert_int_equal(take(REDIS_REPLY_ERROR, "NOPERM"), PIPELINE_REFUSED);
+  assert_true(trial.pipeline.now.executed);
+  assert_true(trial.pipeline.is_busy);
 }
 
 TEST(a_reply_that_is_not_due_is_unexpected, set_up, tear_down) {
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_UNEXPECTED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_UNEXPECTED);
   trial.room = 10;
   pipeline_probe(&trial.pipeline, NULL);
   pipeline_send(&trial.pipeline, NULL);
-  assert_int_equal(take(REDIS_REPLY_STATUS, "OK", false), PIPELINE_PROGRESS);
-  assert_int_equal(take(REDIS_REPLY_NIL, "", true), PIPELINE_UNEXPECTED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, ""), PIPELINE_UNEXPECTED);
+  pipeline_reset(&trial.pipeline);
+  pipeline_probe(&trial.pipeline, NULL);
+  trial.room = trial.pipeline.now.probe_length;
+  pipeline_send(&trial.pipeline, NULL);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_PROGRESS);
+  assert_int_equal(take(REDIS_REPLY_NIL, ""), PIPELINE_COMMITTED);
+  assert_int_equal(take(REDIS_REPLY_STATUS, "OK"), PIPELINE_UNEXPECTED);
 }
 
-TEST(a_reset_drops_both_requests, set_up, tear_down) {
-  open_transaction(1);
-  pipeline_execute(&trial.pipeline, NULL);
-  open_transaction(2);
+TEST(a_reset_drops_the_request, set_up, tear_down) {
+  execute(1, NULL);
   trial.room = 30;
   pipeline_send(&trial.pipeline, NULL);
   pipeline_reset(&trial.pipeline);
   assert_false(trial.pipeline.is_busy);
-  assert_false(pipeline_is_open(&trial.pipeline));
   trial.room = SIZE_MAX;
   trial.length = 0;
   expect_sent("");
-  open_transaction(1); /* from its beginning again */
-  pipeline_execute(&trial.pipeline, NULL);
-  expect_sent("MULTI\nLPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE);
+  execute(1, NULL); /* from its beginning again */
+  expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE "MULTI\n");
 }

@@ -49,7 +49,8 @@ struct scene {
 static void next(struct scene *self);
 
 static void put_result(struct scene *self, const char *message) {
-  struct step_result result = {.step_id = self->step_id,
+  struct step_result result = {.schema_version = 1,
+                               .step_id = self->step_id,
                                .error_message = message,
                                .error_message_length = message != NULL ? strlen(message) : 0};
   outbox_result(self->outbox, NULL, &result, self->step->gone ? NULL : &self->step->claimed, true);
@@ -388,7 +389,8 @@ SCENE_TEST(a_cancel_outlives_the_agent) {
 static void fill_outbox(struct scene *self) {
   char line[1000];
   memset(line, 'x', sizeof line);
-  struct step_event event = {.kind = STEP_EVENT_STDOUT,
+  struct step_event event = {.schema_version = 1,
+                             .kind = STEP_EVENT_STDOUT,
                              .step_id = "s",
                              .step_id_length = 1,
                              .line = line,

@@ -33,6 +33,7 @@ static const char *const expected[] = {
     "DISCARD",
     "WATCH " KEY "committed",
     "GET " KEY "committed",
+    "MULTI",
 };
 
 enum { EXPECTED = sizeof expected / sizeof *expected };
@@ -56,6 +57,8 @@ TEST(every_command_and_every_key_is_checked) {
   make(&permissions);
   struct handshake_probe probe = preflight_probe(&permissions);
   assert_int_equal(probe.count, EXPECTED);
+  assert_string_equal(expected[probe.first - 1], "MULTI");
+  assert_string_equal(expected[probe.value], "GET " KEY "committed");
   const char *at = probe.text;
   for (size_t i = 0; i < EXPECTED; i++) {
     char text[256];
@@ -66,8 +69,8 @@ TEST(every_command_and_every_key_is_checked) {
   preflight_release(&permissions);
 }
 
-/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
- */
+/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too; and
+   none of it leaves before MULTI is accepted. */
 TEST(the_preflight_changes_nothing) {
   struct preflight permissions;
   make(&permissions);
@@ -78,7 +81,7 @@ TEST(the_preflight_changes_nothing) {
     char name[256];
     read_command(&probe, &at, name);
     if (strcmp(name, "MULTI") == 0)
-      inside = true;
+      inside = i + 1 == PREFLIGHT_FIRST;
     else if (strcmp(name, "DISCARD") == 0)
       inside = false;
     else if (!inside)

@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include "agent/process/process.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
-
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
 PROCESS_TEST(bytes_and_an_outcome) {
   process_owner_start(owner, "echo out; printf err >&2; exit 7");
@@ -100,9 +98,9 @@ PROCESS_TEST(it_may_be_read_in_small_pieces) {
 
 PROCESS_TEST(reading_nothing_is_not_the_end) {
   char byte;
-  process_owner_start(owner, AWAIT("go"));
+  process_owner_start(owner, GATE("$D/go"));
   assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), -1);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_wait(owner);
   assert_int_equal(owner->end_of_file[PROCESS_STDOUT], 1);
   assert_int_equal(owner->end_of_file[PROCESS_STDERR], 1);
@@ -114,39 +112,39 @@ static bool both_streams_ended(void *context) {
 }
 
 PROCESS_TEST(end_of_file_may_come_before_the_exit) {
-  process_owner_start(owner, "echo out; exec >&- 2>&-; " AWAIT("go") "exit 4");
+  process_owner_start(owner, "echo out; exec >&- 2>&-; " GATE("$D/go") "exit 4");
   assert_true(loop_until(&owner->loop, both_streams_ended, owner));
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
   char byte;
   assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), 0);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_exits(owner, 4);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
 }
 
 PROCESS_TEST(the_exit_may_come_before_end_of_file) {
-  process_owner_start(owner, "(" AWAIT("go") "echo late) & echo first; exit 5");
+  process_owner_start(owner, "(" GATE("$D/go") "echo late) & echo first; exit 5");
   process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
   assert_string_equal(owner->outcome.holder, "");
 }
 
 PROCESS_TEST(children_of_others_are_not_ours) {
-  process_owner_start(owner, "echo $$; " AWAIT("go") "exit 6");
+  process_owner_start(owner, "echo $$; " GATE("$D/go") "exit 6");
   assert_false(process_reaped(owner->process, getpid(), 0));
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_reap(owner);
   assert_false(process_reaped(owner->process, owner->command, 0)); /* the number, used again */
   process_owner_exits(owner, 6);
 }
 
 PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
-  process_owner_start(owner, "(" AWAIT("go") "yes | head -c 300000 && touch $D/alive) & echo hi");
+  process_owner_start(owner, "(" GATE("$D/go") "yes | head -c 300000 && touch $D/alive) & echo hi");
   process_owner_reap(owner);
   int64_t reaped_ms = wait_now_ms();
   process_owner_wait(owner);
@@ -158,7 +156,7 @@ PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
   assert_int_equal(owner->outcome.status, 0);
   assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);
   /* It lives on, and what it writes later neither blocks nor breaks it. */
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_await(owner, "alive");
 }
 
@@ -195,13 +193,13 @@ static bool drain_is_over(void *since_ms) {
  */
 PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   process_owner_start(owner,
-                      "(" AWAIT("go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
+                      "(" GATE("$D/go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
   process_pause(owner->process);
   process_owner_reap(owner);
   int64_t reaped_ms = wait_now_ms();
   assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
   assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   process_owner_await(owner, "alive");
   process_resume(owner->process);
   process_owner_wait(owner);

@@ -68,7 +68,8 @@ static struct claimed claimed(const char *payload) {
   return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
 
-static const struct step_event event = {.kind = STEP_EVENT_STDOUT,
+static const struct step_event event = {.schema_version = 1,
+                                        .kind = STEP_EVENT_STDOUT,
                                         .step_id = "s",
                                         .step_id_length = 1,
                                         .line = "hello",
@@ -91,7 +92,8 @@ static const struct step_event event = {.kind = STEP_EVENT_STDOUT,
 #define ANSWERS_EXPIRE "EXPIRE " KEY "results 60\nEXPIRE " KEY "events 60\n"
 
 static const struct claimed the_step = {.payload = "{the step}", .length = 10};
-static const struct step_result result = {.step_id = "s", .exit_code = 3, .event_count = 2};
+static const struct step_result result = {
+    .schema_version = 1, .step_id = "s", .exit_code = 3, .event_count = 2};
 
 EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
   static const char expected[] =

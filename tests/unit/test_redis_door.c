@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/exit_code.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/redis_door_owner.h"
@@ -63,10 +64,10 @@ DOOR_TEST(a_step_is_claimed_begun_and_answered_in_order) {
 }
 
 DOOR_TEST(output_is_in_the_stream_before_the_result) {
-  door_owner_push_script(owner, "s-1", "echo one; " AWAIT("go") "echo two >&2; exit 3");
+  door_owner_push_script(owner, "s-1", "echo one; " GATE("$D/go") "echo two >&2; exit 3");
   door_owner_await(owner, "events", "\"line\":\"one\"");
   assert_string_equal(redis_store_value(owner->store, "sandbox:j:started"), "s-1\n");
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await_results(owner, 1);
   const char *story = door_owner_story(owner);
   assert_int_equal(strncmp(story, BEGUN " ( stdout ) ", strlen(BEGUN " ( stdout ) ")), 0);
@@ -91,13 +92,13 @@ DOOR_TEST(a_command_executes_when_its_start_is_acknowledged) {
 
 DOOR_TEST(an_answer_leaves_with_the_next_start) {
   redis_store_hold(owner->store, "in");
-  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_push_script(owner, "s-1", GATE("$D/go"));
   door_owner_push_script(owner, "s-2", "true");
   redis_store_hold(owner->store, NULL);
   door_owner_await(owner, "started", "s-1");
   door_owner_await(owner, "inflight", "s-2");
   loop_settle(&owner->loop);
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await_results(owner, 2);
   told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
@@ -230,7 +231,7 @@ NEW_DOOR_TEST(a_signal_does_not_wait_and_logs_what_is_lost) {
 
 DOOR_TEST(a_second_signal_logs_what_is_lost) {
   door_owner_push_script(owner, "s-1", "true");
-  door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; " AWAIT("never"));
+  door_owner_push_script(owner, "s-2", "trap `` TERM; touch $D/ready; sleep 3099");
   door_owner_await_file(owner, "ready");
   redis_store_hold(owner->store, "out");
   door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
@@ -274,7 +275,7 @@ NEW_DOOR_TEST(what_an_agent_before_had_claimed_is_run) {
 
 /* It is back as it was, with the step that runs and those that wait. */
 DOOR_TEST(what_redis_forgets_is_put_back) {
-  door_owner_push_script(owner, "s-1", "echo ready; " AWAIT("go"));
+  door_owner_push_script(owner, "s-1", "echo ready; " GATE("$D/go"));
   door_owner_push_script(owner, "s-2", RUN_ONCE);
   door_owner_await(owner, "events", "ready");
   door_owner_await(owner, "inflight", "s-2");
@@ -283,7 +284,7 @@ DOOR_TEST(what_redis_forgets_is_put_back) {
   door_owner_await(owner, "started", "s-1");
   door_owner_await(owner, "inflight", "s-1");
   door_owner_await(owner, "inflight", "s-2");
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await_results(owner, 2);
   assert_int_equal(door_owner_count(owner, "results", "\"exitCode\":0"), 2);
   door_owner_lacks(owner, "inflight");
@@ -307,13 +308,13 @@ DOOR_TEST(a_step_that_is_handed_out_again_is_not_run_again) {
 /* Of two steps the first is over in the end, and Redis has a snapshot in which it is not. The second
    one runs until "go" is there. */
 static struct redis_store_snapshot *begin_second_of_two(struct redis_door_owner *owner) {
-  door_owner_push_script(owner, "s-1", AWAIT("first") RUN_ONCE);
-  door_owner_push_script(owner, "s-2", AWAIT("go"));
+  door_owner_push_script(owner, "s-1", GATE("$D/first") RUN_ONCE);
+  door_owner_push_script(owner, "s-2", GATE("$D/go"));
   door_owner_await(owner, "started", "s-1");
   door_owner_await(owner, "inflight", "s-2");
   loop_settle(&owner->loop);
   struct redis_store_snapshot *snapshot = redis_store_snapshot(owner->store);
-  door_owner_touch(owner, "first");
+  door_owner_open_gate(owner, "first");
   door_owner_await(owner, "started", "s-2");
   loop_settle(&owner->loop);
   return snapshot;
@@ -343,7 +344,7 @@ DOOR_TEST(a_shutdown_answers_what_redis_has_forgotten) {
   loop_settle(&owner->loop);
   go_back(owner, snapshot);
   door_owner_await_log(owner, "redis has lost what it had acknowledged");
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
   expect_first_answered(owner);
   door_owner_lacks(owner, "inflight");
@@ -369,7 +370,7 @@ DOOR_TEST(a_signal_answers_what_redis_has_forgotten) {
 DOOR_TEST(a_close_answers_what_redis_has_forgotten) {
   struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
   redis_store_go_away(owner->store);
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await_log(owner, "step=s-2 exit=0 in ");
   engine_leave(owner->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
   loop_settle(&owner->loop);

@@ -4,6 +4,7 @@
 #include "agent/doors/redis/run_guard.h"
 #include "agent/engine/shutdown.h"
 #include "agent/exit_code.h"
+#include "tests/support/gate.h"
 #include "tests/support/logged.h"
 #include "tests/support/redis_door_owner.h"
 #include "tests/support/virtual_time.h"
@@ -66,6 +67,20 @@ static void write_file(const struct redis_door_owner *owner, const char *text) {
   assert_non_null(file);
   fputs(text, file);
   fclose(file);
+}
+
+/* Its first event used the pace up, which has grown since, unseen: what the step waits for is there
+   already, and no acknowledgement will tell of it. */
+LIMITED_TEST(a_reading_step_is_told_of_a_pace_that_has_grown) {
+  owner->options.events_maxlen = 1;
+  owner->options.events_pace = 1000;
+  write_file(owner, "content");
+  door_owner_begin(owner);
+  virtual_time_ms += 1000;
+  virtual_time_pace_ms = 20;
+  push_read(owner, "r-1");
+  door_owner_await_results(owner, 1);
+  told(owner, "( started completed result -inflight )");
 }
 
 /* To execute it twice is to execute it once: an agent after this one may. */
@@ -156,12 +171,12 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
     virtual_time_pass(&owner->loop, 1000);
-  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_push_script(owner, "s-1", GATE("$D/go"));
   door_owner_await(owner, "started", "s-1");
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
   assert_null(engine_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await_results(owner, 1);
 }
 
@@ -212,9 +227,9 @@ GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
 LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
   door_owner_begin(owner);
   door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
-  door_owner_push_script(owner, "s-1", AWAIT("go"));
+  door_owner_push_script(owner, "s-1", GATE("$D/go"));
   door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
-  door_owner_touch(owner, "go");
+  door_owner_open_gate(owner, "go");
   door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
 }
 
@@ -312,4 +327,23 @@ LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {
   engine_signal(owner->engine, 15);
   expect_exit_after(owner, begin_ms, 0, AGENT_EXIT_SIGNAL + 15);
   redis_store_come_back(owner->store);
+}
+
+/* What is put back is lost at once, and put back in pauses. */
+LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
+  owner->idle_limit_ms = 0;
+  door_owner_begin(owner);
+  door_owner_push_script(owner, "1", GATE("$D/go") "exit 5");
+  door_owner_await(owner, "events", "\"kind\":\"started\"");
+  redis_store_answer(owner->store, "LINDEX", "$-1\r\n", NULL);
+  redis_store_forget_executed(owner->store);
+  redis_store_lose(owner->store, "in", false);
+  virtual_time_pass(&owner->loop, 30000);
+  assert_in_range(
+      logged_count_in(redis_store_executed(owner->store), "out RPUSH sandbox:j:inflight"), 2, 31);
+  door_owner_logged_once(owner, "redis has lost that steps were taken");
+  redis_store_answer(owner->store, NULL, NULL, NULL);
+  door_owner_open_gate(owner, "go");
+  door_owner_await_results(owner, 1);
+  door_owner_has_once(owner, "results", "\"exitCode\":5");
 }

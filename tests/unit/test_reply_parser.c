@@ -112,9 +112,9 @@ static void take_all(struct trial *trial) {
     }
     if (what == REPLY_PARSER_TRUNCATED) {
       assert_int_equal(reply->type, REDIS_REPLY_STRING);
-      assert_int_equal(reply->len, REPLY_PARSER_BEGINNING);
+      assert_true(reply->len <= REPLY_PARSER_BEGINNING);
       char *text = long_string(REPLY_PARSER_BEGINNING);
-      assert_memory_equal(reply->str, text, REPLY_PARSER_BEGINNING);
+      assert_memory_equal(reply->str, text, reply->len);
       free(text);
       record(trial, "too large: ");
     }
@@ -339,6 +339,41 @@ TEST_WITH(struct trial *trial, what_is_too_large_is_not_collected, set_up_counti
   free(piece);
 }
 
+/* Each of its strings and lines is small; together they are as large as a reply may be, and more. */
+TEST_WITH(struct trial *trial, a_reply_of_many_items_is_not_collected, set_up_counting,
+          tear_down_counting) {
+  static const struct {
+    const char *name, *transcript;
+    size_t length; /* of the strings; 0: lines */
+  } rows[] = {{"strings", "too large: <4096 bytes> on ", 60000},
+              {"short strings", "too large: <1000 bytes> on ", 1000},
+              {"lines", "too large:  on ", 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].name);
+    trial->transcript[0] = '\0';
+    trial->length = 0;
+    if (rows[i].length > 0) {
+      add_string(trial, rows[i].length);
+    } else {
+      char *text = long_string(1000);
+      add_text(trial, "-");
+      add_text(trial, text);
+      add_text(trial, "\r\n");
+      free(text);
+    }
+    reply_parser_feed(&trial->parser, "*1200\r\n", 7);
+    take_all(trial);
+    for (int n = 0; n < 1200; n++) {
+      reply_parser_feed(&trial->parser, trial->bytes, trial->length);
+      take_all(trial);
+      assert_true(held < (size_t)4 << 20);
+    }
+    reply_parser_feed(&trial->parser, "+on\r\n", 5);
+    take_all(trial);
+    assert_string_equal(trial->transcript, rows[i].transcript);
+  }
+}
+
 TEST_WITH(struct trial *trial, the_memory_of_a_large_reply_is_given_back, set_up_counting,
           tear_down_counting) {
   reply_parser_release(&trial->parser);
@@ -381,7 +416,7 @@ TRIAL_TEST(a_protocol_error_is_final) {
                                       "$99999999999999999999999\r\n",
                                       "$9999999999999999999\r\n",
                                       "$00000080001\r\n",
-                                      "*9000\r\n"};
+                                      "*20000\r\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     trial->transcript[0] = '\0';
     trial->broken = 0;
@@ -396,6 +431,82 @@ TRIAL_TEST(a_protocol_error_is_final) {
     assert_int_equal(trial->broken, 2);
     reply_parser_release(&trial->parser);
     reply_parser_init(&trial->parser, LARGEST);
+  }
+}
+
+/* However the bytes are cut, the replies before are these, and then it is broken for this reason. */
+static void is_refused(struct trial *trial, const char *transcript, const char *why) {
+  for (size_t i = 0; i < PIECES; i++) {
+    reply_parser_release(&trial->parser);
+    reply_parser_init(&trial->parser, LARGEST);
+    trial->broken = 0;
+    feed(trial, pieces[i]);
+    assert_string_equal(trial->transcript, transcript);
+    assert_true(trial->broken > 0);
+    assert_non_null(strstr(reply_parser_error(&trial->parser), why));
+  }
+}
+
+TRIAL_TEST(a_reply_is_nested_as_deep_as_one_that_is_asked_for_and_no_deeper) {
+  add_text(trial, "*2\r\n*1\r\n*1\r\n*2\r\n:1\r\n*0\r\n*-1\r\n");
+  expect(trial, "[[[[:1 []]]]nil ]");
+  trial->length = 0;
+  add_text(trial, "+one\r\n*2\r\n+two\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n");
+  is_refused(trial, "one ", "nested deeper");
+}
+
+/* hiredis frees a reply by recursion: whole, in part, and with the parser. */
+TRIAL_TEST(a_reply_of_any_depth_is_refused_and_freed) {
+  enum { DEPTH = 260000 };
+  char *bytes = malloc((size_t)4 * DEPTH);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < DEPTH; i++)
+    memcpy(bytes + 4 * i, "*1\r\n", 4);
+  add(trial, bytes, (size_t)4 * DEPTH);
+  free(bytes);
+  for (int whole = 0; whole < 2; whole++) {
+    if (whole)
+      add_text(trial, ":1\r\n");
+    reply_parser_feed(&trial->parser, trial->bytes, trial->length);
+    take_all(trial);
+    assert_int_equal(trial->broken, 1 + whole);
+    reply_parser_release(&trial->parser);
+    reply_parser_init(&trial->parser, LARGEST);
+  }
+}
+
+TRIAL_TEST(a_reply_has_as_many_items_as_that_of_a_batch_and_no_more) {
+  static_assert(REPLY_PARSER_ITEMS_MAX == 16384, "as below, with the reply itself");
+  add_text(trial, "+one\r\n*8192\r\n*8191\r\n");
+  reply_parser_feed(&trial->parser, trial->bytes, trial->length);
+  take_all(trial);
+  assert_int_equal(trial->broken, 0);
+  trial->length = 0;
+  add_text(trial, "+one\r\n*8192\r\n*8192\r\n");
+  is_refused(trial, "one ", "more items");
+}
+
+TRIAL_TEST(a_reply_of_resp3_is_refused) {
+  static const char *const texts[] = {"_\r\n",    "#t\r\n",    ",1.5\r\n",
+                                      "(12\r\n",  "=3\r\ntxt", "%1\r\n+a\r\n:1",
+                                      "~1\r\n:1", ">1\r\n:1",  "*1\r\n_\r\n"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    trial->length = 0;
+    add_text(trial, "+one\r\n");
+    add_text(trial, texts[i]);
+    is_refused(trial, "one ", "RESP3");
+  }
+}
+
+/* hiredis would keep all of it, waiting for the end of the first line. */
+TRIAL_TEST(a_line_feed_alone_ends_no_line) {
+  static const char *const texts[] = {"+\n",  "+status\n", "+\r\r\r \n",
+                                      ":1\n", "$1\na\n",   "*1\n:1\r\n"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    trial->length = 0;
+    add_text(trial, "+one\r\n");
+    add_text(trial, texts[i]);
+    is_refused(trial, "one ", "does not end");
   }
 }
 

@@ -68,9 +68,14 @@ TEST(an_address_resolves_to_itself, set_up, tear_down) {
 }
 
 SCENE_TEST(a_name_of_this_machine_needs_no_server) {
-  look_up(scene, "localhost");
-  assert_non_null(scene->addresses);
-  assert_true(scene->addresses->ai_family == AF_INET || scene->addresses->ai_family == AF_INET6);
+  static const char *const names[] = {"localhost", "localhost.", "LocalHost."};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    look_up(scene, names[i]);
+    assert_non_null(scene->addresses);
+    assert_true(scene->addresses->ai_family == AF_INET || scene->addresses->ai_family == AF_INET6);
+    freeaddrinfo(scene->addresses);
+    scene->addresses = NULL;
+  }
 }
 
 /* No server is asked for a label of more than 63 bytes: it is invalid. */
@@ -115,5 +120,38 @@ TEST(the_name_servers_of_a_file_are_named) {
   fclose(file);
   resolver_name_servers(path, text, sizeof text);
   assert_string_equal(text, "192.0.2.1, 2001:db8::7, fe80::1%eth0"); /* the rest has no room */
+  directory_release(&directory);
+}
+
+TEST(a_name_is_found_in_a_hosts_file_with_and_without_its_dot) {
+  static const struct {
+    const char *name, *found; /* NULL: it is not there */
+  } rows[] = {{"redis.local.", "redis.local"},
+              {"redis.local", "redis.local"},
+              {"REDIS.local.", "redis.local"},
+              {"second.", "Second"},
+              {"third", "third"},
+              {"fourth.local.", "fourth.local"}, /* at the end of a long line */
+              {"redis.local..", NULL},
+              {"redis.", NULL},
+              {"local.", NULL},
+              {"comment.", NULL},
+              {"127.0.0.7.", NULL}, /* that is the address */
+              {".", NULL}};
+  struct directory directory;
+  directory_init(&directory);
+  const char *path = directory_path(&directory, "hosts");
+  char name[32] = "redis.local.";
+  assert_false(resolver_find_in_hosts(path, name));
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs("# 127.0.0.9 comment\n\n127.0.0.7\tredis.local  Second # comment\n", file);
+  fprintf(file, "127.0.0.8 %0*d fourth.local\n::1 third", 498, 0);
+  fclose(file);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    (void)strcpy(name, rows[i].name);
+    assert_int_equal(resolver_find_in_hosts(path, name), rows[i].found != NULL);
+    assert_string_equal(name, rows[i].found != NULL ? rows[i].found : rows[i].name);
+  }
   directory_release(&directory);
 }

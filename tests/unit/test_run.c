@@ -2,14 +2,12 @@
 
 #include "agent/engine/batcher.h"
 #include "agent/engine/run.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
-
-/* Waits in a script for a file that the test makes. */
-#define AWAIT(name) "while [ ! -e $D/" name " ]; do sleep 0.01; done; "
 
 /* Longer than a test may take: a grace that must not be waited for. */
 #define FOREVER_MS 3600000
@@ -48,9 +46,9 @@ STEP_TEST(the_step_id_goes_into_json) {
 }
 
 STEP_TEST(a_failure_tells_the_end_of_both_streams) {
-  step_owner_start_script(owner, "echo out; " AWAIT("go") "echo err >&2; exit 3", TIMEOUT);
+  step_owner_start_script(owner, "echo out; " GATE("$D/go") "echo err >&2; exit 3", TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout out\n");
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   step_owner_ends(owner, 3, "out\nerr", "out\n");
   assert_string_equal(owner->events, "started sh\nstdout out\nstderr err\n"
                                      "completed exit=3 timedOut=False\n");
@@ -219,8 +217,8 @@ STEP_TEST(everything_may_end_while_the_owner_is_full) {
 /* step_owner_wait looks at every number: here are the ways on which one could get lost. */
 STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
   step_owner_start_script(owner,
-                          "echo one >&2; touch $D/first; " AWAIT(
-                              "more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
+                          "echo one >&2; touch $D/first; " GATE(
+                              "$D/more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
                           TIMEOUT);
   owner->full = true;
   step_owner_await(owner, "first");
@@ -229,7 +227,7 @@ STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
   make_room(owner);
   step_owner_expect(owner, "started sh\nstderr one\n");
   owner->full = true;
-  directory_touch(&owner->directory, "more");
+  gate_open(directory_path(&owner->directory, "more"));
   step_owner_await(owner, "second");
   loop_settle(&owner->loop);
   assert_int_equal(owner->event_count, 2);
@@ -257,13 +255,13 @@ STEP_TEST(the_last_lines_may_wait_for_room) {
 }
 
 STEP_TEST(a_line_after_silence_leaves_at_once_and_others_soon) {
-  step_owner_start_script(owner, "echo one; " AWAIT("a") "echo two; " AWAIT("b") "echo three",
+  step_owner_start_script(owner, "echo one; " GATE("$D/a") "echo two; " GATE("$D/b") "echo three",
                           TIMEOUT);
   assert_int_equal(owner->flushes, 1); /* started */
   step_owner_expect(owner, "started sh\nstdout one\n");
-  directory_touch(&owner->directory, "a");
+  gate_open(directory_path(&owner->directory, "a"));
   step_owner_expect(owner, "started sh\nstdout one\nstdout two\n");
-  directory_touch(&owner->directory, "b");
+  gate_open(directory_path(&owner->directory, "b"));
   step_owner_wait(owner);
   assert_int_equal(owner->event_count, 5);
 }

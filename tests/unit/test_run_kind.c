@@ -55,13 +55,13 @@ STEP_TEST(arguments_are_passed_as_they_are) {
   assert_string_equal(run(owner, "'command':'echo','args':null"), "\n");
 }
 
-STEP_TEST(the_agents_environment_is_inherited_and_job_and_step_are_told) {
+STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
   const char *lines = run(owner, "'command':'env'");
   has_line(lines, owner->variable);
   has_line(lines, "PATH=/usr/bin:/bin");
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
+  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
   has_tag_number(run(owner, "'command':'env'"), 2); /* each step has its own */
 }
 
@@ -80,15 +80,12 @@ STEP_TEST(environment_of_the_step_wins) {
 
 STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   static char inherited[] = PROCESS_TREE_TAG "=outer";
-  static char job[] = "SANDBOX_JOB_ID=outer";
   owner->environment[2] = inherited;
-  owner->environment[3] = job;
   const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
                                  "'" PROCESS_TREE_TAG "':'x'}");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
-  has_line(lines, "SANDBOX_JOB_ID=pipe-42");
   has_tag_number(lines, 1);
-  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 3);
+  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
 }
 
 STEP_TEST(path_of_the_step_finds_the_command) {

@@ -10,6 +10,7 @@
 #include "agent/kinds/kinds.h"
 #include "base/memory.h"
 #include "tests/support/directory.h"
+#include "tests/support/gate.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -293,8 +294,7 @@ RUNS_TEST(sixteen_run_at_once) {
   char name[16];
   for (int i = 0; i < ENGINE_RUNS_MAX; i++) {
     char script[128];
-    snprintf(script, sizeof script,
-             "touch $D/%d; while [ ! -e $D/go ]; do sleep 0.02; done; exit %d", i, i);
+    snprintf(script, sizeof script, "touch $D/%d; " GATE("$D/go") "exit %d", i, i);
     submit_script(owner, i, script, "");
   }
   assert_int_equal(owner->running, ENGINE_RUNS_MAX);
@@ -302,7 +302,7 @@ RUNS_TEST(sixteen_run_at_once) {
     snprintf(name, sizeof name, "%d", i);
     LOOP_UNTIL(&owner->loop, directory_has(&owner->directory, name));
   }
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   for (int i = 0; i < ENGINE_RUNS_MAX; i++)
     assert_int_equal(answer(owner, i)->exit_code, i);
   assert_int_equal(owner->running, 0);
@@ -310,13 +310,11 @@ RUNS_TEST(sixteen_run_at_once) {
 
 RUNS_TEST(the_end_of_one_leaves_the_others_alone) {
   /* Without an environment, and without a session of their own: what says least of itself. */
-  submit_script(owner, 0, "trap '' TERM; echo up; while :; do sleep 0.05; done",
-                ",\"timeoutSeconds\":1");
-  submit_script(owner, 1,
-                "env -i setsid sh -c 'while [ ! -e '$D'/go ]; do sleep 0.02; done; exit 7'", "");
+  submit_script(owner, 0, "trap '' TERM; echo up; exec sleep 3098", ",\"timeoutSeconds\":1");
+  submit_script(owner, 1, "env -i setsid sh -c '" GATE("'$D'/go") "exit 7'", "");
   assert_int_equal(answer(owner, 0)->exit_code, RUN_EXIT_TIMED_OUT);
   assert_false(owner->steps[1].answered);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   assert_int_equal(answer(owner, 1)->exit_code, 7);
 }
 
@@ -381,7 +379,7 @@ RUNS_TEST(the_orphans_of_one_do_not_keep_another_from_ending) {
 
 RUNS_TEST(a_run_is_stopped_by_itself) {
   submit_script(owner, 0, "echo up; exec sleep 4063", "");
-  submit_script(owner, 1, "while [ ! -e $D/go ]; do sleep 0.02; done", "");
+  submit_script(owner, 1, GATE("$D/go"), "");
   LOOP_UNTIL(&owner->loop, run_output_total(owner->steps[0].run) == 3);
   engine_stop(owner->steps[0].run, GRACE_MS, "not needed any more");
   const struct run_result *result = answer(owner, 0);
@@ -390,25 +388,25 @@ RUNS_TEST(a_run_is_stopped_by_itself) {
   assert_string_equal(result->reason, "not needed any more");
   assert_stream(result->output, "up\n", false);
   assert_false(owner->steps[1].answered);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   assert_int_equal(answer(owner, 1)->exit_code, 0);
 }
 
 RUNS_TEST(the_last_line_is_of_the_stream_that_wrote_last) {
   char line[8];
-  submit_script(owner, 0,
-                "echo one; printf 'two\\\\r'; while [ ! -e $D/go ]; do sleep 0.02; done; "
-                "printf 'three\\\\n\\\\n' >&2; while [ ! -e $D/end ]; do sleep 0.02; done",
-                "");
+  submit_script(
+      owner, 0,
+      "echo one; printf 'two\\\\r'; " GATE("$D/go") "printf 'three\\\\n\\\\n' >&2; " GATE("$D/end"),
+      "");
   struct run *run = owner->steps[0].run;
   LOOP_UNTIL(&owner->loop, run_output_total(run) == 8);
   assert_int_equal(run_last_line(run, line, sizeof line), 3);
   assert_memory_equal(line, "two", 3);
-  directory_touch(&owner->directory, "go");
+  gate_open(directory_path(&owner->directory, "go"));
   LOOP_UNTIL(&owner->loop, run_output_total(run) == 15);
   assert_int_equal(run_last_line(run, line, 4), 4);
   assert_memory_equal(line, "thre", 4);
-  directory_touch(&owner->directory, "end");
+  gate_open(directory_path(&owner->directory, "end"));
   assert_int_equal(answer(owner, 0)->exit_code, 0);
 }
 

@@ -2,11 +2,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <uchar.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
 
+#include "agent/files/grep/named_file.h"
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
 #include "tests/support/changes.h"
@@ -123,8 +125,21 @@ TREE_TEST(lines_come_with_path_and_number) {
   assert_string_equal(FOUND(tree, .path = "b", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
   assert_string_equal(FOUND(tree, .path = "./b/", .pattern = "1$"), "x.c:2:yes 1 ");
   assert_string_equal(FOUND(tree, .path = "b/x.c", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
-  assert_string_equal(FOUND(tree, .path = "nowhere", .pattern = "yes"), "");
-  assert_string_equal(FOUND(tree, .path = "a/b", .pattern = "yes"), "");
+}
+
+static void check_refused(const struct tree *tree, const char *path, const char *reason) {
+  struct answer answer = ask(tree, (struct search){.path = path, .pattern = "yes"});
+  assert_int_equal(answer.result, -1);
+  assert_string_equal(answer.error.text, formatted("%s%s", reason, tree_path(tree, path)));
+}
+
+/* What does not exist holds no proof of anything. */
+TREE_TEST(a_root_that_does_not_exist_is_an_error) {
+  tree_make(tree, "a=yes dangling>nowhere self>self");
+  check_refused(tree, "nowhere", "path not found: ");
+  check_refused(tree, "a/b", "path not found: ");
+  check_refused(tree, "dangling", "path not found: ");
+  check_refused(tree, "self", "path not found: ");
 }
 
 TREE_TEST(a_byte_order_mark_is_no_text) {
@@ -167,8 +182,7 @@ TREE_TEST(utf16_with_a_byte_order_mark_is_text) {
   assert_string_equal(FOUND(tree, .path = "le", .pattern = "\\w$", .context_after = 1),
                       "le:1:no le:2:yes \xC3\xA9 le-3- ");
   assert_string_equal(FOUND(tree, .path = "empty", .pattern = ""), "");
-  struct answer answer = ask(tree, (struct search){.path = "nul", .pattern = "yes"});
-  assert_string_equal(answer.found.skipped_root, "a binary file");
+  assert_string_equal(FOUND(tree, .path = "nul", .pattern = "yes.$"), "nul:1:yes ");
 }
 
 /* Which has half as many bytes again as UTF-8. */
@@ -284,8 +298,72 @@ TREE_TEST(binary_and_large_files_are_skipped) {
   tree_write(tree, "text", "yes\n", 0600);
   assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "large text ");
   assert_string_equal(FOUND(tree, .pattern = "y.s", .output = SEARCH_COUNTS), "large=1 text=1 ");
-  assert_string_equal(FOUND(tree, .path = "larger", .pattern = "yes"), "");
-  assert_string_equal(FOUND(tree, .path = "binary", .pattern = "yes"), "");
+}
+
+/* Who names a file wants to know what is in it. */
+TREE_TEST(a_named_file_is_searched_whatever_is_in_it) {
+  static char large[3 * SEARCH_FILE_MAX + 1];
+  memset(large, 'x', sizeof large);
+  memcpy(large, "yes\n", 4);
+  memcpy(large + sizeof large - 5, "\nyes", 4);
+  write_bytes(tree, "large", large, sizeof large - 1);
+  assert_string_equal(FOUND(tree, .path = "large", .pattern = "^yes$"), "large:1:yes large:3:yes ");
+  size_t page = (size_t)sysconf(_SC_PAGESIZE); /* what is behind it is read, too */
+  memcpy(large + 256 * page - 4, "\nyes", 4);
+  write_bytes(tree, "page", large, 256 * page);
+  assert_string_equal(FOUND(tree, .path = "page", .pattern = "^y"), "page:1:yes page:3:yes ");
+  write_bytes(tree, "nul", "a\0yes\nyes\0\n\0\nno\n", 16);
+  struct absolute answer = ask_path(tree_path(tree, "nul"), "yes|^.$", LIMIT);
+  assert_int_equal(answer.result, 0);
+  static const char rows[] =
+      "[{\"path\":\"nul\",\"line\":1,\"text\":\"a\\u0000yes\",\"kind\":\"match\"},"
+      "{\"path\":\"nul\",\"line\":2,\"text\":\"yes\\u0000\",\"kind\":\"match\"},"
+      "{\"path\":\"nul\",\"line\":3,\"text\":\"\\u0000\",\"kind\":\"match\"}]";
+  assert_int_equal(answer.content.length, sizeof rows - 1);
+  assert_memory_equal(answer.content.bytes, rows, sizeof rows - 1);
+  buffer_release(&answer.content);
+  tree_make(tree, ".x/ .x/bin/ .x/bin/.f=yes");
+  assert_string_equal(
+      FOUND(tree, .path = ".x/bin/.f", .pattern = "yes", .glob = "*.c", .respects_ignores = true),
+      ".f:1:yes ");
+}
+
+static void write_units(const struct tree *tree, const char *name, size_t units) {
+  char *bytes = calloc(units, 2);
+  assert_non_null(bytes);
+  for (size_t i = 0; i < units; i++)
+    bytes[2 * i] = 'x';
+  memcpy(bytes, "\xFF\xFEy\0e\0s\0\n", 9);
+  write_bytes(tree, name, bytes, 2 * units);
+  free(bytes);
+}
+
+TREE_TEST(a_named_file_of_utf16_may_be_large) {
+  write_units(tree, "a", SEARCH_FILE_MAX);
+  assert_string_equal(FOUND(tree, .path = "a", .pattern = "^yes$"), "a:1:yes ");
+  tree_make(tree, "huge=\xFF\xFEy");
+  assert_int_equal(truncate(tree_path(tree, "huge"), (off_t)SEARCH_COPY_MAX + 1), 0);
+  check_refused(tree, "huge", "UTF-16 file exceeds 64 MiB limit: ");
+}
+
+/* It cannot be read any more, and the process ends as a kind that fails. */
+TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
+  tree_make(tree, "a=x");
+  const char *path = tree_path(tree, "a");
+  assert_int_equal(truncate(path, 64 * SEARCH_FILE_MAX), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct error error;
+    struct named_file file;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (named_file_read(&file, fd, path, &error) != 0 || truncate(path, 1) != 0)
+      _exit(2);
+    _exit(memchr(file.text, 'y', file.length) == NULL ? 0 : 3);
+  }
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 1);
 }
 
 TREE_TEST(default_excludes_are_skipped) {
@@ -304,12 +382,6 @@ TREE_TEST(default_excludes_are_skipped) {
   assert_string_equal(FOUND(tree, .path = "vendor", .pattern = "yes"), "a:1:yes ");
 }
 
-static void check_refused(const struct tree *tree, const char *path, const char *reason) {
-  struct answer answer = ask(tree, (struct search){.path = path, .pattern = "yes"});
-  assert_int_equal(answer.result, -1);
-  assert_memory_equal(answer.error.text, reason, strlen(reason));
-}
-
 TREE_TEST(only_regular_files_are_opened) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
@@ -320,7 +392,6 @@ TREE_TEST(only_regular_files_are_opened) {
   assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
   check_refused(tree, "fifo", "is a FIFO, not a regular file: ");
   check_refused(tree, "socket", "is a socket, not a regular file: ");
-  assert_string_equal(FOUND(tree, .path = "self", .pattern = "yes"), "");
   /* The root may be a link. */
   assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
   assert_string_equal(FOUND(tree, .path = "d/up", .pattern = "yes"), "b:1:yes ");
@@ -349,35 +420,41 @@ TEST(what_is_read_outside_of_a_tree) {
   }
 }
 
-TREE_TEST(unreadable_directories_are_counted) {
+TREE_TEST(what_cannot_be_read_is_counted) {
   static const struct {
-    const char *path, *reason; /* NULL: no matches */
+    const char *path, *reason;
   } roots[] = {{"closed", "cannot read directory (Permission denied): "},
                {"names-only", "cannot read directory (Permission denied): "},
                {"secret", "cannot read file (Permission denied): "},
                {"closed/x", "cannot read file (Permission denied): "},
-               {"nowhere", NULL},
-               {"text/x", NULL}};
-  tree_make(tree, "closed/ closed/x=yes text=yes");
+               {"nowhere", "path not found: "},
+               {"text/x", "path not found: "}};
+  tree_make(tree, "closed/ closed/x=yes text=yes names-only/ names-only/x=yes");
   tree_write(tree, "secret", "yes", 0000);
-  tree_make_directory(tree, "names-only", 0744);
+  tree_write(tree, ".ignore", "/closed\n", 0644);
+  assert_int_equal(fchmodat(tree->fd, "names-only", 0744, 0), 0);
   assert_int_equal(fchmodat(tree->fd, "closed", 0000, 0), 0);
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   assert_int_equal(seteuid(65534), 0); /* root may read everything */
-  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-    struct answer answer = ask(tree, (struct search){.path = roots[i].path, .pattern = "yes"});
-    assert_int_equal(answer.result, roots[i].reason == NULL ? 0 : -1);
-    if (roots[i].reason == NULL)
-      assert_string_equal(answer.text, "");
-    else
-      assert_string_equal(answer.error.text,
-                          formatted("%s%s", roots[i].reason, tree_path(tree, roots[i].path)));
-  }
+  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+    check_refused(tree, roots[i].path, roots[i].reason);
   struct answer answer = ask(tree, (struct search){.pattern = "yes"});
-  assert_int_equal(seteuid(0), 0);
   assert_int_equal(answer.result, 0);
   assert_string_equal(answer.text, "text:1:yes ");
-  assert_int_equal(answer.found.unread, 1); /* closed; of names-only, the names are known */
+  assert_int_equal(answer.found.unread_directories, 1); /* of names-only, the names are known */
+  assert_int_equal(answer.found.unread_files, 2);
+  assert_string_equal(answer.found.first_unread.text, tree_path(tree, "closed"));
+  /* What is not looked at does not count. */
+  answer = ask(tree, (struct search){.pattern = "yes", .glob = "tex*"});
+  assert_int_equal(answer.found.unread_directories, 1);
+  assert_int_equal(answer.found.unread_files, 0);
+  struct search search = {
+      .pattern = "yes", .respects_ignores = true, .repository = tree->path, .glob = "!secret"};
+  answer = ask(tree, search);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(answer.found.unread_directories, 0);
+  assert_int_equal(answer.found.unread_files, 1);
+  assert_string_equal(answer.found.first_unread.text, tree_path(tree, "names-only/x"));
 }
 
 /* While another process makes and removes files and directories, nothing is an error. */

@@ -107,7 +107,6 @@ TRIAL_TEST(an_empty_one_has_nothing) {
   compare(trial);
   memset(send_queue_reserve(&trial->queue, 5), 'x', 5); /* is not there until it is committed */
   assert_null(send_queue_batch(&trial->queue));
-  assert_null(send_queue_next_batch(&trial->queue));
   compare(trial);
   send_queue_free(&trial->queue); /* is empty again */
 }
@@ -148,28 +147,6 @@ TRIAL_TEST(a_batch_has_at_most_batch_pieces_chunks) {
   struct batch batch = batch_of(trial);
   assert_int_equal(batch.length, BATCH_PIECES * CHUNK);
   assert_int_equal(batch.commands, 2 * BATCH_PIECES);
-  drain(trial);
-}
-
-TRIAL_TEST(the_next_batch_is_a_full_one) {
-  put(trial, 10, 1);
-  struct batch batch = batch_of(trial);
-  put(trial, 20, 2); /* in the same chunk */
-  for (size_t i = 0; i < BATCH_PIECES; i++) {
-    assert_null(send_queue_next_batch(&trial->queue));
-    put(trial, CHUNK, 3);
-  }
-  struct batch next = *send_queue_next_batch(&trial->queue);
-  check_batch(&next, batch.length);
-  assert_int_equal(next.count, BATCH_PIECES);
-  assert_int_equal(next.commands, 2 + 3 * (BATCH_PIECES - 1));
-  put(trial, CHUNK, 3);
-  assert_memory_equal(send_queue_next_batch(&trial->queue), &next,
-                      sizeof next); /* stays what it is */
-  deliver(trial);
-  assert_memory_equal(send_queue_batch(&trial->queue), &next, sizeof next);
-  check_batch(send_queue_next_batch(&trial->queue), trial->delivered + next.length);
-  compare(trial);
   drain(trial);
 }
 
@@ -220,10 +197,6 @@ TRIAL_TEST(behaves_as_a_naive_queue) {
         continue;
       else if (what == 2)
         (void)batch_of(trial); /* sent, and its reply lost */
-      else if (next_random(&seed) % 2 == 0 && send_queue_batch(&trial->queue) != NULL &&
-               send_queue_next_batch(&trial->queue) != NULL)
-        check_batch(send_queue_next_batch(&trial->queue),
-                    trial->delivered + send_queue_batch(&trial->queue)->length);
       else
         deliver(trial);
       if (turn % 16 == 0)

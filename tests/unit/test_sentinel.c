@@ -240,7 +240,8 @@ SCENE_TEST(a_password_is_sent_when_it_is_required) {
 SCENE_TEST(a_wrong_password_leads_to_the_next) {
   static const char *const answers[] = {
       "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
-      "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n"};
+      "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n",
+      "-WRONGPASS s3cret is none\r\n"};
   char password[] = "s3cret";
   scene->url.password = password;
   fake_redis_refuse(scene->sentinels[1].server);

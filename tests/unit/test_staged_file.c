@@ -15,6 +15,24 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
+/* In place of the C library's: counted, and failing when a test says so. */
+static struct { int count, error; } syncs, closes;
+
+int fsync(int fd) {
+  syncs.count++;
+  errno = syncs.error;
+  return syncs.error == 0 ? (int)syscall(SYS_fsync, fd) : -1;
+}
+
+int close(int fd) {
+  closes.count++;
+  int result = (int)syscall(SYS_close, fd);
+  if (closes.error == 0)
+    return result;
+  errno = closes.error;
+  return -1;
+}
+
 static void begin(struct staged_file *staged, const struct tree *tree) {
   assert_int_equal(staged_file_begin(staged, tree->fd, "file", 0644), 0);
   assert_int_equal(write(staged->fd, "new", 3), 3);
@@ -116,6 +134,35 @@ TREE_TEST(the_mode_of_a_seal_is_as_given) {
   assert_int_equal(result, 0);
   finish(&staged);
   tree_expect(tree, "file", "new", 0755);
+}
+
+/* File and directory; what is not sealed is as new as its disk. */
+TREE_TEST(only_what_is_sealed_is_synced) {
+  for (int sealed = 0; sealed <= 1; sealed++) {
+    struct staged_file staged;
+    syncs.count = 0;
+    begin(&staged, tree);
+    if (sealed)
+      assert_int_equal(staged_file_seal(&staged, 0755), 0);
+    finish(&staged);
+    assert_int_equal(syncs.count, sealed ? 2 : 0);
+  }
+}
+
+/* A file system over a network may have no room, and say so only then. */
+TREE_TEST(what_a_close_would_fail_with_keeps_the_old_file) {
+  tree_write(tree, "file", "old", 0600);
+  struct staged_file staged;
+  begin(&staged, tree);
+  closes.error = EDQUOT;
+  int result = staged_file_commit(&staged);
+  int error = errno;
+  closes.error = 0;
+  assert_int_equal(result, -1);
+  assert_int_equal(error, EDQUOT);
+  staged_file_release(&staged);
+  tree_expect(tree, "file", "old", 0600);
+  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 /* The exit code of a program in the tree, or errno of its execve. */

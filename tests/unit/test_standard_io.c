@@ -231,6 +231,32 @@ TRIAL_TEST(what_a_pipe_does_not_take_is_held_and_follows) {
   assert_true(trial->written > 0);
 }
 
+/* Whoever waits for room need not know who has made it. */
+TRIAL_TEST(what_is_written_at_once_is_told_from_the_loop_too) {
+  open_with(trial, open("/dev/null", O_RDONLY | O_CLOEXEC),
+            open("/dev/null", O_WRONLY | O_CLOEXEC));
+  put(trial, 'x', 1 << 20);
+  standard_io_flush(trial->io);
+  assert_int_equal(standard_io_unwritten(trial->io), 0);
+  assert_int_equal(trial->written, 0); /* not from inside of the flush */
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->written, 1);
+}
+
+TRIAL_TEST(nothing_is_told_when_nothing_is_written) {
+  open_pipes(trial);
+  standard_io_flush(trial->io);
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->written, 0);
+  put(trial, 'x', 1 << 20);
+  standard_io_flush(trial->io);
+  loop_settle(&trial->loop);
+  int written = trial->written;
+  standard_io_flush(trial->io); /* the pipe is full */
+  loop_settle(&trial->loop);
+  assert_int_equal(trial->written, written);
+}
+
 TRIAL_TEST(the_buffer_may_be_added_to_directly) {
   open_pipes(trial);
   buffer_add_string(standard_io_output(trial->io), "xx");

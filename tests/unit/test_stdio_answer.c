@@ -96,7 +96,7 @@ TEST(a_command_that_was_not_executed_is_an_error) {
 
 TEST(other_tools_have_a_text) {
   struct tool_call *call = make_call("read_file", "{'path':'f'}");
-  struct run_result result = {.reason = "", .output = stream("a\n")};
+  struct run_result result = {.reason = "", .output = stream("text/plain\na\n")};
   struct buffer out = {0};
   stdio_answer_result(&out, &plain, call, &result);
   expect(&out, "{'id':1,'result':{'output':'a\\n'}}\n");

@@ -166,35 +166,6 @@ TRIAL_TEST(without_an_id_there_is_null_or_no_answer) {
   expect_id(parse(trial, "[]"), "0");
 }
 
-TEST(ids_are_compared_by_type_and_value) {
-  static const struct {
-    const char *a;
-    const char *b;
-    bool same;
-  } rows[] = {{"1", "1", true},
-              {"1", "1.0", true},
-              {"1", "'1'", false},
-              {"'a'", "'\\u0061'", true},
-              {"'a'", "'A'", false},
-              {"null", "null", true},
-              {"null", "0", false},
-              {"9007199254740993", "9007199254740993", true},
-              {"9007199254740993", "9007199254740992", false},
-              {"18446744073709551615", "18446744073709551614", false},
-              {"0", "-0.0", true},
-              {"'\\u0000'", "''", false}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *a = quoted(rows[i].a), *b = quoted(rows[i].b);
-    const struct json_member left = {.text = a, .length = strlen(a)};
-    const struct json_member right = {.text = b, .length = strlen(b)};
-    if (stdio_request_is_same_id(&left, &right) != rows[i].same ||
-        stdio_request_is_same_id(&right, &left) != rows[i].same)
-      fail_msg("%s and %s", a, b);
-    if (rows[i].same)
-      assert_true(stdio_request_hash_id(&left) == stdio_request_hash_id(&right));
-  }
-}
-
 /* --- what is wrong ---------------------------------------------------------------------------- */
 
 TRIAL_TEST(errors_of_plain_lines_have_one_code) {

@@ -17,7 +17,13 @@ static int parse_bytes(struct step *step, const char *text, size_t length, struc
 }
 
 #define KIND_NAMES                                                                                 \
-  "run, readFile, writeFile, editFile, listFiles, grep, directoryTree, shutdown, cancel"
+  "run, readFile, readBytes, writeFile, writeBytes, editFile, listFiles, grep, directoryTree, "    \
+  "shutdown, "                                                                                     \
+  "cancel"
+
+#define UNKNOWN_KIND(VERSION)                                                                      \
+  "This sandbox agent speaks wire protocol 1-2 and does not know the step kind it was sent "       \
+  "(schema version " VERSION "). Nothing was executed."
 
 static const struct run_fields *run_of(const struct step *step) {
   return step->fields;
@@ -85,10 +91,25 @@ TEST(a_cancel_step_as_in_the_contract) {
   step_release(&step);
 }
 
+/* A server of a newer protocol sends a higher one, and must be able to shut an agent down. */
+TEST(any_whole_number_is_a_version) {
+  static const int versions[] = {2, 0, -5, 99, INT32_MAX, INT32_MIN};
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    struct step step;
+    struct error error;
+    char json[80];
+    snprintf(json, sizeof json, "{'stepId':'s','kind':'shutdown','schemaVersion':%d}", versions[i]);
+    if (parse(&step, json, &error) != 0)
+      fail_msg("%s: %s", json, error.text);
+    assert_int_equal(step.schema_version, versions[i]);
+    step_release(&step);
+  }
+}
+
 TEST(what_is_absent_or_null_has_its_default) {
   static const char *const rows[] = {
       "{'stepId':'s','command':'ls'}",
-      ("{'stepId':'s','command':'ls','schemaVersion':null,'kind':null,'args':null,"
+      ("{'stepId':'s','command':'ls','schemaVersion':null,'args':null,"
        "'workingDirectory':null,'env':null,'timeoutSeconds':null}"),
       "{'stepId':'s','command':'ls','args':[],'env':{},'workingDirectory':''}",
   };
@@ -113,10 +134,17 @@ TEST(kinds_are_read_in_any_case) {
   static const struct {
     const char *kind;
     const struct step_kind *expected;
-  } rows[] = {
-      {"run", &run_kind.wire},      {"Run", &run_kind.wire},      {"RUN", &run_kind.wire},
-      {"shutdown", &step_shutdown}, {"ShutDown", &step_shutdown}, {"SHUTDOWN", &step_shutdown},
-      {"cancel", &step_cancel},     {"Cancel", &step_cancel},     {"CANCEL", &step_cancel}};
+  } rows[] = {{"run", &run_kind.wire},
+              {"Run", &run_kind.wire},
+              {"RUN", &run_kind.wire},
+              {"shutdown", &step_shutdown},
+              {"ShutDown", &step_shutdown},
+              {"SHUTDOWN", &step_shutdown},
+              {"cancel", &step_cancel},
+              {"Cancel", &step_cancel},
+              {"CANCEL", &step_cancel},
+              {" run ", &run_kind.wire},
+              {"\\tShutdown\\r\\n", &step_shutdown}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *json = formatted("{'kind':'%s','stepId':'s','command':'x'}", rows[i].kind);
     struct step step;
@@ -124,6 +152,44 @@ TEST(kinds_are_read_in_any_case) {
     assert_int_equal(parse(&step, json, &error), 0);
     assert_ptr_equal(step.kind, rows[i].expected);
     step_release(&step);
+  }
+}
+
+/* Servers may send the number of a kind in place of its name. */
+TEST(kinds_are_read_by_number) {
+  static const struct {
+    const char *kind;
+    const struct step_kind *expected;
+  } rows[] = {{"0", &run_kind.wire},        {"1", &step_shutdown},
+              {"2", &read_file_kind.wire},  {"3", &write_file_kind.wire},
+              {"4", &list_files_kind.wire}, {"5", &grep_kind.wire},
+              {"'0'", &run_kind.wire},      {"'1'", &step_shutdown},
+              {"' 5 '", &grep_kind.wire},   {"6", &directory_tree_kind.wire},
+              {"7", &write_bytes_kind.wire}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct step step;
+    struct error error;
+    const char *json =
+        formatted("{'kind':%s,'stepId':'s','command':'x','path':'x','content':'','pattern':'x'}",
+                  rows[i].kind);
+    if (parse(&step, json, &error) != 0)
+      fail_msg("%s: %s", json, error.text);
+    assert_ptr_equal(step.kind, rows[i].expected);
+    step_release(&step);
+  }
+}
+
+TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
+  static const char *const unknown[] = {
+      "'compile'",  "''",    "' '",       "'runs'", "'ru'", "'r un'", "'run\\u0000'",
+      "'a\\nb'",    "8",     "-1",        "5.5",    "99",   "1e300",  "'8'",
+      "'-1'",       "'5 5'", "'5x'",      "null",   "true", "false",  "'4294967296'",
+      "4294967296", "'1e0'", "'run,grep'"};
+  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+    const char *json = formatted("{'stepId':'s','command':'x','kind':%s}", unknown[i]);
+    assert_refused(json, strlen(json), UNKNOWN_KIND("1"), "s");
+    json = formatted("{'schemaVersion':-7,'stepId':'s','timeoutSeconds':0,'kind':%s}", unknown[i]);
+    assert_refused(json, strlen(json), UNKNOWN_KIND("-7"), "s");
   }
 }
 
@@ -259,18 +325,15 @@ TEST(payloads_that_are_no_step) {
 
 TEST(fields_that_are_wrong) {
   static const struct refusal rows[] = {
-      {"'schemaVersion':2", "schemaVersion: expected 1, got 2"},
-      {"'schemaVersion':0", "schemaVersion: expected 1, got 0"},
-      {"'schemaVersion':1.5", "schemaVersion: expected 1, got 1.5"},
-      {"'schemaVersion':'1'", "schemaVersion: expected 1, got a string"},
-      {"'schemaVersion':{}", "schemaVersion: expected 1, got an object"},
-      {"'kind':'compile'", "kind: expected one of " KIND_NAMES ", got 'compile'"},
-      {"'kind':''", "kind: expected one of " KIND_NAMES ", got ''"},
-      {"'kind':'runs'", "kind: expected one of " KIND_NAMES ", got 'runs'"},
-      {"'kind':'run\\u0000'", "kind: expected one of " KIND_NAMES ", got 'run?'"},
-      {"'kind':'a\\nb'", "kind: expected one of " KIND_NAMES ", got 'a?b'"},
-      {"'kind':1", "kind: expected one of " KIND_NAMES ", got a number"},
+      {"'schemaVersion':1.5", "schemaVersion: expected a whole number of 32 bits, got 1.5"},
+      {"'schemaVersion':2147483648",
+       "schemaVersion: expected a whole number of 32 bits, got 2147483648"},
+      {"'schemaVersion':-2147483649",
+       "schemaVersion: expected a whole number of 32 bits, got -2147483649"},
+      {"'schemaVersion':'1'", "schemaVersion: expected a whole number of 32 bits, got a string"},
+      {"'schemaVersion':{}", "schemaVersion: expected a whole number of 32 bits, got an object"},
       {"'kind':[]", "kind: expected one of " KIND_NAMES ", got an array"},
+      {"'kind':{'a':1}", "kind: expected one of " KIND_NAMES ", got an object"},
       {"'args':'-l'", "args: expected an array of strings, got a string"},
       {"'args':{}", "args: expected an array of strings, got an object"},
       {"'args':['a',1]", "args[1]: expected a string, got a number"},
@@ -332,9 +395,12 @@ TEST(every_step_needs_an_id) {
 
 TEST(a_refused_cancel_is_not_taken_for_the_step_that_it_names) {
   static const struct refusal rows[] = {
-      {"{'stepId':'s','kind':'cancel','schemaVersion':2}", "schemaVersion: expected 1, got 2"},
+      {"{'stepId':'s','kind':'cancel','schemaVersion':0.5}",
+       "schemaVersion: expected a whole number of 32 bits, got 0.5"},
       {"{'schemaVersion':'1','kind':'CANCEL','stepId':'s'}",
-       "schemaVersion: expected 1, got a string"},
+       "schemaVersion: expected a whole number of 32 bits, got a string"},
+      {"{'stepId':'s','kind':' Cancel ','schemaVersion':0.5}",
+       "schemaVersion: expected a whole number of 32 bits, got 0.5"},
       {"{'stepId':'s','kind':'cancel','x':1,'x':2}", "x: expected once, got it twice"},
   };
   assert_all_refused(rows, sizeof rows / sizeof *rows, "", "", STEP_NIL_ID);
@@ -371,7 +437,6 @@ TEST(an_id_may_be_long_but_not_too_long) {
 /* What is shown of a hostile name or kind is short, and so the message is whole. */
 TEST(messages_are_short) {
   static const char *const around[][3] = {
-      {"{'stepId':'s','kind':'", "'}", ""},
       {"{'stepId':'s','command':'x','env':{'", "':1}}", ""},
       {"{'stepId':'s','command':'x','env':{'", "\\u0000':''}}", ""},
       {"{'stepId':'s','", "':1,'", "':2}"},

@@ -10,6 +10,7 @@
 
 static struct step_event event(enum step_event_kind kind, const char *line, size_t length) {
   return (struct step_event){
+      .schema_version = 1,
       .kind = kind,
       .step_id = ID,
       .step_id_length = strlen(ID),
@@ -73,6 +74,13 @@ TEST(each_field_has_its_place) {
   }
 }
 
+TEST(a_step_of_a_newer_version_has_events_of_version_2) {
+  struct step_event self = event(STEP_EVENT_STDERR, "x", 1);
+  self.schema_version = 2;
+  assert_writes(
+      &self, quoted("{'schemaVersion':2,'stepId':'" ID "','kind':'stderr','line':'x'" AFTER "2}"));
+}
+
 TEST(the_step_id_is_written_as_it_is) {
   struct step_event self = event(STEP_EVENT_STDOUT, "x", 1);
   self.step_id = "a\\nb...";
@@ -108,15 +116,36 @@ TEST(numbers_have_the_digits_they_need) {
   }
 }
 
-static int64_t read_seq(const char *json, const char *step_id) {
+static int64_t read_versioned(const char *json, const char *step_id, int *version) {
   /* Without a NUL behind it. */
   size_t length = strlen(json);
   char *bytes = malloc(length > 0 ? length : 1);
   assert_non_null(bytes);
   memcpy(bytes, json, length);
-  int64_t seq = step_event_read_seq(bytes, length, step_id);
+  int64_t seq = step_event_read_seq(bytes, length, step_id, version);
   free(bytes);
   return seq;
+}
+
+static int64_t read_seq(const char *json, const char *step_id) {
+  int version;
+  return read_versioned(json, step_id, &version);
+}
+
+TEST(its_version_can_be_read_back) {
+  static const struct {
+    const char *json;
+    int version;
+  } rows[] = {{"{'schemaVersion':1,'stepId':'s','seq':3}", 1},
+              {"{'schemaVersion':2,'stepId':'s','seq':3}", 2},
+              {"{'stepId':'s','seq':3}", 1},
+              {"{'schemaVersion':'2','stepId':'s','seq':3}", 1},
+              {"{'schemaVersion':7,'stepId':'s','seq':3}", 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int version = 0;
+    assert_int_equal(read_versioned(quoted(rows[i].json), "s", &version), 3);
+    assert_int_equal(version, rows[i].version);
+  }
 }
 
 TEST(what_is_written_can_be_read_back) {

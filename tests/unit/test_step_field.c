@@ -37,6 +37,126 @@ TEST(integers) {
   assert_int_equal(number, 7);
 }
 
+/* Beyond 2^53 a number of JSON is not exact. */
+TEST(offsets) {
+  static const struct {
+    const char *json;
+    uint64_t number;
+  } good[] = {{"0", 0},
+              {"-1", 0},
+              {"-9007199254740992", 0},
+              {"1", 1},
+              {"2147483648", UINT64_C(2147483648)},
+              {"2e10", UINT64_C(20000000000)},
+              {"9007199254740992", UINT64_C(9007199254740992)}};
+  static const char *const bad[][2] = {{"9007199254740994", "9.00719925474099e+15"},
+                                       {"1e300", "1e+300"},
+                                       {"-1e300", "-1e+300"},
+                                       {"1e999", "inf"},
+                                       {"0.5", "0.5"},
+                                       {"-0.5", "-0.5"},
+                                       {"\"1\"", "a string"},
+                                       {"true", "a boolean"}};
+  const struct step_field field = {.name = "n", .type = &step_field_offset};
+  struct error error;
+  uint64_t number = 0;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    cJSON *value = cJSON_Parse(good[i].json);
+    assert_int_equal(step_field_offset.read(&field, value, &number, &error), 0);
+    assert_true(number == good[i].number);
+    cJSON_Delete(value);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    cJSON *value = cJSON_Parse(bad[i][0]);
+    assert_int_equal(step_field_offset.read(&field, value, &number, &error), -1);
+    assert_string_equal(
+        error.text,
+        formatted("n: expected a whole number up to 9007199254740992, got %s", bad[i][1]));
+    cJSON_Delete(value);
+  }
+}
+
+TEST(counts_may_have_a_maximum) {
+  const struct step_field field = {.name = "n", .maximum = 10, .fallback = 7};
+  static const char *const good[] = {"null", "-1", "0", "1", "10"};
+  static const unsigned numbers[] = {7, 7, 7, 1, 10};
+  struct error error;
+  unsigned number = 0;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    cJSON *value = i > 0 ? cJSON_Parse(good[i]) : NULL;
+    assert_int_equal(step_field_count.read(&field, value, &number, &error), 0);
+    assert_int_equal(number, numbers[i]);
+    cJSON_Delete(value);
+  }
+  cJSON *value = cJSON_CreateNumber(11);
+  assert_int_equal(step_field_count.read(&field, value, &number, &error), -1);
+  assert_string_equal(error.text, "n: expected a whole number up to 10, got 11");
+  cJSON_Delete(value);
+}
+
+/* As `kind`, `outputMode` and `sortBy` are read. */
+TEST(choices) {
+  static const struct step_choice choices[] = {
+      {"name", 0}, {"size", 1}, {"own", STEP_CHOICE_NO_NUMBER}, {"mtime", 2}, {0}};
+  enum { UNKNOWN = 9 };
+  static const struct {
+    const char *member;
+    unsigned chosen;
+  } good[] = {
+      {"", 0},
+      {"'n':'name'", 0},
+      {"'n':'SIZE'", 1},
+      {"'n':' \\t\\r\\n\\u000bown\\f'", 2},
+      {"'n':0", 0},
+      {"'n':1", 1},
+      {"'n':2", 3},
+      {"'n':'2'", 3},
+      {"'n':' 2 '", 3},
+      {"'n':3", UNKNOWN},
+      {"'n':-1", UNKNOWN},
+      {"'n':'-1'", UNKNOWN},
+      {"'n':1.5", UNKNOWN},
+      {"'n':1e300", UNKNOWN},
+      {"'n':4294967297", UNKNOWN},
+      {"'n':'4294967297'", UNKNOWN},
+      {"'n':'99999999999999999999'", UNKNOWN},
+      {"'n':null", UNKNOWN},
+      {"'n':true", UNKNOWN},
+      {"'n':false", UNKNOWN},
+      {"'n':''", UNKNOWN},
+      {"'n':' '", UNKNOWN},
+      {"'n':'siz'", UNKNOWN},
+      {"'n':'sizes'", UNKNOWN},
+      {"'n':'na me'", UNKNOWN},
+      {"'n':'1x'", UNKNOWN},
+      {"'n':'1 1'", UNKNOWN},
+      {"'n':'0x1'", UNKNOWN},
+      {"'n':'1.0'", UNKNOWN},
+  };
+  static const struct {
+    const char *member, *got;
+  } bad[] = {{"'n':[]", "an array"}, {"'n':['size']", "an array"}, {"'n':{}", "an object"}};
+  const struct step_field field = {
+      .name = "n", .type = &step_field_choice, .choices = choices, .fallback = UNKNOWN};
+  struct error error;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    cJSON *object = cJSON_Parse(quoted(formatted("{%s}", good[i].member)));
+    unsigned chosen = 0;
+    if (object == NULL || step_field_read(&field, object, "", &chosen, &error) != 0 ||
+        chosen != good[i].chosen)
+      fail_msg("%s: %u", good[i].member, chosen);
+    cJSON_Delete(object);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    cJSON *object = cJSON_Parse(quoted(formatted("{%s}", bad[i].member)));
+    unsigned chosen = 0;
+    assert_int_equal(step_field_read(&field, object, "", &chosen, &error), -1);
+    assert_string_equal(error.text,
+                        formatted("n: expected one of name, size, own, mtime, got %s", bad[i].got));
+    cJSON_Delete(object);
+  }
+}
+
 /* What an error about two members of this name begins with. */
 static void expect_path(const char *path, const char *name, const char *expected) {
   cJSON *object = cJSON_CreateObject();

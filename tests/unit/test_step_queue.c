@@ -68,7 +68,8 @@ TEST(a_step_is_parsed_and_its_payload_copied) {
 }
 
 TEST(what_is_refused_says_why_and_keeps_its_payload) {
-  struct claimed_step *queued = made("{\"schemaVersion\":2,\"stepId\":\"a\",\"command\":\"true\"}");
+  struct claimed_step *queued =
+      made("{\"schemaVersion\":\"2\",\"stepId\":\"a\",\"command\":\"true\"}");
   assert_true(queued->refused);
   assert_non_null(strstr(queued->error.text, "schemaVersion"));
   assert_string_equal(queued->step.step_id, "a");

@@ -23,7 +23,8 @@ TEST(it_is_the_contract_s_example) {
   assert_non_null(file);
   assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
   assert_int_equal(fclose(file), 0);
-  const struct step_result self = {.step_id = ID,
+  const struct step_result self = {.schema_version = 1,
+                                   .step_id = ID,
                                    .duration_ms = 1230,
                                    .output_content = "Cloning into '.'...\n",
                                    .output_content_length = 20,
@@ -32,7 +33,8 @@ TEST(it_is_the_contract_s_example) {
 }
 
 TEST(a_failure_has_its_message) {
-  const struct step_result self = {.step_id = ID,
+  const struct step_result self = {.schema_version = 1,
+                                   .step_id = ID,
                                    .exit_code = -1,
                                    .timed_out = true,
                                    .duration_ms = 600012,
@@ -47,8 +49,16 @@ TEST(a_failure_has_its_message) {
 
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
 
+TEST(a_step_of_a_newer_version_has_a_result_of_version_2) {
+  const struct step_result self = {.schema_version = 2, .step_id = "s"};
+  assert_writes(&self, quoted("{'schemaVersion':2,'stepId':'s','exitCode':0,'timedOut':false,"
+                              "'durationSeconds':0,'errorMessage':null,'outputContent':null,"
+                              "'eventCount':0}"));
+}
+
 TEST(empty_is_not_null) {
-  const struct step_result self = {.step_id = "s", .error_message = "", .output_content = ""};
+  const struct step_result self = {
+      .schema_version = 1, .step_id = "s", .error_message = "", .output_content = ""};
   const char *json =
       formatted(RESULT_OF_S "'durationSeconds':0,'errorMessage':'','outputContent':'',"
                             "'eventCount':0}",
@@ -57,7 +67,8 @@ TEST(empty_is_not_null) {
 }
 
 TEST(texts_may_be_any_bytes) {
-  const struct step_result self = {.step_id = "\"\n",
+  const struct step_result self = {.schema_version = 1,
+                                   .step_id = "\"\n",
                                    .exit_code = 137,
                                    .error_message = "\0\xFF",
                                    .error_message_length = 2,
@@ -98,7 +109,8 @@ TEST(numbers_are_the_shortest) {
         formatted(RESULT_OF_S "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
                               "'eventCount':%s}",
                   rows[i].exit_code, rows[i].seconds, rows[i].count_text);
-    const struct step_result self = {.step_id = "s",
+    const struct step_result self = {.schema_version = 1,
+                                     .step_id = "s",
                                      .exit_code = rows[i].exit_code,
                                      .duration_ms = rows[i].ms,
                                      .event_count = rows[i].count};
@@ -109,7 +121,7 @@ TEST(numbers_are_the_shortest) {
 TEST(its_id_is_read_back) {
   static const char *const ids[] = {"s", "with \"quotes\" and \n", "\xc3\xa4"};
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-    struct step_result result = {.step_id = ids[i]};
+    struct step_result result = {.schema_version = 1, .step_id = ids[i]};
     char out[512];
     size_t length = (size_t)(step_result_write(&result, out) - out);
     char *id = step_result_read_id(out, length);

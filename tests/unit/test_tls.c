@@ -302,6 +302,45 @@ static void much_goes_through(struct scene *self) {
   free(command);
 }
 
+/* The other events of a loop have their turn, however much a server sends. */
+static void a_turn_is_bounded(struct scene *self) {
+  static const char command[] = "GETRANGE key 0 -1\r\n";
+  enum { TURN = 80 * 1024 };
+  char *bytes = malloc(LARGE);
+  assert_non_null(bytes);
+  redisContext *redis = redis_server_connect(self->server);
+  freeReplyObject(redisCommand(redis, "SETRANGE key %d x", LARGE));
+  redisFree(redis);
+  dial(self, &(struct plan){0});
+  int large = LARGE;
+  assert_int_equal(setsockopt(self->near, SOL_SOCKET, SO_SNDBUF, &large, sizeof large), 0);
+  assert_int_equal(shake_hands(self), 0);
+  assert_true(write_all(self, command, sizeof command - 1));
+  move(self);
+  size_t most = 0;
+  for (size_t all = 0; all < LARGE;) {
+    struct pollfd room = {.fd = self->near, .events = POLLOUT};
+    while (self->sent < LARGE && poll(&room, 1, 0) == 1)
+      pass_reply(self); /* until the socket is full */
+    pass_reply(self);
+    size_t turn = 0;
+    for (ssize_t length; (length = self->transport->type->read(self->transport, bytes, LARGE)) > 0;)
+      turn += (size_t)length;
+    all += turn;
+    most = most > turn ? most : turn;
+  }
+  assert_in_range(most, TURN / 2, TURN);
+  free(bytes);
+}
+
+SCENE_TEST(a_turn_is_bounded_in_1_3) {
+  a_turn_is_bounded(scene);
+}
+
+SCENE_TEST_1_2(a_turn_is_bounded_in_1_2) {
+  a_turn_is_bounded(scene);
+}
+
 SCENE_TEST(what_a_socket_does_not_take_follows) {
   much_goes_through(scene);
 }

@@ -166,7 +166,8 @@ TEST(schemas_have_the_properties_of_the_contract) {
                 "'path','edits'");
   assert_schema("list_directory", "'path':" STRING, "'path'");
   assert_schema("grep",
-                "'pattern':" STRING ",'path':" STRING ",'glob':" STRING ",'output_mode':{'type':"
+                "'pattern':" STRING ",'path':" STRING ",'glob':" STRING
+                ",'search_hidden':{'type':'boolean'},'output_mode':{'type':"
                 "'string','enum':['content','files_with_matches','count']},"
                 "'head_limit':{'type':'integer','minimum':1,'maximum':1000},"
                 "'context_before':{'type':'integer','minimum':0,'maximum':100},"
@@ -238,8 +239,9 @@ TEST(workdir_timeout_env_and_stdin_of_a_command) {
 }
 
 TEST(steps_of_the_file_tools) {
-  assert_payload("read_file", "{'path':'a\\u00e9','offset':2,'limit':3}",
-                 STEP("readFile") "'/box','timeoutSeconds':30,'path':'a\xC3\xA9'}");
+  assert_payload(
+      "read_file", "{'path':'a\\u00e9','offset':2,'limit':3}",
+      STEP("readFile") "'/box','timeoutSeconds':30,'path':'a\xC3\xA9','withMediaType':true}");
   assert_payload("write_file", "{'path':'a','content':'x\\u0000y'}",
                  STEP("writeFile") "'/box','timeoutSeconds':30,'path':'a','content':'x\\u0000y'}");
   assert_payload("list_directory", "{'path':'/etc'}",
@@ -255,16 +257,18 @@ TEST(steps_of_the_file_tools) {
 TEST(steps_of_grep_have_its_defaults) {
   assert_payload("grep", "{'pattern':'x'}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'headLimit':200,'prefixPaths':true}");
+                              "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
   assert_payload("grep",
-                 "{'pattern':'x','path':'src','glob':'*.c','output_mode':'files_with_matches',"
+                 "{'pattern':'x','path':'src','glob':'*.c','search_hidden':true,'output_mode':'"
+                 "files_with_matches',"
                  "'head_limit':1000,'context_before':0,'context_after':100}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'src',"
-                              "'glob':'*.c','outputMode':'filesWithMatches','headLimit':1000,"
+                              "'glob':'*.c','searchHidden':true,'outputMode':'filesWithMatches','"
+                              "headLimit':1000,"
                               "'contextBefore':0,'contextAfter':100,'prefixPaths':true}");
   assert_payload("grep", "{'pattern':'x','path':'','output_mode':null}",
                  STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'headLimit':200,'prefixPaths':true}");
+                              "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
 }
 
 TEST(a_tree_needs_no_arguments) {
@@ -296,8 +300,8 @@ TEST(an_unknown_argument_is_named_with_all_that_are_known) {
                  "Error: unknown argument `cwd` (execute_command takes command, args, workdir, "
                  "timeout, env, stdin)");
   assert_refused("grep", "{'-n':null}",
-                 "Error: unknown argument `-n` (grep takes pattern, path, glob, output_mode, "
-                 "head_limit, context_before, context_after)");
+                 "Error: unknown argument `-n` (grep takes pattern, path, glob, search_hidden, "
+                 "output_mode, head_limit, context_before, context_after)");
   assert_refused("edit_file", "{'path':'a','edits':[{'oldString':'x'}]}",
                  "Error: unknown argument `edits[0].oldString` (edits takes old_string, "
                  "new_string, replace_all)");

@@ -142,7 +142,7 @@ TEST(names_are_one_line) {
 
 TEST(warnings_of_a_listing_come_last) {
   expect_listing("[{'path':'/a','size_bytes':1,'is_directory':false}]",
-                 "directory truncated at 1000 entries; 2 directories could not be looked into\n",
+                 "directory truncated at 1000 entries\n2 directories could not be looked into\n",
                  "file          1  a\n... (truncated at 1000 entries)\n"
                  "... (2 directories could not be looked into)");
 }
@@ -167,17 +167,61 @@ TEST(matches_are_lines) {
 TEST(matches_that_were_cut_say_so) {
   expect_matches("[{'path':'a'}]", "grep truncated at 200 matches\n",
                  "a\n... (truncated at 200 matches)");
-  expect_matches("[]", "grep passed over a binary file\n",
-                 "(no matches)\n... (passed over a binary file)");
+  expect_matches(
+      "[]", "grep left out 1 directories and 2 files that are hidden or ignored\n",
+      "(no matches)\n... (left out 1 directories and 2 files that are hidden or ignored)");
 }
 
+#define TEXT "text/plain\n"
+
 TEST(a_read_is_the_text_or_a_page_of_it) {
-  expect("read_file", "{'path':'f'}", printed("a\nb\n"), false, "a\nb\n");
-  expect("read_file", "{'path':'f'}", printed(""), false, "");
-  expect("read_file", "{'path':'f','offset':2,'limit':1}", printed("a\nb\nc\n"), false,
+  expect("read_file", "{'path':'f'}", printed(TEXT "a\nb\n"), false, "a\nb\n");
+  expect("read_file", "{'path':'f'}", printed(TEXT), false, "");
+  expect("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), false, "image/png\nAAAA");
+  expect("read_file", "{'path':'f','offset':2,'limit':1}", printed(TEXT "a\nb\nc\n"), false,
          "b\n... (showing lines 2-2 of 3; continue with offset=3)");
-  expect("read_file", "{'path':'f','offset':99}", printed("a\nb\nc\n"), true,
+  expect("read_file", "{'path':'f','offset':99}", printed(TEXT "a\nb\nc\n"), true,
          "Error: offset 99 is past the end of the file (3 lines)");
+}
+
+/* What the call has for who can show it; type "": nothing. */
+static void expect_image(const char *tool, const char *json, struct run_result result,
+                         const char *type, const char *data) {
+  cJSON *arguments = cJSON_Parse(quoted(json));
+  struct buffer text = {0};
+  struct tool_call *call = tool_call_new(tool_find(tool), arguments, &settings, "id-1", &text);
+  assert_non_null(call);
+  cJSON_Delete(arguments);
+  struct tool_image image;
+  assert_int_equal(tool_call_image(call, &result, &image), *type != '\0');
+  if (*type != '\0') {
+    assert_int_equal(image.type_length, strlen(type));
+    assert_memory_equal(image.type, type, strlen(type));
+    assert_int_equal(image.length, strlen(data));
+    assert_memory_equal(image.base64, data, strlen(data));
+  }
+  tool_call_free(call);
+  buffer_release(&text);
+}
+
+TEST(an_image_is_named_and_can_be_shown) {
+  expect("read_file", "{'path':'f'}", printed("image/png\nAAAA"), false,
+         "(image/png, 3 bytes: not shown as text)");
+  expect("read_file", "{'path':'f'}", printed("image/gif\nAAAAAA=="), false,
+         "(image/gif, 4 bytes: not shown as text)");
+  expect("read_file", "{'path':'f'}", printed("image/jpeg\nAAA="), false,
+         "(image/jpeg, 2 bytes: not shown as text)");
+  expect_image("read_file", "{'path':'f'}", printed("image/png\nAAAA"), "image/png", "AAAA");
+  expect_image("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), "", "");
+  expect_image("read_file", "{'path':'f'}", printed(TEXT), "", "");
+  expect_image("read_file", "{'path':'f'}", failed(RUN_EXECUTED, 1, "image exceeds 5 MB limit"), "",
+               "");
+  expect_image("read_file", "{'path':'f'}", printed("image/png"), "", "");
+  struct run_result late = printed("image/png\nAAAA");
+  late.timed_out = true;
+  late.exit_code = 124;
+  expect_image("read_file", "{'path':'f'}", late, "", "");
+  expect_image("execute_command", "{'command':'x'}", printed("image/png\nAAAA"), "", "");
 }
 
 TEST(a_write_says_how_much) {
@@ -229,7 +273,7 @@ TEST(a_long_answer_is_cut_after_its_last_whole_line) {
   struct buffer whole = lines("0123456789abcde\n", 6400);
   struct buffer more = lines("0123456789abcde\n", 6402);
   struct run_result result = printed(more.bytes);
-  result.errors = stream("directory tree truncated at 6401 entries; 1 directories x");
+  result.errors = stream("1 directories x");
   char *text = answer_of("directory_tree", "{}", &result, false);
   assert_memory_equal(text, whole.bytes, 102400);
   assert_string_equal(text + 102400, "... (truncated at 100 KB)\n... (1 directories x)");

@@ -45,7 +45,7 @@ static bool run(struct tool_call *call, struct buffer *text) {
   assert_int_equal(chdir(request.step.working_directory), 0);
   if (kind_of(&request.step)->work(&request.step, &output, &error) == 0) {
     result.output = (struct run_stream){output.content.bytes, output.content.length, false};
-    result.errors = (struct run_stream){output.warning.text, strlen(output.warning.text), false};
+    result.errors = (struct run_stream){output.warnings.bytes, output.warnings.length, false};
   } else {
     result.exit_code = 1;
     result.reason = error.text;
@@ -55,6 +55,7 @@ static bool run(struct tool_call *call, struct buffer *text) {
   assert_int_equal(fchdir(before), 0);
   close(before);
   buffer_release(&output.content);
+  buffer_release(&output.warnings);
   step_release(&request.step);
   return failed;
 }
@@ -167,8 +168,13 @@ FILES_TEST(matches_are_found) {
          "$/a.c\n$/b.h");
   expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'count','glob':'*.h'}", false,
          "$/b.h:2");
-  expect(files, "grep", "{'path':'$/none','pattern':'two'}", false,
-         "(no matches)\n... (passed over a path that does not exist)");
+  expect(files, "grep", "{'path':'$/none','pattern':'two'}", true, "Error: path not found: $/none");
+  put(files, ".env", "three\n");
+  expect(files, "grep", "{'path':'$','pattern':'three'}", false,
+         "$/a.c:3:three\n... (left out 0 directories and 1 files that are hidden or ignored)");
+  expect(files, "grep", "{'path':'$','pattern':'three','search_hidden':true}", false,
+         "$/.env:1:three\n$/a.c:3:three");
+  unlink(directory_path(files, ".env"));
   unlink(directory_path(files, "a.c"));
   unlink(directory_path(files, "b.h"));
 }

@@ -20,7 +20,7 @@ static const char *draw(struct tree_render *result, const char *path, unsigned m
   static struct buffer content;
   struct error error = {.text = "none"};
   buffer_release(&content);
-  assert_int_equal(tree_render_write(result, path, max_depth, globs, &content, &error), 0);
+  assert_int_equal(tree_render_write(result, path, max_depth, globs, NULL, &content, &error), 0);
   assert_string_equal(error.text, "none");
   assert_int_not_equal(content.bytes[content.length - 1], '\n');
   buffer_add(&content, "\n", 2);
@@ -255,7 +255,7 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   struct buffer content = {0};
   struct error error = {.text = ""};
   struct tree_render result;
-  assert_int_equal(tree_render_write(&result, path, 4, globs, &content, &error), -1);
+  assert_int_equal(tree_render_write(&result, path, 4, globs, NULL, &content, &error), -1);
   assert_string_equal(error.text, expected);
   assert_int_equal(content.length, 0);
   buffer_release(&content);
@@ -285,23 +285,42 @@ TREE_TEST(a_bad_glob_is_named_in_the_error) {
   expect_refusal(tree->path, many, "more than 1000 globs");
 }
 
+TREE_TEST(the_reference_directory_is_not_shown) {
+  tree_make(tree, ".agentsmith/ .agentsmith/reference/ .agentsmith/reference/x/ .agentsmith/y d/ "
+                  "d/.agentsmith/ d/.agentsmith/reference/");
+  static const struct {
+    const char *repository, *path, *text;
+  } rows[] = {
+      {"", "", "├── .agentsmith/\n│   └── y\n└── d/\n    └── .agentsmith/\n        └── reference/"},
+      {"", ".agentsmith", "└── y"},
+      {"", ".agentsmith/reference", "└── x/"},
+      {"", "d", "└── .agentsmith/\n    └── reference/"},
+      {"d", "d", "└── .agentsmith/"},
+      {"elsewhere", ".agentsmith", "├── reference/\n│   └── x/\n└── y"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct buffer content = {0};
+    struct error error;
+    struct tree_render result;
+    assert_int_equal(tree_render_write(&result, tree_path(tree, rows[i].path), 4, NULL,
+                                       tree_path(tree, rows[i].repository), &content, &error),
+                     0);
+    buffer_add(&content, "", 1);
+    assert_string_equal(strchr(content.bytes, '\n') + 1, rows[i].text);
+    buffer_release(&content);
+  }
+}
+
 /* --- the limit --- */
 
-/* What a line of so long a name takes directly below the root. */
-enum { LINE = 10 + 1 };
-
-/* Files with names of so many bytes. All are names of one, which are made faster than files. */
-static void make_lines(const struct tree *tree, const char *directory, int count, int length) {
-  char name[NAME_MAX + 16];
-  char first[sizeof name] = "";
+/* Directories or files `<name>0000` and so on. */
+static void make_many(const struct tree *tree, const char *name, int count, bool directories) {
   for (int i = 0; i < count; i++) {
-    (void)snprintf(name, sizeof name, "%s/%0*d", directory, length, i);
-    if (i > 0) {
-      assert_int_equal(linkat(tree->fd, first, tree->fd, name, 0), 0);
-    } else {
-      tree_write(tree, name, "", 0600);
-      (void)snprintf(first, sizeof first, "%s", name);
-    }
+    const char *path = formatted("%s%04d", name, i);
+    if (directories)
+      tree_make_directory(tree, path, 0700);
+    else
+      tree_write(tree, path, "", 0600);
   }
 }
 
@@ -311,77 +330,67 @@ static void expect_next(const char **at, const char *expected) {
   *at += strlen(expected);
 }
 
-static size_t root_length(const struct tree *tree) {
-  return strlen(strrchr(tree->path, '/') + 1) + 2;
-}
-
-TREE_TEST(the_text_ends_at_the_limit_with_a_whole_line) {
-  enum { LENGTH = 200 };
-  size_t room = TREE_RENDER_MAX - root_length(tree);
-  size_t fit = room / (LENGTH + LINE);
-  size_t rest = room % (LENGTH + LINE); /* filled by a last name */
-  assert_in_range(rest, LINE + 1, LINE + NAME_MAX - 1);
-  make_lines(tree, ".", (int)fit, LENGTH);
-  char last[NAME_MAX + 1] = "";
-  memset(last, 'z', rest - LINE);
-  tree_write(tree, last, "", 0600);
+TREE_TEST(exactly_a_thousand_are_no_cut) {
+  make_many(tree, "f", 999, false);
+  tree_make_directory(tree, "d", 0700);
   struct tree_render result;
-  const char *text = draw(&result, tree->path, 4, NULL);
-  assert_int_equal(strlen(text), TREE_RENDER_MAX);
+  (void)draw(&result, tree->path, 4, NULL);
+  assert_int_equal(result.entries, 1000);
   assert_false(result.is_cut);
-  assert_int_equal(result.entries, fit + 1);
-
-  last[rest - LINE] = 'z'; /* one byte more */
-  tree_write(tree, last, "", 0600);
-  last[rest - LINE] = '\0';
-  assert_int_equal(unlinkat(tree->fd, last, 0), 0);
-  text = draw(&result, tree->path, 4, NULL);
-  assert_int_equal(strlen(text), TREE_RENDER_MAX - rest);
-  assert_int_equal(text[strlen(text) - 1], '\n');
+  tree_make(tree, "d/one");
+  const char *text = draw(&result, tree->path, 4, NULL);
+  assert_int_equal(result.entries, 1000);
   assert_true(result.is_cut);
-  assert_int_equal(result.entries, fit);
+  static const char last[] =
+      "\n└── f0998\n… [truncated at 1000 entries — narrow the root or lower max_depth]\n";
+  assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
+  (void)draw(&result, tree->path, 1, NULL); /* what is deeper was not asked for */
+  assert_false(result.is_cut);
 }
 
 /* The first ones are shown whatever the order is in which they are read. */
 TREE_TEST(the_first_of_too_many_are_shown) {
-  enum { LENGTH = 200, COUNT = 12000 };
-  make_lines(tree, ".", COUNT, LENGTH);
+  make_many(tree, "f", 1500, false);
   tree_make(tree, "z/ z/in");
   struct tree_render result;
   const char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.is_cut);
-  const char *at = text + root_length(tree);
-  static const char begin[] = "├── z/\n│   └── in\n";
-  expect_next(&at, begin);
-  int line = 0;
-  for (; *at != '\0'; line++)
-    expect_next(&at, formatted("├── %0*d\n", LENGTH, line));
-  assert_int_equal(result.entries, line + 2);
-  assert_int_equal((size_t)line,
-                   (TREE_RENDER_MAX - root_length(tree) - (sizeof begin - 1)) / (LENGTH + LINE));
+  const char *at = strchr(text, '\n') + 1;
+  expect_next(&at, "├── z/\n");
+  for (int i = 0; i < 998; i++)
+    expect_next(&at, formatted("├── f%04d\n", i));
+  expect_next(&at, "└── f0998\n" TREE_RENDER_CUT "\n");
+  assert_int_equal(*at, '\0');
 }
 
-/* What waits around a directory makes room for what is in it: all of it is drawn, then as much of
-   the rest as fits; and what was dropped still has its line beside the others. */
-TREE_TEST(lines_of_upper_levels_are_dropped_too) {
-  enum { LENGTH = 200, COUNT = 3000 };
-  tree_make(tree, "a/ a/b/");
-  make_lines(tree, "a/b", COUNT, LENGTH);
-  make_lines(tree, "a", COUNT, LENGTH);
-  make_lines(tree, ".", COUNT, LENGTH);
+/* One large directory does not hide what is beside it. */
+TREE_TEST(upper_levels_come_first) {
+  tree_make(tree, "a/ a/b/ b/ c");
+  make_many(tree, "a/b/x", 50, false); /* of a level that is not reached */
+  make_many(tree, "a/f", 600, false);
+  make_many(tree, "b/f", 600, false);
+  struct tree_render result;
+  const char *text = draw(&result, tree->path, 4, NULL);
+  const char *at = strchr(text, '\n') + 1;
+  expect_next(&at, "├── a/\n│   ├── b/\n");
+  for (int i = 0; i < 600; i++)
+    expect_next(&at, formatted("│   %s f%04d\n", i < 599 ? "├──" : "└──", i));
+  expect_next(&at, "├── b/\n");
+  for (int i = 0; i < 396; i++)
+    expect_next(&at, formatted("│   %s f%04d\n", i < 395 ? "├──" : "└──", i));
+  expect_next(&at, "└── c\n" TREE_RENDER_CUT "\n");
+  assert_int_equal(*at, '\0');
+  assert_int_equal(result.entries, 1000);
+}
+
+TREE_TEST(many_directories_are_cut) {
+  make_many(tree, "d", 1200, true);
+  for (int i = 0; i < 1200; i++)
+    tree_make(tree, formatted("d%04d/x", i));
   struct tree_render result;
   const char *text = draw(&result, tree->path, 4, NULL);
   assert_true(result.is_cut);
-  const char *at = text + root_length(tree);
-  expect_next(&at, "├── a/\n│   ├── b/\n");
-  for (int i = 0; i < COUNT; i++)
-    expect_next(&at, formatted("│   │   %s %0*d\n", i + 1 < COUNT ? "├──" : "└──", LENGTH, i));
-  int i = 0;
-  for (; *at != '\0'; i++)
-    expect_next(&at, formatted("│   ├── %0*d\n", LENGTH, i));
-  assert_in_range(i, 1, COUNT - 1);
-  assert_int_equal(result.entries, 2 + COUNT + i);
-  assert_true(TREE_RENDER_MAX - (size_t)(at - text) < LENGTH + 6 + LINE);
+  assert_null(strstr(text, "x\n"));
+  assert_non_null(strstr(text, "└── d0999/\n" TREE_RENDER_CUT));
 }
 
 TREE_TEST(levels_beyond_the_walk_are_not_shown) {

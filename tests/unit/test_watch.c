@@ -15,6 +15,7 @@ struct trial {
   struct tree *tree;
   struct log log;
   struct watch *watch;
+  int tools;      /* what is watched, or was */
   char told[512]; /* one word for each call */
   int scans;
   int settled;
@@ -54,8 +55,9 @@ static int set_up(void **state) {
   tree_make(self->tree, "tools/");
   self->log = logged_open(LOG_WARN);
   loop_init(&self->loop);
-  self->watch = watch_new(self->loop.base, &self->log, self->tree->path, &handler, self);
-  watch_tools(self->watch);
+  self->watch = watch_new(self->loop.base, &self->log, self->tree->fd, &handler, self);
+  self->tools = tree_open(self->tree, "tools");
+  watch_tools(self->watch, self->tools);
   assert_true(watch_has_inotify(self->watch));
   *state = self;
   return 0;
@@ -64,6 +66,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct trial *self = *state;
   watch_free(self->watch);
+  close(self->tools);
   loop_release(&self->loop);
   close(self->log.fd);
   void *tree = self->tree;
@@ -73,6 +76,13 @@ static int tear_down(void **state) {
 }
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+/* What has this name now. */
+static void watch_anew(struct trial *trial) {
+  close(trial->tools);
+  trial->tools = tree_open(trial->tree, "tools");
+  watch_tools(trial->watch, trial->tools);
+}
 
 static void expect(struct trial *trial, const char *told) {
   loop_settle(&trial->loop);
@@ -114,7 +124,7 @@ TRIAL_TEST(of_another_directory_of_this_name_everything_is_told) {
   tree_make(trial->tree, "tools/");
   loop_settle(&trial->loop);
   assert_true(trial->scans > 0);
-  watch_tools(trial->watch);
+  watch_anew(trial);
   tree_make(trial->tree, "old/a tools/b");
   expect(trial, "+b ");
 }
@@ -122,13 +132,23 @@ TRIAL_TEST(of_another_directory_of_this_name_everything_is_told) {
 /* Its scans will see the next one. */
 TRIAL_TEST(of_a_directory_that_is_gone_again_it_keeps_inotify) {
   assert_int_equal(unlinkat(trial->tree->fd, "tools", AT_REMOVEDIR), 0);
-  watch_tools(trial->watch);
+  watch_tools(trial->watch, trial->tools);
   assert_true(watch_has_inotify(trial->watch));
   tree_make(trial->tree, "tools/");
-  watch_tools(trial->watch);
+  watch_anew(trial);
   loop_settle(&trial->loop);
   trial->told[0] = '\0';
   tree_make(trial->tree, "tools/b");
+  expect(trial, "+b ");
+}
+
+/* Another one may have got the name since it was opened. */
+TRIAL_TEST(what_was_opened_is_watched_and_not_what_has_its_name) {
+  assert_int_equal(renameat(trial->tree->fd, "tools", trial->tree->fd, "mine"), 0);
+  tree_make(trial->tree, "tools/");
+  watch_tools(trial->watch, trial->tools);
+  loop_settle(&trial->loop);
+  tree_make(trial->tree, "tools/a mine/b");
   expect(trial, "+b ");
 }
 
@@ -163,7 +183,7 @@ TRIAL_TEST(after_more_than_the_kernel_remembers_there_is_a_scan) {
 
 TRIAL_TEST(without_a_directory_that_can_be_watched_scans_come_each_100_ms) {
   struct watch *watch =
-      watch_new(trial->loop.base, &trial->log, "/no/where",
+      watch_new(trial->loop.base, &trial->log, -1,
                 &(struct watch_handler){.scan = on_scan, .settled = on_settled}, trial);
   assert_false(watch_has_inotify(watch));
   assert_int_equal(logged_count(&trial->log, "looking every 100 ms"), 1);

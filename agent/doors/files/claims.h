@@ -19,12 +19,22 @@
  *   claims_close                      removes the lock; claims stay
  *
  * All names of its own begin with `.agent-<instance>`: no other program in the directory looks at
- * those. No link is followed, and nothing is opened that is not a regular file or a directory.
+ * those. No link is followed, and nothing is opened that is not a regular file or a directory. Who
+ * may write in the directory can undo a claim; he cannot have anything made, changed or removed
+ * outside of it.
  */
 #define CLAIMS_INSTANCE_LENGTH 16
 
 /* `.agent-`, the instance, `.`, a number, and a NUL. */
 #define CLAIMS_NAME_SIZE (sizeof ".agent-." + CLAIMS_INSTANCE_LENGTH + 20)
+
+struct claims_sweep {
+  char dead[CLAIMS_INSTANCE_LENGTH + 1]; /* "": none is known */
+  char next[CLAIMS_INSTANCE_LENGTH + 1];
+  bool has_claims;
+  bool passed;        /* `dead` was among the names already */
+  bool next_is_later; /* `next` came after it */
+};
 
 struct claims {
   int directory; /* the caller's */
@@ -33,6 +43,7 @@ struct claims {
   uint64_t names;   /* that were made so far */
   bool plain_mkdir; /* the file system cannot rename without replacing: claims are made in place */
   unsigned open_mode; /* rights of claims: those of the directory */
+  struct claims_sweep sweep;
 };
 
 /* A claims_close is fine for it. */
@@ -73,8 +84,12 @@ enum claim_owner {
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
 void claims_unlock(int lock);
 
-/* Removes the locks and other files of dead agents that have no claim left. */
-void claims_sweep(struct claims *self);
+/* A sweep goes over all names of the directory: begin, each name, end. It removes what one dead agent
+   has left under names of its own, and its lock when there is no claim of it; and it finds the dead
+   one that the next sweep is about. */
+void claims_sweep_begin(struct claims *self);
+void claims_sweep_name(struct claims *self, const char *name);
+void claims_sweep_end(struct claims *self);
 
 /* Another name for a file of this agent's. */
 void claims_make_name(struct claims *self, char out[CLAIMS_NAME_SIZE]);

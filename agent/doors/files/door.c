@@ -3,6 +3,13 @@
  * come, and asked for before its result is written. Events only say where to look; a scan finds the
  * same without them.
  *
+ * Whoever shares the directory decides how many files there are, how large they are and how often
+ * they change. So everything that takes time is done in turns, one in each turn of the loop
+ * (on_turn), and a turn is bounded: so many names of a scan, so many files that are read, one large
+ * one. A file that has not changed is not read again. Of those that are to be read the ones that an
+ * earlier scan has found come first, so that nobody's changes keep others from their turn; large
+ * ones, and those that change all the time, have a lane of their own, EXEC_BEHIND.
+ *
  * At most once: the claim is made before the command runs, and removed when request and result are
  * both gone. Another agent that has read the request before may take the claim after that: who has
  * a claim therefore looks whether the request is still there.
@@ -46,10 +53,23 @@
 #define RETRY_MS 200
 #define GIVE_UP_MS 10000
 
-/* A scan looks at so many new requests in a turn of the loop: a claim is several system calls. */
-#define LOOKS_A_TURN 16
+/* In a turn of the loop: names of a scan, each of which may be a claim, several system calls; files
+   that are read, not longer than READ_SHORT, and one that is; bytes of requests that begin to run,
+   unless one alone has more; results that are written again, or refuse what was queued. */
+#define NAMES_A_TURN 512
+#define READS_A_TURN 32
+#define READ_SHORT (32 * 1024)
+#define SUBMIT_A_TURN ((size_t)1024 * 1024)
+#define ANSWERS_A_TURN 32
 
-/* Claims and locks that dead agents have left are looked for at each n-th scan. */
+/* A file that was read so often and is not whole yet has no hurry. */
+#define READS_SOON 8
+
+/* After an EXEC_BEHIND there is a pause, so that what takes several turns is not held up in each: as
+   long as the reading took, and so many times as long where there is nothing to be run of it. */
+#define BEHIND_PAUSE 4
+
+/* Claims and locks that dead agents have left are looked for in each n-th scan. */
 #define SWEEP_SCANS 10
 
 /* The agent gives up 10 s after the timeout; an orchestrator waits 30 s, and this program 3 s. */
@@ -76,14 +96,20 @@ struct files_door {
   struct watch *watch; /* NULL before the start */
   struct env_files *env_files;
   struct exec_table execs;
-  struct event *timer;    /* of what waits: see arm_timer */
+  struct event *turn;     /* see arm_turn */
   struct event *finished; /* the end of FILES_DOOR_DONE_MS */
   unsigned wanted;        /* runs that may be submitted */
   unsigned running;
   size_t running_bytes; /* of their requests */
-  unsigned scans;
-  bool tools_logged; /* that it is missing */
-  bool no_workspace; /* EXEC_REQUEST_DIRECTORY was missing when it was needed last */
+  bool submits;         /* there may be something to submit */
+  bool closing;         /* LEAVING: when nothing is queued any more */
+  DIR *names;           /* of a scan that is under way; or NULL */
+  uint64_t scans;       /* that have seen all names */
+  size_t unseen;        /* after that: so many are still to be asked whether they have vanished */
+  int64_t behind_ms;    /* when the next EXEC_BEHIND may be read */
+  struct buffer text;   /* of what is read; kept while there are EXEC_BEHIND */
+  bool tools_logged;    /* that it is missing */
+  bool no_workspace;    /* EXEC_REQUEST_DIRECTORY was missing when it was needed last */
 };
 
 static struct files_door *self_of(struct door *door) {
@@ -194,17 +220,50 @@ static void refuse(struct files_door *self, struct exec *exec, int exit_code, co
   answer(self, exec, &result);
 }
 
-/* --- looking at a request -------------------------------------------------------------------- */
+/* --- reading a request ----------------------------------------------------------------------- */
+
+static bool find_file(const struct files_door *self, const struct exec *exec, struct stat *file) {
+  return fstatat(self->ipc.tools, request_look_name(exec->id).text, file, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* This file of a request is to be read after so many scans. */
+static void mark(struct files_door *self, struct exec *exec, const struct stat *file,
+                 uint64_t round) {
+  bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
+  exec->state = behind ? EXEC_BEHIND : EXEC_FOUND;
+  self->execs.behind += behind;
+  self->execs.found += !behind;
+  exec->mtime = file->st_mtim;
+  exec->round = round;
+}
+
+static bool is_marked(const struct exec *exec) {
+  return exec->state == EXEC_FOUND || exec->state == EXEC_BEHIND;
+}
+
+static void unmark(struct files_door *self, struct exec *exec) {
+  self->execs.behind -= exec->state == EXEC_BEHIND;
+  self->execs.found -= exec->state == EXEC_FOUND;
+  exec->state = EXEC_NEW;
+}
+
+static bool is_like(const struct stat *left, const struct stat *right) {
+  return left->st_ino == right->st_ino && left->st_size == right->st_size &&
+         left->st_mode == right->st_mode && left->st_ctim.tv_sec == right->st_ctim.tv_sec &&
+         left->st_ctim.tv_nsec == right->st_ctim.tv_nsec;
+}
 
 /* True while it is to be waited for: it has changed, or not been like this for long enough. */
 static bool waits(struct exec *exec, const struct request_look *looked, int64_t time_ms) {
   int64_t now_ms = clock_monotonic_ms();
-  if (exec->state != EXEC_WAITING || exec->hash != looked->hash)
+  if (exec->since_ms == 0 || !is_like(&exec->identity, &looked->file))
     exec->since_ms = now_ms;
-  exec->state = EXEC_WAITING;
-  exec->hash = looked->hash;
+  exec->identity = looked->file;
   exec->due_ms = exec->since_ms + time_ms;
-  return now_ms < exec->due_ms;
+  if (now_ms >= exec->due_ms)
+    return false;
+  exec->state = EXEC_WAITING;
+  return true;
 }
 
 /* What is not JSON may be the middle of a rewrite, unless its writer has closed it. */
@@ -282,23 +341,21 @@ static bool claim(struct files_door *self, struct exec *exec) {
 
 static void queue(struct files_door *self, struct exec *exec, const struct stat *file) {
   exec->state = EXEC_QUEUED;
+  exec->round = 0;
   exec->mtime = file->st_mtim;
   exec->bytes = (size_t)file->st_size;
   self->execs.queued++;
+  self->submits = true;
 }
 
-/* It is not what a scan has found any more. */
-static void lose(struct files_door *self, struct exec *exec) {
-  exec->state = EXEC_NEW;
-  self->execs.found--;
-}
-
-/* `closed`: its writer has just closed it. The exec may be gone afterwards. */
-static void look(struct files_door *self, struct exec *exec, bool closed) {
+/* Reads one that is marked, and decides. The exec may be gone afterwards. */
+static void look(struct files_door *self, struct exec *exec) {
   struct request_look looked;
-  request_look_take(&looked, &self->ipc, exec->id, &self->rules);
-  if (exec->state == EXEC_FOUND)
-    lose(self, exec);
+  bool closed = exec->closed;
+  exec->closed = false;
+  exec->reads++;
+  unmark(self, exec);
+  request_look_take(&looked, &self->ipc, exec->id, &self->rules, &self->text);
   if (looked.found == REQUEST_GONE) {
     forget(self, exec);
   } else if (looked.found == REQUEST_OF_OTHERS || looked.found == REQUEST_NONE) {
@@ -317,11 +374,40 @@ static void look(struct files_door *self, struct exec *exec, bool closed) {
   request_look_release(&looked);
 }
 
+/* What a scan under way has found has its turn when the scan has seen all names. */
+static bool is_due(const struct files_door *self, const struct exec *exec) {
+  return exec->round <= self->scans;
+}
+
+static void look_behind(struct files_door *self) {
+  int64_t begin_ms = clock_monotonic_ms();
+  size_t queued = self->execs.queued;
+  struct exec *exec =
+      begin_ms >= self->behind_ms ? exec_table_first(&self->execs, EXEC_BEHIND) : NULL;
+  if (exec == NULL || !is_due(self, exec))
+    return;
+  look(self, exec);
+  int64_t end_ms = clock_monotonic_ms();
+  int64_t share = self->execs.queued > queued ? 1 : BEHIND_PAUSE;
+  self->behind_ms = end_ms + (end_ms - begin_ms) * share;
+}
+
+static void look_at_marked(struct files_door *self) {
+  struct exec *found[READS_A_TURN];
+  size_t count =
+      self->execs.found == 0 ? 0 : exec_table_oldest(&self->execs, EXEC_FOUND, found, READS_A_TURN);
+  for (size_t i = 0; i < count && is_due(self, found[i]); i++)
+    look(self, found[i]);
+  if (self->execs.behind > 0)
+    look_behind(self);
+}
+
 /* Its file is gone. The exec may be gone afterwards. */
 static void vanish(struct files_door *self, struct exec *exec) {
   switch (exec->state) {
   case EXEC_FOUND:
-    self->execs.found--;
+  case EXEC_BEHIND:
+    unmark(self, exec);
     forget(self, exec);
     break;
   case EXEC_NEW:
@@ -418,7 +504,7 @@ static void run(struct files_door *self, struct exec *exec, const struct request
 /* What it says may have changed since it was queued. */
 static void submit(struct files_door *self, struct exec *exec) {
   struct request_look looked;
-  request_look_take(&looked, &self->ipc, exec->id, &self->rules);
+  request_look_take(&looked, &self->ipc, exec->id, &self->rules, &self->text);
   self->execs.queued--;
   exec->state = EXEC_NEW;
   if (looked.found == REQUEST_GONE)
@@ -439,10 +525,17 @@ static bool has_room(const struct files_door *self, const struct exec *exec) {
 }
 
 static void submit_queued(struct files_door *self) {
-  while (self->state == SERVING && self->wanted > 0 && self->execs.queued > 0) {
-    struct exec *exec = exec_table_oldest(&self->execs, EXEC_QUEUED);
+  size_t bytes = 0;
+  self->submits = false;
+  while (self->wanted > 0 && self->execs.queued > 0) {
+    struct exec *exec = exec_table_first(&self->execs, EXEC_QUEUED);
     if (!has_room(self, exec))
       return;
+    if (bytes > 0 && bytes + exec->bytes > SUBMIT_A_TURN) {
+      self->submits = true;
+      return;
+    }
+    bytes += exec->bytes;
     submit(self, exec);
   }
 }
@@ -463,6 +556,7 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
   exec->elsewhere = true;
   exec->state = EXEC_QUEUED;
   self->execs.queued++;
+  self->submits = true;
   return true;
 }
 
@@ -499,6 +593,21 @@ static struct exec_stream stream_of(const struct run_stream *stream) {
 
 static void leave_if_finished(struct files_door *self);
 
+/* Of one that was cancelled: there may be a new one of its name. */
+static void begin_anew(struct files_door *self, struct exec *exec) {
+  struct stat file;
+  claims_drop(&self->claims, exec->id);
+  exec->elsewhere = false;
+  exec->reads = 0;
+  exec->since_ms = 0;
+  if (find_file(self, exec, &file))
+    mark(self, exec, &file, self->scans);
+  else
+    forget(self, exec);
+}
+
+static void arm_turn(struct files_door *self);
+
 static void result(struct door *door, const struct run *run, const struct step_event *completed,
                    const struct step_result *step_result) {
   (void)completed;
@@ -515,8 +624,7 @@ static void result(struct door *door, const struct run *run, const struct step_e
   if (cancelled && self->state != SERVING) {
     release(self, exec);
   } else if (cancelled) {
-    claims_drop(&self->claims, exec->id);
-    look(self, exec, false); /* there may be a new one of this name */
+    begin_anew(self, exec);
   } else if (!runs_elsewhere(self, exec, run, &ended)) {
     explain(self, run, &ended, &message);
     const struct exec_result result = {.id = exec->id,
@@ -527,7 +635,9 @@ static void result(struct door *door, const struct run *run, const struct step_e
                                        .timed_out = ended.timed_out};
     answer(self, exec, &result);
   }
+  self->submits = true;
   leave_if_finished(self);
+  arm_turn(self);
 }
 
 /* --- the directory --------------------------------------------------------------------------- */
@@ -543,54 +653,41 @@ static struct exec *exec_of(struct files_door *self, const char *file_name, bool
   return make ? exec_table_get(&self->execs, copy.text) : exec_table_find(&self->execs, copy.text);
 }
 
-static bool is_like(const struct stat *left, const struct stat *right) {
-  return left->st_ino == right->st_ino && left->st_size == right->st_size &&
-         left->st_mode == right->st_mode && left->st_ctim.tv_sec == right->st_ctim.tv_sec &&
-         left->st_ctim.tv_nsec == right->st_ctim.tv_nsec;
+static void vanish_if_gone(struct files_door *self, struct exec *exec) {
+  if (!has_request(self, exec))
+    vanish(self, exec);
 }
 
-/* Found by a scan, in whatever order. */
+/* What a scan finds is read when it has seen all names, the oldest first. */
 static void mark_found(struct files_door *self, struct exec *exec) {
   struct stat file;
-  if (fstatat(self->ipc.tools, request_look_name(exec->id).text, &file, AT_SYMLINK_NOFOLLOW) != 0) {
-    forget(self, exec);
-    return;
-  }
-  exec->mtime = file.st_mtim;
-  exec->state = EXEC_FOUND;
-  self->execs.found++;
+  if (find_file(self, exec, &file))
+    mark(self, exec, &file, self->scans + 1);
 }
 
-static void look_at_found(struct files_door *self) {
-  for (int i = 0; i < LOOKS_A_TURN && self->execs.found > 0; i++)
-    look(self, exec_table_oldest(&self->execs, EXEC_FOUND), false);
-}
-
-static void look_if_changed(struct files_door *self, struct exec *exec) {
+static void mark_if_changed(struct files_door *self, struct exec *exec) {
   struct stat file;
-  if (fstatat(self->ipc.tools, request_look_name(exec->id).text, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
-      !is_like(&file, &exec->identity))
-    look(self, exec, false);
+  if (find_file(self, exec, &file) && !is_like(&file, &exec->identity))
+    mark(self, exec, &file, self->scans + 1);
 }
 
 /* Found by a scan. */
 static void find(struct files_door *self, struct exec *exec) {
-  exec->request_seen = true;
+  exec->seen = self->scans + 1;
   switch (exec->state) {
   case EXEC_NEW:
+  case EXEC_REFUSED:
     mark_found(self, exec);
     break;
   case EXEC_WAITING:
-  case EXEC_REFUSED:
-    look(self, exec, false);
-    break;
   case EXEC_OTHERS:
-    look_if_changed(self, exec);
+    mark_if_changed(self, exec);
     break;
   case EXEC_FOREIGN:
     judge(self, exec);
     break;
   case EXEC_FOUND:
+  case EXEC_BEHIND:
   case EXEC_QUEUED:
   case EXEC_RUNNING:
   case EXEC_CANCELLED:
@@ -600,50 +697,75 @@ static void find(struct files_door *self, struct exec *exec) {
   }
 }
 
-/* A claim whose request and result are both gone: dead agents leave them. */
-static void find_claim(struct files_door *self, const char *name) {
+static bool is_sweep(const struct files_door *self) {
+  return self->scans % SWEEP_SCANS == 0;
+}
+
+/* A claim whose request and result are both gone, and what else dead agents leave. The request may
+   be there and not known yet. */
+static void find_left(struct files_door *self, const char *name) {
   const char *id = claims_id_of(name);
-  if (id != NULL && exec_table_find(&self->execs, id) == NULL && !has_result(self, id))
+  claims_sweep_name(&self->claims, name);
+  if (id != NULL && exec_table_find(&self->execs, id) == NULL &&
+      !ipc_directory_has(&self->ipc, request_look_name(id).text) && !has_result(self, id))
     claims_drop(&self->claims, id);
 }
 
-static void for_each_name(struct files_door *self,
-                          void (*found)(struct files_door *self, const char *name)) {
-  int fd = openat(self->ipc.tools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *names = fd >= 0 ? fdopendir(fd) : NULL;
-  if (names == NULL && fd >= 0)
-    close(fd);
-  if (names == NULL)
-    return;
-  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    found(self, entry->d_name);
-  closedir(names);
-}
-
-static void find_request(struct files_door *self, const char *name) {
+static void find_name(struct files_door *self, const char *name) {
   struct exec *exec = exec_of(self, name, true);
   if (exec != NULL)
     find(self, exec);
+  else if (is_sweep(self))
+    find_left(self, name);
 }
 
-/* A removal moves the ones after it, which is why it goes from the end. */
-static void find_vanished(struct files_door *self) {
-  for (size_t i = self->execs.count; i > 0; i--) {
-    struct exec *exec = self->execs.items[i - 1];
-    if (!exec->request_seen && !has_request(self, exec))
-      vanish(self, exec);
+static void stop_scan(struct files_door *self) {
+  if (self->names != NULL)
+    closedir(self->names);
+  self->names = NULL;
+}
+
+/* All names were seen; or there are none, as there is no directory. */
+static void end_scan(struct files_door *self) {
+  stop_scan(self);
+  if (is_sweep(self))
+    claims_sweep_end(&self->claims);
+  self->scans++;
+  self->unseen = self->execs.count;
+}
+
+/* Goes on where it is under way. */
+static void begin_scan(struct files_door *self) {
+  if (self->names != NULL)
+    return;
+  int fd = openat(self->ipc.tools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  self->names = fd >= 0 ? fdopendir(fd) : NULL;
+  if (self->names == NULL && fd >= 0)
+    close(fd);
+  if (is_sweep(self))
+    claims_sweep_begin(&self->claims);
+  if (self->names == NULL)
+    end_scan(self);
+}
+
+static void scan_names(struct files_door *self) {
+  for (int i = 0; i < NAMES_A_TURN && self->names != NULL; i++) {
+    const struct dirent *entry = readdir(self->names);
+    if (entry != NULL)
+      find_name(self, entry->d_name);
+    else
+      end_scan(self);
   }
 }
 
-static void scan_tools(struct files_door *self) {
-  for (size_t i = 0; i < self->execs.count; i++)
-    self->execs.items[i]->request_seen = false;
-  for_each_name(self, find_request);
-  find_vanished(self);
-  look_at_found(self);
-  if (self->scans++ % SWEEP_SCANS == 0) {
-    for_each_name(self, find_claim);
-    claims_sweep(&self->claims);
+/* From the end, as a removal moves the ones after it. What comes and goes meanwhile may move one
+   past it: the next scan finds that. */
+static void find_vanished(struct files_door *self) {
+  for (int i = 0; i < NAMES_A_TURN && self->unseen > 0; i++) {
+    if (self->unseen > self->execs.count)
+      self->unseen = self->execs.count;
+    else if (self->execs.items[--self->unseen]->seen != self->scans)
+      vanish_if_gone(self, self->execs.items[self->unseen]);
   }
 }
 
@@ -677,48 +799,96 @@ static void finish(struct files_door *self) {
     loop_timer_start(self->finished, FILES_DOOR_DONE_MS);
 }
 
-/* --- what happens ---------------------------------------------------------------------------- */
+/* --- a turn ---------------------------------------------------------------------------------- */
 
-/* Of what waits for time alone, or for the next turn. */
-static void arm_timer(struct files_door *self) {
+static bool has_work(const struct files_door *self) {
+  if (self->state == LEAVING)
+    return self->execs.queued > 0;
+  return self->state == SERVING &&
+         (self->names != NULL || self->unseen > 0 || self->submits || self->execs.found > 0);
+}
+
+/* When there is work, in the next turn of the loop, after what else has happened; else when there
+   is what waits for time alone. */
+static void arm_turn(struct files_door *self) {
   int64_t now_ms = clock_monotonic_ms();
-  int64_t due_ms = self->execs.found > 0 && self->state == SERVING ? now_ms : INT64_MAX;
-  for (size_t i = 0; i < self->execs.count; i++) {
+  int64_t due_ms = has_work(self) ? now_ms : INT64_MAX;
+  bool serving = self->state == SERVING;
+  if (serving && self->execs.behind > 0 && self->behind_ms < due_ms)
+    due_ms = self->behind_ms;
+  for (size_t i = 0; i < self->execs.count && due_ms > now_ms; i++) {
     const struct exec *exec = self->execs.items[i];
-    if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && self->state == SERVING)
+    if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && serving)
       due_ms = exec->due_ms;
-    if (exec->state == EXEC_ANSWERING && exec->retry_ms < due_ms)
+    if (exec->state == EXEC_ANSWERING && exec->retry_ms < due_ms &&
+        (serving || self->state == FINISHING))
       due_ms = exec->retry_ms;
   }
   if (due_ms < INT64_MAX)
-    loop_timer_start(self->timer, due_ms > now_ms ? due_ms - now_ms : 0);
+    loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
   else
-    (void)event_del(self->timer);
+    (void)event_del(self->turn);
 }
 
 static void settled(void *owner) {
-  struct files_door *self = owner;
-  submit_queued(self);
-  if (self->state == SERVING || self->state == FINISHING)
-    arm_timer(self);
+  arm_turn(owner);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *context) {
+/* What has waited for long enough. */
+static void take_due(struct files_door *self) {
+  int64_t now_ms = clock_monotonic_ms();
+  int answers = 0;
+  for (size_t i = self->execs.count; i > 0; i--) {
+    struct exec *exec = self->execs.items[i - 1];
+    if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && self->state == SERVING) {
+      exec->reads = READS_SOON; /* it can wait for new ones, too */
+      mark(self, exec, &exec->identity, self->scans);
+    } else if (exec->state == EXEC_ANSWERING && exec->retry_ms <= now_ms &&
+               answers++ < ANSWERS_A_TURN) {
+      answer_again(self, exec, false);
+    }
+  }
+}
+
+/* No run is begun any more: what was only queued is answered. */
+static void refuse_queued(struct files_door *self) {
+  char reason[64];
+  (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->door));
+  for (int i = 0; i < ANSWERS_A_TURN && self->execs.queued > 0; i++) {
+    struct exec *exec = exec_table_first(&self->execs, EXEC_QUEUED);
+    self->execs.queued--;
+    refuse(self, exec, RUN_EXIT_NOT_RUN, reason);
+  }
+}
+
+static void close_now(struct files_door *self);
+
+static void on_turn(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct files_door *self = context;
-  int64_t now_ms = clock_monotonic_ms();
-  if (self->state == SERVING)
-    look_at_found(self);
-  for (size_t i = self->execs.count; i > 0; i--) {
-    struct exec *exec = self->execs.items[i - 1];
-    if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && self->state == SERVING)
-      look(self, exec, false);
-    else if (exec->state == EXEC_ANSWERING && exec->retry_ms <= now_ms)
-      answer_again(self, exec, false);
+  if (self->state == SERVING) {
+    scan_names(self);
+    find_vanished(self);
   }
-  settled(self);
+  if (self->state != LEAVING)
+    take_due(self);
+  if (self->state == SERVING) {
+    look_at_marked(self);
+    submit_queued(self);
+  } else if (self->state == LEAVING) {
+    refuse_queued(self);
+    if (self->closing && self->execs.queued == 0) {
+      close_now(self);
+      return;
+    }
+  }
+  if (self->execs.behind == 0)
+    buffer_release(&self->text);
+  arm_turn(self);
 }
+
+/* --- what happens ---------------------------------------------------------------------------- */
 
 /* False: there is no `tools`, and it cannot be made. */
 static bool find_tools(struct files_door *self, struct error *error) {
@@ -727,9 +897,11 @@ static bool find_tools(struct files_door *self, struct error *error) {
     (void)claims_renew(&self->claims);
     return true;
   case IPC_TOOLS_OTHER:
-    watch_tools(self->watch);
+    stop_scan(self);
+    watch_tools(self->watch, self->ipc.tools);
     break;
   case IPC_TOOLS_MISSING:
+    stop_scan(self);
     break;
   }
   claims_open(&self->claims, self->ipc.tools);
@@ -749,14 +921,30 @@ static void scan(void *owner) {
   if (!found && !self->tools_logged)
     log_line(self->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
   self->tools_logged = !found;
-  scan_tools(self);
+  begin_scan(self);
+}
+
+/* Whether a change of its file means anything. */
+static bool is_undecided(const struct exec *exec) {
+  return exec->state == EXEC_NEW || exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS ||
+         exec->state == EXEC_REFUSED;
 }
 
 static void written(void *owner, const char *name) {
   struct files_door *self = owner;
+  struct stat file;
   struct exec *exec = self->state == SERVING ? exec_of(self, name, true) : NULL;
-  if (exec != NULL && (exec->state <= EXEC_OTHERS || exec->state == EXEC_REFUSED))
-    look(self, exec, true);
+  if (exec == NULL || (!is_marked(exec) && !is_undecided(exec)))
+    return;
+  exec->closed = true;
+  if (is_marked(exec)) {
+    if (exec->round > self->scans)
+      exec->round = self->scans;
+  } else if (find_file(self, exec, &file)) {
+    mark(self, exec, &file, self->scans);
+  } else {
+    vanish_if_gone(self, exec);
+  }
 }
 
 static void removed(void *owner, const char *name) {
@@ -764,8 +952,8 @@ static void removed(void *owner, const char *name) {
   size_t prefix = sizeof EXEC_RESULT_PREFIX - 1, suffix = sizeof EXEC_RESULT_SUFFIX - 1;
   size_t length = strlen(name);
   struct exec *exec = exec_of(self, name, false);
-  if (exec != NULL && !has_request(self, exec))
-    vanish(self, exec);
+  if (exec != NULL)
+    vanish_if_gone(self, exec);
   if (exec != NULL || length <= prefix + suffix || strncmp(name, EXEC_RESULT_PREFIX, prefix) != 0)
     return;
   struct name id;
@@ -786,7 +974,7 @@ static void start(struct files_door *self) {
   self->state = SERVING;
   bool opened = ipc_directory_open(&self->ipc, directory, &error) == 0;
   if (opened && !ipc_directory_is_done(&self->ipc)) {
-    self->watch = watch_new(self->base, self->log, directory, &handler, self);
+    self->watch = watch_new(self->base, self->log, self->ipc.top, &handler, self);
     opened = find_tools(self, &error);
     if (!opened) {
       struct error reason = error;
@@ -804,23 +992,16 @@ static void start(struct files_door *self) {
     settled(self);
 }
 
-/* No run is begun any more: what was only queued is answered now. */
 static void stop(struct files_door *self) {
-  char reason[64];
-  (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->door));
   self->wanted = 0;
   if (self->state == CLOSED)
     return;
   self->state = LEAVING;
   if (self->watch != NULL)
     watch_stop(self->watch);
-  (void)event_del(self->timer);
   (void)event_del(self->finished);
-  for (size_t i = self->execs.count; i > 0; i--) {
-    struct exec *exec = self->execs.items[i - 1];
-    if (exec->state == EXEC_QUEUED)
-      refuse(self, exec, RUN_EXIT_NOT_RUN, reason);
-  }
+  stop_scan(self);
+  arm_turn(self);
 }
 
 static void want(struct door *door, unsigned requests) {
@@ -830,10 +1011,11 @@ static void want(struct door *door, unsigned requests) {
     return;
   }
   self->wanted += requests;
+  self->submits = true;
   if (self->state == IDLE)
     start(self);
-  else if (self->state == SERVING)
-    settled(self);
+  else
+    arm_turn(self);
 }
 
 static size_t room(const struct door *door) {
@@ -853,25 +1035,31 @@ static void flush(struct door *door) {
 }
 
 /* Nobody waits for what cannot be written now: the agent is gone, or the pod is. */
-static void close_door(struct door *door, enum door_close how) {
-  (void)how;
-  struct files_door *self = self_of(door);
-  if (self->state == CLOSED)
-    return;
+static void close_now(struct files_door *self) {
   self->state = CLOSED;
+  (void)event_del(self->turn);
   for (size_t i = self->execs.count; i > 0; i--)
     if (self->execs.items[i - 1]->state == EXEC_ANSWERING)
       answer_again(self, self->execs.items[i - 1], true);
   claims_close(&self->claims);
-  engine_door_closed(door, 0);
+  engine_door_closed(&self->door, 0);
+}
+
+static void close_door(struct door *door, enum door_close how) {
+  struct files_door *self = self_of(door);
+  if (self->state == CLOSED)
+    return;
+  self->closing = true;
+  if (how == DOOR_CLOSE_NOW || self->execs.queued == 0)
+    close_now(self);
 }
 
 static void dump(const struct door *door) {
   const struct files_door *self = (const struct files_door *)door;
   log_line(self->log, LOG_WARN, NULL,
-           "state: door files: %s, %zu requests known, %zu found, %zu queued, %u running, %s",
-           self->options.directory, self->execs.count, self->execs.found, self->execs.queued,
-           self->running,
+           "state: door files: %s, %zu requests known, %zu to be read, %zu queued, %u running, %s",
+           self->options.directory, self->execs.count, self->execs.found + self->execs.behind,
+           self->execs.queued, self->running,
            self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
 }
 
@@ -907,7 +1095,7 @@ struct door *files_door_new(struct event_base *base, const struct log *log,
       .ipc = IPC_DIRECTORY_NONE,
       .claims = CLAIMS_NONE};
   self->env_files = env_files_new(options->env_files, log);
-  self->timer = loop_timer_new(base, on_timer, self);
+  self->turn = loop_timer_new(base, on_turn, self);
   self->finished = loop_timer_new(base, on_finished, self);
   return &self->door;
 }
@@ -916,11 +1104,13 @@ void files_door_free(struct door *door) {
   struct files_door *self = self_of(door);
   if (self->watch != NULL)
     watch_free(self->watch);
+  stop_scan(self);
+  buffer_release(&self->text);
   claims_close(&self->claims);
   ipc_directory_close(&self->ipc);
   env_files_free(self->env_files);
   exec_table_release(&self->execs);
-  event_free(self->timer);
+  event_free(self->turn);
   event_free(self->finished);
   free(self);
 }

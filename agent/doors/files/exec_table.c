@@ -69,15 +69,29 @@ void exec_table_release(struct exec_table *self) {
 }
 
 static bool is_older(const struct exec *left, const struct exec *right) {
+  if (left->round != right->round)
+    return left->round < right->round;
   if (left->mtime.tv_sec != right->mtime.tv_sec)
     return left->mtime.tv_sec < right->mtime.tv_sec;
   return left->mtime.tv_nsec < right->mtime.tv_nsec;
 }
 
-struct exec *exec_table_oldest(const struct exec_table *self, enum exec_state state) {
-  struct exec *oldest = NULL;
-  for (size_t i = 0; i < self->count; i++)
-    if (self->items[i]->state == state && (oldest == NULL || is_older(self->items[i], oldest)))
-      oldest = self->items[i];
-  return oldest;
+size_t exec_table_oldest(const struct exec_table *self, enum exec_state state, struct exec **out,
+                         size_t most) {
+  size_t count = 0;
+  for (size_t i = 0; i < self->count; i++) {
+    struct exec *exec = self->items[i];
+    if (exec->state != state || (count == most && !is_older(exec, out[count - 1])))
+      continue;
+    size_t place = count < most ? count++ : count - 1;
+    for (; place > 0 && is_older(exec, out[place - 1]); place--)
+      out[place] = out[place - 1];
+    out[place] = exec;
+  }
+  return count;
+}
+
+struct exec *exec_table_first(const struct exec_table *self, enum exec_state state) {
+  struct exec *first;
+  return exec_table_oldest(self, state, &first, 1) > 0 ? first : NULL;
 }

@@ -14,10 +14,10 @@
  * The requests that are known, by their ids. One goes from top to bottom; EXEC_WAITING, EXEC_OTHERS
  * and EXEC_REFUSED begin anew when the file changes, or somebody else's claim ends.
  *
- *   NEW ── found by a scan ──► FOUND ── its turn ──► as if new
+ *   NEW ── its file is there ──► FOUND or BEHIND ── its turn, the file is read:
  *    │
- *    ├── not whole yet ──► WAITING ──┐
- *    │                               │
+ *    ├── not whole yet ──► WAITING ── it has changed, or has been so for long enough ──► FOUND, BEHIND
+ *    │
  *    ├── no regular file, for another sidecar ──► OTHERS
  *    ├── claimed by another one ──► FOREIGN
  *    ├── the system refuses to read or to claim it ──► REFUSED
@@ -27,7 +27,8 @@
  */
 enum exec_state {
   EXEC_NEW,
-  EXEC_FOUND, /* by a scan, which looks at the oldest ones first */
+  EXEC_FOUND,  /* its file is to be read */
+  EXEC_BEHIND, /* its file is to be read, which takes long: those do not wait for it */
   EXEC_WAITING,
   EXEC_OTHERS,
   EXEC_FOREIGN,
@@ -43,13 +44,15 @@ struct exec {
   char *id;
   enum exec_state state;
   bool logged;          /* why it is not executed; once */
-  bool request_seen;    /* by the scan that runs */
-  struct stat identity; /* OTHERS: of the file that was looked at */
-  uint64_t hash;        /* WAITING: of what was read last */
-  int64_t since_ms;     /* WAITING: since when it is this */
+  bool closed;          /* FOUND, BEHIND: its writer has closed it since it was read */
+  unsigned reads;       /* how often its file was read until it was claimed */
+  uint64_t seen;        /* the last scan that has seen the file */
+  uint64_t round;       /* FOUND, BEHIND: the scan after which it is read, which is its place */
+  struct stat identity; /* WAITING, OTHERS: of the file that was read */
+  int64_t since_ms;     /* since when that is so; 0: it was never waited for */
   int64_t due_ms;   /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
   int64_t retry_ms; /* ANSWERING: when it is written again */
-  struct timespec mtime; /* FOUND, QUEUED: the order */
+  struct timespec mtime; /* FOUND, BEHIND, QUEUED: the order, within a round */
   size_t bytes;          /* QUEUED, RUNNING, CANCELLED: of the request */
   bool elsewhere;        /* its directory is missing: it runs in the agent's own */
   struct run *run;       /* RUNNING, CANCELLED */
@@ -62,8 +65,9 @@ struct exec_table {
   struct exec **items; /* sorted by id */
   size_t count;
   size_t capacity;
-  size_t found;  /* how many are EXEC_FOUND, and */
-  size_t queued; /* how many are EXEC_QUEUED; the owner counts */
+  size_t found;  /* how many are EXEC_FOUND, */
+  size_t behind; /* EXEC_BEHIND, and */
+  size_t queued; /* EXEC_QUEUED; the owner counts */
 };
 
 /* NULL: there is none. */
@@ -75,7 +79,12 @@ struct exec *exec_table_get(struct exec_table *self, const char *id);
 void exec_table_remove(struct exec_table *self, struct exec *exec);
 void exec_table_release(struct exec_table *self);
 
-/* The one in this state whose file is the oldest, by name where two are as old; or NULL. */
-struct exec *exec_table_oldest(const struct exec_table *self, enum exec_state state);
+/* The ones in this state of the first rounds whose files are the oldest, in order, by name where two
+   are as old; at most so many. Returns how many; one pass over the table. */
+size_t exec_table_oldest(const struct exec_table *self, enum exec_state state, struct exec **out,
+                         size_t most);
+
+/* The first of these, or NULL. */
+struct exec *exec_table_first(const struct exec_table *self, enum exec_state state);
 
 #endif

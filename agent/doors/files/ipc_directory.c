@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/files/shared_entry.h"
 #include "base/write_all.h"
 
 #define TOOLS "tools"
@@ -48,21 +49,16 @@ static int open_tools(const struct ipc_directory *self) {
   return openat(self->top, TOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opened, or made; -1 with errno. */
+/* Opened, or made; -1 with errno. The set-group-ID bit is inherited. */
 static int make_tools(const struct ipc_directory *self) {
   struct stat top;
   int fd = open_tools(self);
   if (fd >= 0 || errno != ENOENT)
     return fd;
-  if (fstat(self->top, &top) != 0)
+  if (fstat(self->top, &top) != 0 ||
+      (shared_entry_make_directory(self->top, TOOLS, top.st_mode & 01777) != 0 && errno != EEXIST))
     return -1;
-  bool made = mkdirat(self->top, TOOLS, top.st_mode & 0777) == 0;
-  if (!made && errno != EEXIST)
-    return -1;
-  fd = open_tools(self);
-  if (made && fd >= 0)
-    (void)fchmod(fd, top.st_mode & 07777); /* whatever the umask */
-  return fd;
+  return open_tools(self);
 }
 
 enum ipc_tools ipc_directory_find_tools(struct ipc_directory *self, struct error *error) {
@@ -94,15 +90,15 @@ bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) 
   return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode);
 }
 
-static enum ipc_read failure(void) {
-  return errno == ENOENT ? IPC_READ_NOTHING : IPC_READ_ERROR;
-}
-
-/* It may grow meanwhile. */
-static enum ipc_read read_open(int fd, size_t max, struct buffer *out) {
+/* Of this size; it may grow meanwhile. A byte more is asked for, so that the end is found without
+   more memory: what is touched first costs more than what is read into it. */
+static enum ipc_read read_open(int fd, size_t size, size_t max, struct buffer *out) {
   size_t before = out->length;
+  (void)buffer_space(out, size + 1);
   for (;;) {
-    ssize_t length = read(fd, buffer_space(out, READ_SIZE), READ_SIZE);
+    size_t left = out->capacity - out->length;
+    size_t room = left > 0 ? left : READ_SIZE;
+    ssize_t length = read(fd, buffer_space(out, room), room);
     if (length < 0 && errno == EINTR)
       continue;
     if (length <= 0)
@@ -115,16 +111,12 @@ static enum ipc_read read_open(int fd, size_t max, struct buffer *out) {
 
 enum ipc_read ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
                                  struct buffer *out, struct stat *file) {
-  if (fstatat(self->tools, name, file, AT_SYMLINK_NOFOLLOW) != 0)
-    return failure();
-  if (!S_ISREG(file->st_mode)) /* to open a device may do something */
-    return IPC_READ_NO_FILE;
-  int fd = openat(self->tools, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  int fd = shared_entry_open_file(self->tools, name, file);
   if (fd < 0)
-    return failure();
-  enum ipc_read result = IPC_READ_NO_FILE;
-  if (fstat(fd, file) == 0 && S_ISREG(file->st_mode))
-    result = (unsigned long long)file->st_size > max ? IPC_READ_TOO_LONG : read_open(fd, max, out);
+    return errno == ENOENT ? IPC_READ_NOTHING : errno == ENXIO ? IPC_READ_NO_FILE : IPC_READ_ERROR;
+  enum ipc_read result = IPC_READ_TOO_LONG;
+  if ((unsigned long long)file->st_size <= max)
+    result = read_open(fd, (size_t)file->st_size, max, out);
   int error = errno;
   close(fd);
   errno = error;

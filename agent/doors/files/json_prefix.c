@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/json_string.h"
 #include "base/utf8.h"
 #include "wire/json_guard.h"
 
@@ -65,25 +66,21 @@ static enum json_prefix scan_character(struct scan *self) {
 
 static enum json_prefix scan_string(struct scan *self) {
   self->at++;
-  while (self->at < self->length) {
+  for (;;) {
+    self->at += json_string_plain(self->text + self->at, self->length - self->at);
+    if (self->at == self->length)
+      return JSON_PREFIX_SHORT;
     unsigned char byte = (unsigned char)self->text[self->at];
-    enum json_prefix found = JSON_PREFIX_WHOLE;
     if (byte == '"') {
       self->at++;
       return JSON_PREFIX_WHOLE;
     }
-    if (byte < 0x20)
-      return JSON_PREFIX_BROKEN;
-    if (byte == '\\')
-      found = scan_escape(self);
-    else if (byte >= 0x80)
-      found = scan_character(self);
-    else
-      self->at++;
+    enum json_prefix found = byte == '\\'   ? scan_escape(self)
+                             : byte >= 0x80 ? scan_character(self)
+                                            : JSON_PREFIX_BROKEN;
     if (found != JSON_PREFIX_WHOLE)
       return found;
   }
-  return JSON_PREFIX_SHORT;
 }
 
 static enum json_prefix scan_word(struct scan *self, const char *word) {

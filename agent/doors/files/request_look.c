@@ -7,7 +7,6 @@
 #include "agent/payload_limit.h"
 #include "base/buffer.h"
 #include "base/file_kind.h"
-#include "base/hash.h"
 
 struct request_name request_look_name(const char *id) {
   struct request_name name;
@@ -22,7 +21,6 @@ static size_t request_max(void) {
 static enum request_found parse(struct request_look *self, const char *id,
                                 const struct request_rules *rules, const struct buffer *text) {
   const char *bytes = text->length > 0 ? text->bytes : "";
-  self->hash = hash_bytes(bytes, text->length);
   enum exec_request_state state =
       exec_request_parse(&self->request, bytes, text->length, id, &rules->defaults, &self->error);
   if (!exec_request_is_for(&self->request, rules->pack))
@@ -60,11 +58,10 @@ static enum request_found find(struct request_look *self, const struct ipc_direc
 }
 
 void request_look_take(struct request_look *self, const struct ipc_directory *ipc, const char *id,
-                       const struct request_rules *rules) {
-  struct buffer text = {0};
+                       const struct request_rules *rules, struct buffer *text) {
   *self = (struct request_look){0};
-  self->found = find(self, ipc, id, rules, &text);
-  buffer_release(&text);
+  text->length = 0;
+  self->found = find(self, ipc, id, rules, text);
 }
 
 void request_look_release(struct request_look *self) {

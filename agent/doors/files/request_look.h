@@ -2,7 +2,6 @@
 #define AGENT_DOORS_FILES_REQUEST_LOOK_H
 
 #include <limits.h>
-#include <stdint.h>
 #include <sys/stat.h>
 
 #include "agent/doors/files/exec_request.h"
@@ -12,7 +11,7 @@
 /*
  * What is found where a request's file should be, at this moment: who writes it may not be through.
  *
- *   request_look_take(&look, &ipc, id, &rules)
+ *   request_look_take(&look, &ipc, id, &rules, &text)
  *     ... look.found ...
  *   request_look_release(&look)
  */
@@ -31,7 +30,6 @@ struct request_look {
   enum request_found found;
   struct exec_request request; /* whole when it is READY */
   struct stat file;            /* unless it is UNREADABLE or GONE */
-  uint64_t hash;               /* of its text */
   struct error error;
 };
 
@@ -41,8 +39,10 @@ struct request_rules {
   struct exec_request_defaults defaults;
 };
 
+/* `text` is memory for the file's, which the next one is read into, too: memory that is new costs
+   more than what is read into it. */
 void request_look_take(struct request_look *self, const struct ipc_directory *ipc, const char *id,
-                       const struct request_rules *rules);
+                       const struct request_rules *rules, struct buffer *text);
 void request_look_release(struct request_look *self);
 
 /* The file's name. */

@@ -1,12 +1,12 @@
 #include "agent/doors/files/watch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -22,8 +22,6 @@ struct watch {
   const struct log *log;
   const struct watch_handler *handler;
   void *owner;
-  char *top_path;
-  char *tools_path;
   int fd; /* -1: there is no inotify */
   int top;
   int tools;
@@ -101,30 +99,22 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-static char *join(const char *directory, const char *name) {
-  struct buffer path = {0};
-  buffer_add_string(&path, directory);
-  buffer_add_string(&path, "/");
-  buffer_add_string(&path, name);
-  buffer_add(&path, "", 1);
-  return path.bytes;
+/* inotify takes paths alone. This one leads to the directory that is open, whatever its name is. */
+static int add_watch(const struct watch *self, int directory, uint32_t mask) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", directory);
+  return inotify_add_watch(self->fd, path, mask | IN_ONLYDIR);
 }
 
-struct watch *watch_new(struct event_base *base, const struct log *log, const char *directory,
+struct watch *watch_new(struct event_base *base, const struct log *log, int directory,
                         const struct watch_handler *handler, void *owner) {
   struct watch *self = memory_allocate(sizeof *self);
-  *self = (struct watch){.log = log,
-                         .handler = handler,
-                         .owner = owner,
-                         .top_path = memory_copy(directory, strlen(directory)),
-                         .tools_path = join(directory, TOOLS),
-                         .top = -1,
-                         .tools = -1};
+  *self = (struct watch){.log = log, .handler = handler, .owner = owner, .top = -1, .tools = -1};
   self->timer = loop_timer_new(base, on_timer, self);
   self->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (self->fd >= 0) {
     self->readable = loop_event_new(base, self->fd, EV_READ | EV_PERSIST, on_readable, self);
-    self->top = inotify_add_watch(self->fd, self->top_path, TOP_MASK | IN_ONLYDIR);
+    self->top = add_watch(self, directory, TOP_MASK);
   }
   if (self->fd < 0 || self->top < 0)
     give_up(self, "inotify");
@@ -132,17 +122,16 @@ struct watch *watch_new(struct event_base *base, const struct log *log, const ch
   return self;
 }
 
-void watch_tools(struct watch *self) {
+void watch_tools(struct watch *self, int tools) {
   if (self->fd < 0)
     return;
   int before = self->tools;
-  self->tools =
-      inotify_add_watch(self->fd, self->tools_path, TOOLS_MASK | IN_ONLYDIR | IN_DONT_FOLLOW);
+  self->tools = add_watch(self, tools, TOOLS_MASK);
   int error = errno;
   if (before >= 0 && before != self->tools)
     (void)inotify_rm_watch(self->fd, before); /* fails where the kernel has removed it */
   errno = error;
-  if (self->tools < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+  if (self->tools < 0) {
     give_up(self, "inotify");
     arm(self);
   }
@@ -160,7 +149,5 @@ void watch_free(struct watch *self) {
   event_free(self->timer);
   if (self->fd >= 0)
     close(self->fd);
-  free(self->top_path);
-  free(self->tools_path);
   free(self);
 }

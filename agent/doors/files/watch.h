@@ -7,13 +7,14 @@
 #include "base/log.h"
 
 /*
- * What happens in two directories, by inotify(7): `<directory>` and `<directory>/tools`. A scan,
+ * What happens in two directories, by inotify(7): the one that is shared, and `tools` in it. They are
+ * watched by their descriptors, so that what is watched is what is looked into. A scan,
  * WATCH_SCAN_MS apart, is a net for what inotify does not tell: a hard link, a bind mount, a queue
  * that has overflowed. Where there is no inotify (as many watchers as a user may have, and every
  * pod's user is the same), scans come each WATCH_SCAN_ALONE_MS, and that is logged once.
  *
- *   watch = watch_new(base, log, "/ipc", &handler, owner)
- *   watch_tools(watch)       when `tools` was opened, and whenever it has become another directory
+ *   watch = watch_new(base, log, directory, &handler, owner)
+ *   watch_tools(watch, tools)   when `tools` was opened, and whenever it has become another directory
  *   watch_free(watch)
  */
 #define WATCH_SCAN_MS 1000
@@ -33,12 +34,13 @@ struct watch_handler {
   void (*settled)(void *owner);
 };
 
-/* Does not fail. The first scan is the caller's. */
-struct watch *watch_new(struct event_base *base, const struct log *log, const char *directory,
+/* Does not fail. The descriptors, O_PATH is enough, are the caller's. The first scan is the
+   caller's, too. */
+struct watch *watch_new(struct event_base *base, const struct log *log, int directory,
                         const struct watch_handler *handler, void *owner);
 void watch_free(struct watch *self);
 
-void watch_tools(struct watch *self);
+void watch_tools(struct watch *self, int tools);
 
 /* No more calls. */
 void watch_stop(struct watch *self);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/call_ids.h"
 #include "agent/doors/line_reader.h"
 #include "agent/doors/mcp/progress.h"
 #include "agent/doors/mcp/session.h"
@@ -53,6 +54,7 @@ struct call {
   struct batch *batch; /* NULL: it came alone */
   enum mcp_version version;
   struct json_member id;    /* owned */
+  struct call_id entry;     /* while it may be cancelled */
   struct json_member token; /* owned; none: no progress is reported */
   struct mcp_progress progress;
   size_t memory;
@@ -73,6 +75,7 @@ struct mcp_door {
   struct line_reader lines;
   struct call *calls;
   struct call *last;
+  struct call_ids ids;   /* of those that may be cancelled */
   struct call *waiting;  /* the first of `calls` that waits */
   size_t waiting_memory; /* of those */
   size_t running_memory; /* of the others */
@@ -119,11 +122,15 @@ static void release_batch(struct mcp_door *self, struct batch *batch) {
   free(batch);
 }
 
-static void add_called(struct mcp_door *self, const struct call *call, const struct buffer *text,
-                       bool is_error, const struct run_result *structured) {
-  mcp_add_called(answers_of(self, call->batch), call->id, call->version, &self->server, text,
-                 is_error, structured);
+static void add_called(struct mcp_door *self, const struct call *call,
+                       const struct mcp_called *called) {
+  mcp_add_called(answers_of(self, call->batch), call->id, call->version, &self->server, called);
   end_answer(self, call->batch);
+}
+
+static void add_not_called(struct mcp_door *self, const struct call *call,
+                           const struct buffer *text) {
+  add_called(self, call, &(struct mcp_called){.text = text, .is_error = true});
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -159,6 +166,7 @@ static void remove_call(struct mcp_door *self, struct call *call) {
   if (self->waiting == call)
     self->waiting = call->next;
   *(call->submitted ? &self->running_memory : &self->waiting_memory) -= call->memory;
+  call_ids_remove(&self->ids, &call->entry);
   release_batch(self, call->batch);
   free_call(call);
   leave_when_done(self);
@@ -170,6 +178,8 @@ static void append_call(struct mcp_door *self, struct call *call) {
   self->last = call;
   if (self->waiting == NULL)
     self->waiting = call;
+  call_ids_add(&self->ids, &call->entry, call->id, call);
+  call->memory += call->entry.length;
   self->waiting_memory += call->memory;
 }
 
@@ -204,7 +214,7 @@ static void take_call(struct mcp_door *self, const struct mcp_order *order, size
                         .memory = length + CALL_BYTES,
                         .progress = mcp_progress_begin(clock_monotonic_ms())};
   if (tool == NULL) {
-    add_called(self, call, &text, true, NULL);
+    add_not_called(self, call, &text);
     free_call(call);
   } else {
     if (batch != NULL)
@@ -219,18 +229,13 @@ static void take_call(struct mcp_door *self, const struct mcp_order *order, size
 
 /* All that have this id: a client that uses one twice means both. */
 static void cancel(struct mcp_door *self, struct json_member id) {
-  struct call *next;
-  for (struct call *call = self->calls; call != NULL; call = next) {
-    next = call->next;
-    if (call->cancelled || !mcp_id_equal(call->id, id))
-      continue;
+  for (struct call *call; (call = call_ids_find(&self->ids, id)) != NULL;) {
+    call_ids_remove(&self->ids, &call->entry);
     call->cancelled = true;
-    if (call->run != NULL) {
+    if (call->run != NULL)
       engine_stop(call->run, self->door.terms.grace_ms, "cancelled");
-      next = self->calls; /* whatever has changed, what is cancelled is passed over */
-    } else {
+    else
       remove_call(self, call);
-    }
   }
 }
 
@@ -272,12 +277,16 @@ static void result(struct door *door, const struct run *run, const struct step_e
   (void)completed;
   if (!call->cancelled) {
     struct run_result result;
+    struct tool_image image;
     struct buffer text = {0};
+    struct mcp_called called = {.text = &text};
     run_result_get(run, step_result, &result);
-    bool failed = tool_call_answer(call->tool, &result, &text);
-    bool structured =
-        mcp_has_structured(&self->server, call->version) && tool_call_is_command(call->tool);
-    add_called(self, call, &text, failed, structured ? &result : NULL);
+    called.is_error = tool_call_answer(call->tool, &result, &text);
+    if (tool_call_image(call->tool, &result, &image))
+      called.image = &image;
+    if (mcp_has_structured(&self->server, call->version) && tool_call_is_command(call->tool))
+      called.structured = &result;
+    add_called(self, call, &called);
     buffer_release(&text);
   }
   remove_call(self, call);
@@ -290,7 +299,7 @@ static void drop_waiting(struct mcp_door *self) {
   buffer_add_string(&text, TOOL_ERROR "not run: ");
   buffer_add_string(&text, reason != NULL ? reason : "the server ends");
   while (self->waiting != NULL) {
-    add_called(self, self->waiting, &text, true, NULL);
+    add_not_called(self, self->waiting, &text);
     remove_call(self, self->waiting);
   }
   buffer_release(&text);
@@ -573,6 +582,7 @@ void mcp_door_free(struct door *door) {
   struct mcp_door *self = self_of(door);
   for (struct call *call = self->calls, *next; call != NULL; call = next) {
     next = call->next;
+    call_ids_remove(&self->ids, &call->entry);
     release_batch(self, call->batch);
     free_call(call);
   }

@@ -4,11 +4,9 @@
  */
 #include "agent/doors/mcp/message.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/memory.h"
 #include "wire/json_guard.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
@@ -37,49 +35,6 @@ static struct json_member read_name(struct json_member object, const cJSON *tree
       (cJSON_IsNumber(value) && !is_integer(text)))
     return (struct json_member){0};
   return text;
-}
-
-/* Where the fraction of zeros begins. */
-static size_t whole_length(struct json_member raw) {
-  const char *point = memchr(raw.text, '.', raw.length);
-  return point != NULL ? (size_t)(point - raw.text) : raw.length;
-}
-
-static char *decoded(struct json_member raw) {
-  size_t length;
-  char *marked = json_guard_mark_nul(raw.text, raw.length, &length);
-  cJSON *value = cJSON_ParseWithLength(marked, length);
-  free(marked);
-  char *text = cJSON_IsString(value) ? value->valuestring : NULL;
-  if (text != NULL)
-    text = memory_copy(text, strlen(text));
-  cJSON_Delete(value);
-  return text;
-}
-
-/* An escape takes up to six bytes for one: what differs by more is not decoded. */
-static bool may_be_equal(struct json_member one, struct json_member other) {
-  return one.length <= 6 * other.length && other.length <= 6 * one.length;
-}
-
-bool mcp_id_equal(struct json_member one, struct json_member other) {
-  if (one.text == NULL || other.text == NULL || (*one.text == '"') != (*other.text == '"'))
-    return false;
-  if (*one.text != '"') {
-    one.length = whole_length(one);
-    other.length = whole_length(other);
-  }
-  if (one.length == other.length && memcmp(one.text, other.text, one.length) == 0)
-    return true;
-  if (*one.text != '"' || !may_be_equal(one, other) ||
-      (memchr(one.text, '\\', one.length) == NULL &&
-       memchr(other.text, '\\', other.length) == NULL))
-    return false;
-  char *first = decoded(one), *second = decoded(other);
-  bool equal = first != NULL && second != NULL && strcmp(first, second) == 0;
-  free(first);
-  free(second);
-  return equal;
 }
 
 /* --- the line -------------------------------------------------------------------------------- */

@@ -18,10 +18,6 @@
  *   mcp_line_release(&line)
  */
 
-/* Ids and tokens are echoed byte for byte: a number may have more digits than a double. `text` NULL:
-   there is none. Whether two of them are the same: 1 is not "1", but "a" is "\u0061". */
-bool mcp_id_equal(struct json_member one, struct json_member other);
-
 enum mcp_message_kind {
   MCP_REQUEST,      /* is answered */
   MCP_NOTIFICATION, /* never is, whatever its method and its params are */
@@ -29,7 +25,8 @@ enum mcp_message_kind {
   MCP_INVALID       /* no JSON-RPC 2.0 */
 };
 
-/* All of it belongs to the line. */
+/* All of it belongs to the line. Ids and tokens are echoed byte for byte: a number may have more
+   digits than a double. Their `text` is NULL where there is none. */
 struct mcp_message {
   enum mcp_message_kind kind;
   struct json_member id;     /* of a request; of what is invalid when its id is not */

@@ -188,19 +188,36 @@ void mcp_add_tools(struct buffer *out, struct json_member id, enum mcp_version v
   close_result(out, version, server);
 }
 
-void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version version,
-                    const struct mcp_server *server, const struct buffer *text, bool is_error,
-                    const struct run_result *structured) {
-  open_response(out, id, "result");
-  add(out, "\"content\":[{\"type\":\"text\",\"text\":");
+static void add_text_content(struct buffer *out, const struct buffer *text) {
+  add(out, "{\"type\":\"text\",\"text\":");
   buffer_add_json(out, text->length > 0 ? text->bytes : "", text->length);
-  add(out, "}]");
-  if (structured != NULL) {
+  add(out, "}");
+}
+
+/* Nothing in it needs an escape. */
+static void add_image_content(struct buffer *out, const struct tool_image *image) {
+  add(out, "{\"type\":\"image\",\"data\":\"");
+  buffer_add(out, image->base64, image->length);
+  add(out, "\",\"mimeType\":\"");
+  buffer_add(out, image->type, image->type_length);
+  add(out, "\"}");
+}
+
+void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version version,
+                    const struct mcp_server *server, const struct mcp_called *called) {
+  open_response(out, id, "result");
+  add(out, "\"content\":[");
+  if (called->image != NULL)
+    add_image_content(out, called->image);
+  else
+    add_text_content(out, called->text);
+  add(out, "]");
+  if (called->structured != NULL) {
     add(out, ",\"structuredContent\":");
-    tool_outcome_add(TOOL_OUTCOME_STRUCTURED, structured, out);
+    tool_outcome_add(TOOL_OUTCOME_STRUCTURED, called->structured, out);
   }
   add(out, ",\"isError\":");
-  add_bool(out, is_error);
+  add_bool(out, called->is_error);
   close_result(out, version, server);
 }
 

@@ -47,11 +47,18 @@ void mcp_add_tools(struct buffer *out, struct json_member id, enum mcp_version v
 /* {}, or with a name {"name":[]}: legacy. */
 void mcp_add_empty(struct buffer *out, struct json_member id, const char *list);
 
-/* The result of a call. `structured`: of a command that was run, where
-   mcp_has_structured says so; else NULL. */
+/* What a call is answered with. */
+struct mcp_called {
+  const struct buffer *text;
+  const struct tool_image *image; /* in place of the text; or NULL */
+  bool is_error;
+  /* Of a command that was run, where mcp_has_structured says so; else NULL. */
+  const struct run_result *structured;
+};
+
+/* The result of a call. */
 void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version version,
-                    const struct mcp_server *server, const struct buffer *text, bool is_error,
-                    const struct run_result *structured);
+                    const struct mcp_server *server, const struct mcp_called *called);
 bool mcp_has_structured(const struct mcp_server *server, enum mcp_version version);
 
 /* The notification; `message` is cut at MCP_PROGRESS_MESSAGE_MAX characters, and left out where the

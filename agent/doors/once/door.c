@@ -116,11 +116,9 @@ static void result(struct door *door, const struct run *run, const struct step_e
   leave(self, result->timed_out ? ONCE_DOOR_EXIT_TIMED_OUT : code);
 }
 
-static void refuse(struct once_door *self, const char *step_id, const char *reason) {
-  struct step_result result = {.step_id = step_id,
-                               .exit_code = -1,
-                               .error_message = reason,
-                               .error_message_length = strlen(reason)};
+static void refuse(struct once_door *self, int schema_version, const char *step_id,
+                   const char *reason) {
+  struct step_result result = step_result_of_agent(schema_version, step_id, reason);
   put_result(self, &result);
   standard_io_flush(self->io);
   leave(self, ONCE_DOOR_EXIT_REFUSED);
@@ -135,12 +133,12 @@ static void submit(struct once_door *self) {
   self->state = RUNNING;
   if (self->input.length > payload_limit()) {
     payload_limit_error(&error);
-    refuse(self, STEP_NIL_ID, error.text);
+    refuse(self, STEP_VERSION_OLDEST, STEP_NIL_ID, error.text);
   } else if (step_parse(&request.step, kinds, bytes, self->input.length, &error) != 0) {
-    refuse(self, request.step.step_id, error.text);
+    refuse(self, step_answer_version(&request.step), request.step.step_id, error.text);
   } else if (!step_is_work(&request.step)) {
     (void)error_set(&error, "kind: %s has no meaning with --once", request.step.kind->name);
-    refuse(self, request.step.step_id, error.text);
+    refuse(self, step_answer_version(&request.step), request.step.step_id, error.text);
   } else {
     buffer_release(&self->input);
     engine_submit(&self->door, &request);

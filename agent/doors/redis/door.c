@@ -95,10 +95,8 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
 }
 
 static void refuse(struct redis_door *self, const struct claimed_step *step) {
-  struct step_result result = {.step_id = step->step.step_id,
-                               .exit_code = -1,
-                               .error_message = step->error.text,
-                               .error_message_length = strlen(step->error.text)};
+  struct step_result result =
+      step_result_of_agent(step_answer_version(&step->step), step->step.step_id, step->error.text);
   run_log_refused(self->log, step->step.step_id, &step->error, step->claimed.payload,
                   step->claimed.length);
   outbox_result(self->outbox, NULL, &result, step->gone ? NULL : &step->claimed, false);
@@ -342,8 +340,11 @@ static void on_silent(void *owner) {
   outbox_probe(self->outbox);
 }
 
+/* The door may be closed by then: without a connection nothing is waited for. */
 static void on_heartbeat_ended(void *owner) {
-  remove_heartbeat(owner);
+  struct redis_door *self = owner;
+  if (self->closing == ENDING_HEARTBEAT)
+    remove_heartbeat(self);
 }
 
 static void on_heartbeat_failed(void *owner, const struct error *error) {
@@ -381,9 +382,11 @@ static size_t room(const struct door *door) {
   return pace_allows(&self->pace) ? outbox_room(self->outbox) : 0;
 }
 
+/* Who found no room because of the pace is told, also when it allows more by now. */
 static void keep_pace(struct redis_door *self) {
+  bool allowed = pace_allows(&self->pace);
   pace_refill(&self->pace, clock_monotonic_ms());
-  if (!pace_allows(&self->pace))
+  if (!allowed)
     loop_timer_start(self->pace_wait, pace_wait_ms(&self->pace));
 }
 
@@ -391,9 +394,11 @@ static void on_pace_wait(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct redis_door *self = context;
-  keep_pace(self);
+  pace_refill(&self->pace, clock_monotonic_ms());
   if (pace_allows(&self->pace))
     engine_room(&self->door);
+  else
+    loop_timer_start(self->pace_wait, pace_wait_ms(&self->pace));
 }
 
 /* From here on the step is like every other: an agent after this one does not run it again. */

@@ -207,7 +207,8 @@ static void take_refusal(struct heartbeat *self, const char *text) {
   if (client_recover(self->client, text))
     return;
   struct error error;
-  (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat, text);
+  (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat,
+                  client_explain(self->client, text).text);
   heartbeat_stop(self);
   self->handler->failed(self->owner, &error);
 }

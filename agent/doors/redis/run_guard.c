@@ -43,8 +43,8 @@ static void finish(struct run_guard *self, enum run_guard_answer answer, const c
   loop_timer_start_now(self->finish);
 }
 
-static void on_ready(void *owner, const redisReply *last) {
-  (void)last;
+static void on_ready(void *owner, const redisReply *value) {
+  (void)value;
   struct run_guard *self = owner;
   struct iovec piece = {.iov_base = self->query, .iov_len = strlen(self->query)};
   if (client_write(self->client, &piece, 1) < piece.iov_len)
@@ -57,7 +57,9 @@ static void on_reply(void *owner, const redisReply *reply) {
   if (reply->type == REDIS_REPLY_ERROR && error_reply_redirect(reply->str) != NULL)
     (void)client_recover(self->client, reply->str);
   else if (reply->type == REDIS_REPLY_ERROR)
-    finish(self, RUN_GUARD_UNKNOWN, reply->str);
+    finish(self, RUN_GUARD_UNKNOWN, client_explain(self->client, reply->str).text);
+  else if (reply->type != REDIS_REPLY_INTEGER)
+    finish(self, RUN_GUARD_UNKNOWN, "a reply that redis does not give to what was asked");
   else
     finish(self, reply->integer == 1 ? RUN_GUARD_ALIVE : RUN_GUARD_OVER, "");
 }

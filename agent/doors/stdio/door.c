@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/call_ids.h"
 #include "agent/doors/line_reader.h"
 #include "agent/doors/standard_io.h"
 #include "agent/doors/stdio/stdio_answer.h"
@@ -70,7 +71,7 @@ enum call_end { CALL_OPEN, CALL_CANCELLED, CALL_EXPIRED };
 struct call {
   struct call *next;
   struct stdio_address to; /* its id is owned */
-  uint64_t id_hash;        /* of a tool's: see stdio_request_hash_id */
+  struct call_id entry;    /* while it may be cancelled */
   size_t bytes;            /* of the line */
   int64_t arrived_ms;      /* monotonic */
   int64_t deadline_ms;     /* the same; 0: there is none */
@@ -98,6 +99,7 @@ struct stdio_door {
   bool is_drained;            /* no line is left in `lines` */
   struct call *first, **last; /* the queue */
   size_t calls, bytes;        /* in it */
+  struct call_ids ids;        /* of those in it that may be cancelled */
   unsigned wanted;            /* runs that may be submitted */
   struct call *running;       /* the first of the queue, or, answered already, none of it */
   struct run *run;            /* its run */
@@ -162,7 +164,7 @@ static struct call *add_call(struct stdio_door *self, struct stdio_address to, s
   return call;
 }
 
-static void remove_call(struct stdio_door *self, const struct call *call) {
+static void remove_call(struct stdio_door *self, struct call *call) {
   struct call **link = &self->first;
   while (*link != call)
     link = &(*link)->next;
@@ -171,6 +173,13 @@ static void remove_call(struct stdio_door *self, const struct call *call) {
     self->last = link;
   self->calls--;
   self->bytes -= call->bytes;
+  call_ids_remove(&self->ids, &call->entry);
+}
+
+/* A run of it is being ended. */
+static void set_end(struct stdio_door *self, struct call *call, enum call_end end) {
+  call->end = end;
+  call_ids_remove(&self->ids, &call->entry);
 }
 
 /* --- answers --------------------------------------------------------------------------------- */
@@ -331,7 +340,7 @@ static bool is_expired(struct stdio_door *self) {
     if (call == self->running && !call->killed) {
       call->killed = call->end != CALL_OPEN;
       if (call->end == CALL_OPEN)
-        call->end = CALL_EXPIRED;
+        set_end(self, call, CALL_EXPIRED);
       engine_stop(self->run, call->killed ? 0 : deadline_grace_ms(call), "deadline");
       if (self->first != call)
         return true; /* it was over at once */
@@ -384,27 +393,15 @@ static struct tool_call *make_tool_call(struct stdio_door *self, const struct to
   return tool_call_new(tool, arguments, &self->settings, id, text);
 }
 
-/* The call of this id that is not answered yet; NULL: there is none. */
-static struct call *find_call(const struct stdio_door *self, const struct json_member *id) {
-  uint64_t hash = stdio_request_hash_id(id);
-  for (struct call *call = self->first; call != NULL; call = call->next) {
-    const struct json_member own = {.text = call->to.id, .length = call->to.id_length};
-    if (call->tool != NULL && own.text != NULL && call->end == CALL_OPEN && call->id_hash == hash &&
-        stdio_request_is_same_id(&own, id))
-      return call;
-  }
-  return NULL;
-}
-
 /* Who cancels compares ids, and need not wait for the turn of a call that waits. */
 static void cancel(struct stdio_door *self, const struct stdio_address *to,
                    const struct json_member *id) {
-  struct call *call = find_call(self, id);
+  struct call *call = call_ids_find(&self->ids, *id);
   stdio_answer_json(standard_io_output(self->io), to,
                     call != NULL ? "{\"cancelled\":true}" : "{\"cancelled\":false}");
   if (call == NULL)
     return;
-  call->end = CALL_CANCELLED;
+  set_end(self, call, CALL_CANCELLED);
   if (call == self->running) {
     engine_stop(self->run, GRACE_MS, "a cancel request");
     return;
@@ -425,9 +422,9 @@ static void add_tool_call(struct stdio_door *self, const struct stdio_request *r
                           size_t bytes) {
   struct call *call = add_call(self, address_of(request), bytes);
   call->wants_progress = request->wants_progress && request->dialect == STDIO_PLAIN;
-  if (request->id.text != NULL)
-    call->id_hash = stdio_request_hash_id(&request->id);
   call->tool = make_tool_call(self, request->tool, request->arguments, &call->text);
+  if (call->tool != NULL && request->id.text != NULL)
+    call_ids_add(&self->ids, &call->entry, request->id, call);
 }
 
 static void serve_request(struct stdio_door *self, const struct stdio_request *request,
@@ -647,7 +644,7 @@ static void close_when_written(struct stdio_door *self) {
 static void on_written(void *owner) {
   struct stdio_door *self = owner;
   if (!is_leaving(self))
-    loop_timer_start_now(self->turn);
+    go_on(self);
   close_when_written(self);
 }
 

@@ -2,15 +2,11 @@
 
 #include <string.h>
 
-#include "base/hash.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 /* The tool of `execute` where none is named. */
 #define DEFAULT_TOOL "execute_command"
-
-/* Below this value a double has every whole number. */
-#define EXACT_MAX 9007199254740992.0
 
 static const struct json_member id_null = {.text = "null", .length = 4};
 static const struct json_member id_zero = {.text = "0", .length = 1};
@@ -41,42 +37,6 @@ cJSON *stdio_request_parse_object(const char *text, size_t length, struct error 
 static cJSON *get(const cJSON *object, const char *name) {
   cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
   return cJSON_IsNull(value) ? NULL : value;
-}
-
-static bool is_same_value(const cJSON *a, const cJSON *b) {
-  if (cJSON_IsString(a) && cJSON_IsString(b))
-    return strcmp(a->valuestring, b->valuestring) == 0;
-  return cJSON_IsNumber(a) && cJSON_IsNumber(b) && a->valuedouble < EXACT_MAX &&
-         a->valuedouble > -EXACT_MAX && a->valuedouble >= b->valuedouble &&
-         a->valuedouble <= b->valuedouble;
-}
-
-bool stdio_request_is_same_id(const struct json_member *a, const struct json_member *b) {
-  if (a->length == b->length && memcmp(a->text, b->text, a->length) == 0)
-    return true;
-  struct error error;
-  cJSON *left = json_tree_parse(a->text, a->length, &error);
-  cJSON *right = json_tree_parse(b->text, b->length, &error);
-  bool same = is_same_value(left, right);
-  cJSON_Delete(left);
-  cJSON_Delete(right);
-  return same;
-}
-
-uint64_t stdio_request_hash_id(const struct json_member *id) {
-  struct error error;
-  cJSON *value = json_tree_parse(id->text, id->length, &error);
-  uint64_t hash;
-  if (cJSON_IsString(value)) {
-    hash = hash_bytes(value->valuestring, strlen(value->valuestring));
-  } else if (is_same_value(value, value)) {
-    double number = value->valuedouble + 0.0; /* no negative zero */
-    hash = hash_bytes((const char *)&number, sizeof number);
-  } else {
-    hash = hash_bytes(id->text, id->length);
-  }
-  cJSON_Delete(value);
-  return hash;
 }
 
 /* --- what is wrong --------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include <cjson/cJSON.h>
 
@@ -73,12 +72,6 @@ void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *r
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
                               const struct error *error);
 void stdio_request_release(struct stdio_request *self);
-
-/* Whether two ids are the same: of one type, and of one value. Both were parsed. */
-bool stdio_request_is_same_id(const struct json_member *a, const struct json_member *b);
-
-/* The same for ids that are the same. */
-uint64_t stdio_request_hash_id(const struct json_member *id);
 
 /* Parses one JSON object, for whoever has no line around it: NULL with the reason. */
 cJSON *stdio_request_parse_object(const char *text, size_t length, struct error *error);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ struct request {
   const char *path;
   const char *content;
   size_t length;
+  int source; /* a file that has the content, from its beginning; -1: `content` is it */
   struct error *error;
 };
 
@@ -70,7 +72,20 @@ static int open_old(const struct target *target) {
                 O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
+static int copy(int to, int from) {
+  char bytes[65536];
+  ssize_t length;
+  for (off_t at = 0; (length = pread(from, bytes, sizeof bytes, at)) > 0; at += length)
+    if (write_all(to, bytes, (size_t)length) != 0)
+      return -1;
+  if (length < 0 && errno == EBADF)
+    errno = EACCES; /* it could be opened for writing only */
+  return length == 0 ? 0 : -1;
+}
+
 static int fill(const struct request *self, int fd, int old) {
+  if (self->source >= 0)
+    return copy(fd, self->source);
   bool keeps_mark = !utf8_is_marked(self->content, self->length) && has_byte_order_mark(old);
   if (keeps_mark && write_all(fd, UTF8_MARK, UTF8_MARK_LENGTH) != 0)
     return -1;
@@ -88,7 +103,7 @@ static int replace(const struct request *self, struct staged_file *staged, int o
   return 0;
 }
 
-static int write_target(const struct request *self, struct staged_file *staged,
+static int write_staged(const struct request *self, struct staged_file *staged,
                         const struct target *target) {
   /* Until the old rights are set, nobody else may read the new content. */
   if (staged_file_begin(staged, target->directory, target->name, target->exists ? 0600 : 0666) != 0)
@@ -102,17 +117,68 @@ static int write_target(const struct request *self, struct staged_file *staged,
   return result;
 }
 
+static int write_target(const struct request *self, const struct target *target) {
+  struct staged_file staged;
+  int result = write_staged(self, &staged, target);
+  staged_file_release(&staged);
+  return result;
+}
+
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error) {
   if (length > ATOMIC_FILE_MAX)
     return error_set(error, "content exceeds 10 MB limit");
-  const struct request request = {at, path, content, length, error};
+  const struct request request = {at, path, content, length, -1, error};
   struct target target;
   if (target_find(&target, at, path, error) != 0)
     return -1;
-  struct staged_file staged;
-  int result = write_target(&request, &staged, &target);
-  staged_file_release(&staged);
+  int result = write_target(&request, &target);
   target_release(&target);
+  return result;
+}
+
+/* --- moving --- */
+
+static bool is_same_file(int fd, const struct target *target) {
+  struct stat file;
+  return target->exists && fstat(fd, &file) == 0 && file.st_dev == target->file.st_dev &&
+         file.st_ino == target->file.st_ino;
+}
+
+static int keep_attributes(const struct request *self, int fd, const struct target *target) {
+  if (!target->exists)
+    return 0;
+  int old = open_old(target);
+  if (old < 0)
+    return fail_to_keep(self);
+  int result = attributes_copy(fd, old) == 0 ? 0 : fail_to_keep(self);
+  close(old);
+  return result;
+}
+
+static int move_to_device(struct request *self, int fd, const struct target *from,
+                          const struct target *to) {
+  self->source = fd;
+  int result = write_target(self, to);
+  if (result == 0)
+    (void)unlinkat(from->directory, from->name, 0);
+  return result;
+}
+
+static int move(struct request *self, int fd, const struct target *from, const struct target *to) {
+  if (keep_attributes(self, fd, to) != 0)
+    return -1;
+  if (renameat(from->directory, from->name, to->directory, to->name) == 0)
+    return 0;
+  return errno == EXDEV ? move_to_device(self, fd, from, to) : fail_to_commit(self);
+}
+
+int atomic_file_move(int fd, const struct target *from, const char *path, struct error *error) {
+  struct request request = {.at = AT_FDCWD, .path = path, .source = -1, .error = error};
+  struct target to;
+  if (target_find(&to, AT_FDCWD, path, error) != 0)
+    return -1;
+  int result = is_same_file(fd, &to) ? 0 : move(&request, fd, from, &to);
+  target_release(&to);
   return result;
 }

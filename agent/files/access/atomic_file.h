@@ -3,15 +3,17 @@
 
 #include <stddef.h>
 
+#include "agent/files/access/target.h"
 #include "base/error.h"
 
 /* The longest content, in bytes; wire/PROTOCOL.md, writeFile. */
 #define ATOMIC_FILE_MAX 10485760
 
 /*
- * Writes a file so that a reader sees all of the old content or all of the new, after a crash of
- * the machine too. A killed writer leaves at most one hidden file (base/staged_file.h), which the
- * next write of the same file by the same user removes. Writers of one file wait for each other.
+ * Writes a file so that a reader sees all of the old content or all of the new, also when the
+ * writer is killed. Nothing is synced to the disk: a sandbox and its disk end together. A killed
+ * writer leaves at most one hidden file (base/staged_file.h), which the next write of the same file
+ * by the same user removes. Writers of one file wait for each other.
  *
  * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and stay,
  * and missing directories are created (agent/files/access/target.h).
@@ -30,5 +32,13 @@
  */
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
+
+/*
+ * Gives a file, which is open for reading and writing as `fd`, the name `path`. What lies there is
+ * replaced, and what it was is kept, as by atomic_file_write, except for the byte order mark. When it
+ * is this very file nothing happens. On another file system the file is copied, then removed. After
+ * an error it has its old name.
+ */
+int atomic_file_move(int fd, const struct target *from, const char *path, struct error *error);
 
 #endif

@@ -69,7 +69,7 @@ int regular_file_read(int fd, const char *path, struct buffer *content, struct e
       return unreadable(error, AT_FDCWD, path);
   }
   if (filled == room)
-    return error_set(error, "file exceeds 1 MB limit");
+    return error_set(error, REGULAR_FILE_TOO_LARGE);
   content->length += filled;
   return 0;
 }
@@ -80,6 +80,34 @@ static int read_path(const char *path, struct buffer *content, struct error *err
     return -1;
   int result = regular_file_read(fd, path, content, error);
   close(fd);
+  return result;
+}
+
+static int read_part(int fd, const char *path, uint64_t offset, size_t length, struct buffer *bytes,
+                     struct error *error) {
+  char *space = buffer_space(bytes, length);
+  ssize_t n = 1;
+  while (bytes->length < length && n != 0) {
+    n = pread(fd, space + bytes->length, length - bytes->length, (off_t)(offset + bytes->length));
+    if (n > 0)
+      bytes->length += (size_t)n;
+    else if (n < 0 && errno != EINTR)
+      return unreadable(error, AT_FDCWD, path);
+  }
+  return 0;
+}
+
+int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct buffer *bytes,
+                       uint64_t *size, struct error *error) {
+  struct stat file = {0};
+  int fd = regular_file_open(AT_FDCWD, path, error);
+  if (fd < 0)
+    return -1;
+  int result = fstat(fd, &file) == 0 ? read_part(fd, path, offset, length, bytes, error)
+                                     : unreadable(error, AT_FDCWD, path);
+  close(fd);
+  uint64_t seen = bytes->length > 0 ? offset + bytes->length : 0;
+  *size = (uint64_t)file.st_size > seen ? (uint64_t)file.st_size : seen;
   return result;
 }
 

@@ -1,6 +1,7 @@
 #ifndef AGENT_FILES_ACCESS_REGULAR_FILE_H
 #define AGENT_FILES_ACCESS_REGULAR_FILE_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "agent/files/access/line_range.h"
@@ -18,6 +19,7 @@
 
 /* The longest file, in bytes; wire/PROTOCOL.md, readFile. */
 #define REGULAR_FILE_MAX 1048576
+#define REGULAR_FILE_TOO_LARGE "file exceeds 1 MB limit"
 
 /* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
    begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added.
@@ -28,6 +30,12 @@ int regular_file_cut(const char *path, const struct line_range *range, struct bu
 /* Reads a text file, all of it, into an empty buffer. A relative path begins at the current
    directory. */
 int regular_file_text(const char *path, struct buffer *text, struct error *error);
+
+/* Reads up to `length` bytes from `offset` on, of a file of any size, into an empty buffer: fewer
+   at the end of the file, none behind it. `*size` is the file's, or where that is not known as much
+   as was seen of it. */
+int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct buffer *bytes,
+                       uint64_t *size, struct error *error);
 
 /* Opens for reading; a relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are
    followed. Returns a descriptor that is the caller's, at its beginning, close-on-exec and

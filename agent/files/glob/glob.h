@@ -8,8 +8,7 @@
 #include "base/error.h"
 
 /*
- * Tests whether a path matches a glob, with the rules of `rg -g` and of a line of .gitignore. Pure;
- * compiled once, matched often.
+ * Tests whether a path matches a glob, with the rules of `rg -g` and of a line of .gitignore. Pure.
  *
  *   struct glob *glob = glob_new("src/{a,b}/[a-z]*.c", &error);
  *   if (glob == NULL)
@@ -27,9 +26,9 @@
  *   {a,b}    one of these globs, of which each may be empty and contain braces
  *   \x       x itself, between brackets too
  *
- * A glob with a "/" anywhere in it, be it in braces, is matched against the whole path from the
- * walk's root; any other against the base name, in whichever directory. A "/" or "./" in front only
- * says the former; one at the end restricts the glob to directories. A match of a directory does
+ * A glob with a "/" anywhere in it but at its end, be it in braces, is matched against the whole path
+ * from the walk's root; any other against the base name, in whichever directory. A "/" or "./" in front
+ * only says the former; one at the end restricts the glob to directories. A match of a directory does
  * not extend to what is in it: "a" matches a, not a/b.
  *
  * Unlike in .gitignore, "!" and "#" in front and spaces at the end are literal. A single glob has
@@ -37,8 +36,7 @@
  * exclude. A "#" in front is more likely part of a name than a comment.
  *
  * Names are bytes. A well-formed UTF-8 sequence is one character, any other byte is one too, so
- * that "?" and [!a] match both; a range orders those bytes after all other characters. They cannot
- * be told from U+10FF80 to U+10FFFF, which stand for them within. Case counts.
+ * that "?" and [!a] match both; a range orders those bytes after all other characters. Case counts.
  *
  * Time for one path is at most in proportion to its length times GLOB_EXPANDED_MAX, whatever the
  * glob is: "*a*a*a*b" backtracks over one star only.
@@ -52,7 +50,7 @@ struct glob;
 struct glob *glob_new(const char *text, struct error *error);
 
 /* `path` is relative, its components separated by one "/" each, none at its ends; it may be a mere
-   name. Not for two threads at once: machine code is made for a glob that is used often. */
+   name. */
 bool glob_matches(const struct glob *self, const char *path, size_t length, bool is_directory);
 
 /* May be NULL. */

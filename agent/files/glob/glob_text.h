@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 /*
- * The text of a glob (agent/files/glob/glob.h) before it is compiled: its units, and the globs
+ * The text of a glob (agent/files/glob/glob.h) as it is written: its units, and the globs
  * without braces that it expands to. Pure.
  *
  *   if (glob_text_check(text, &error) != 0 || glob_text_expand(text, &globs, &error) != 0)

@@ -137,7 +137,7 @@ static int add_file(struct file_search *self, const struct searched_file *file,
 }
 
 int file_search_run(struct file_search *self, const char *path, size_t path_length,
-                    const char *text, size_t length, struct error *error) {
+                    const char *text, size_t length, bool is_text, struct error *error) {
   if (utf8_is_marked(text, length)) {
     text += UTF8_MARK_LENGTH;
     length -= UTF8_MARK_LENGTH;
@@ -146,7 +146,7 @@ int file_search_run(struct file_search *self, const char *path, size_t path_leng
       .path = path, .path_length = path_length, .text = text, .length = length, .number = 1};
   struct matched_line line = {.start = 0};
   struct error reason;
-  line_matcher_begin(self->pattern, text, length);
+  line_matcher_begin(self->pattern, text, length, is_text);
   match_json_file(&self->list, path, path_length);
   int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
                                                       : add_file(self, &file, &line, &reason);

@@ -14,14 +14,14 @@
  *
  *   file_search_init(&search, what, pattern, &content);
  *   while (!search.result.is_cut)
- *     … file_search_run(&search, path, path_length, text, length, &error), for each file
+ *     … file_search_run(&search, path, path_length, text, length, false, &error), for each file
  *   file_search_finish(&search, &result);
  */
 struct file_search {
   const struct search *search;
   struct line_matcher *pattern; /* the caller's */
   struct match_json list;
-  /* So far. When it is cut, no further file is searched. `unread` and `skipped_root` are set by the
+  /* So far. When it is cut, no further file is searched. What could not be read is counted by the
      caller. */
   struct search_result result;
 };
@@ -29,10 +29,10 @@ struct file_search {
 void file_search_init(struct file_search *self, const struct search *what,
                       struct line_matcher *pattern, struct buffer *content);
 
-/* The text is followed by MEMSCAN_SLACK readable bytes. -1 with an error when a line cannot be
-   matched in bounded time and may not be skipped. */
+/* The text is followed by MEMSCAN_SLACK readable bytes; `is_text`: it is searched though it has a
+   NUL. -1 with an error when a line cannot be matched in bounded time and may not be skipped. */
 int file_search_run(struct file_search *self, const char *path, size_t path_length,
-                    const char *text, size_t length, struct error *error);
+                    const char *text, size_t length, bool is_text, struct error *error);
 
 /* Ends the array; always called, after an error too. */
 void file_search_finish(struct file_search *self, struct search_result *result);

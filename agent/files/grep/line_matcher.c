@@ -1,6 +1,5 @@
 #include "agent/files/grep/line_matcher.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +31,7 @@ struct line_matcher {
   bool in_blocks;
   const char *text;
   size_t length;
+  bool is_text;     /* whatever is in it */
   bool is_examined; /* traits and is_utf8 are those of the text */
   unsigned traits;
   bool is_utf8;
@@ -55,9 +55,10 @@ void line_matcher_free(struct line_matcher *self) {
   free(self);
 }
 
-void line_matcher_begin(struct line_matcher *self, const char *text, size_t length) {
+void line_matcher_begin(struct line_matcher *self, const char *text, size_t length, bool is_text) {
   self->text = text;
   self->length = length;
+  self->is_text = is_text;
   self->is_examined = false;
 }
 
@@ -66,6 +67,10 @@ static void examine_text(struct line_matcher *self) {
   self->traits = memscan_traits(self->text, self->length);
   self->is_utf8 = (self->traits & BYTE_HIGH) == 0 ||
                   utf8_valid_prefix(self->text, self->length) == self->length;
+}
+
+static bool is_binary(const struct line_matcher *self) {
+  return !self->is_text && (self->traits & BYTE_NUL) != 0;
 }
 
 void matched_line_from(struct matched_line *line, const char *text, size_t length, size_t start) {
@@ -120,7 +125,7 @@ static int next_by_literal(struct line_matcher *self, size_t from, struct matche
       return 0;
     if (!self->is_examined)
       examine_text(self);
-    if (self->traits & BYTE_NUL)
+    if (is_binary(self))
       return 0;
     line_around(self, from, at, line);
     int found = match_line(self, line, error);
@@ -181,7 +186,7 @@ int line_matcher_next(struct line_matcher *self, size_t from, struct matched_lin
     return next_by_literal(self, from, line, error);
   if (!self->is_examined)
     examine_text(self);
-  if (self->traits & BYTE_NUL)
+  if (is_binary(self))
     return 0;
   /* In a block, $ does not match before "\r\n". */
   if (self->in_blocks && (self->traits & BYTE_RETURN) == 0)

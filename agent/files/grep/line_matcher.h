@@ -1,6 +1,7 @@
 #ifndef AGENT_FILES_GREP_LINE_MATCHER_H
 #define AGENT_FILES_GREP_LINE_MATCHER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "agent/files/grep/memscan.h"
@@ -13,7 +14,7 @@
  *   struct line_matcher *pattern = line_matcher_new("\\bclass\\s+\\w+", &error);
  *   if (pattern == NULL)
  *     … error.text is the compiler's message, with the offset
- *   line_matcher_begin(pattern, text, length);   -- which must stay
+ *   line_matcher_begin(pattern, text, length, false);   -- which must stay
  *   for (size_t at = 0; line_matcher_next(pattern, at, &line, &error) > 0; at = line.next)
  *     … text + line.start, line.end - line.start
  *   line_matcher_free(pattern);
@@ -21,7 +22,8 @@
  * Lines end with "\n", which is not part of them, nor is a "\r" before it. After a last "\n" there
  * is no further line. The expression (agent/files/grep/regex.h) is matched against each line by
  * itself: no match is longer than a line, ^ and $ are its ends, so are \A and \z, and lookaround
- * sees nothing of other lines. A text with a NUL is binary and has no lines.
+ * sees nothing of other lines. A text with a NUL is binary and has no lines, unless it is said to be
+ * text all the same: a NUL is then a character.
  */
 struct matched_line {
   size_t start;
@@ -34,8 +36,9 @@ struct line_matcher;
 /* NULL, with an error, for an expression that regex_new rejects. */
 struct line_matcher *line_matcher_new(const char *source, struct error *error);
 
-/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. */
-void line_matcher_begin(struct line_matcher *self, const char *text, size_t length);
+/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. `is_text`: with a NUL,
+   too. */
+void line_matcher_begin(struct line_matcher *self, const char *text, size_t length, bool is_text);
 
 /* Finds the first line that matches, from offset `from` on, at which a line starts. 1; 0 when there
    is none; -1 with an error when a line, `*line`, cannot be matched in bounded time. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,8 +11,9 @@
 #include "agent/files/access/directory.h"
 #include "agent/files/access/full_path.h"
 #include "agent/files/access/regular_file.h"
-#include "agent/files/glob/glob.h"
 #include "agent/files/grep/file_search.h"
+#include "agent/files/grep/named_file.h"
+#include "agent/files/grep/selection.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/utf16.h"
@@ -58,31 +60,80 @@ static void add_prefix(const struct search *search, struct buffer *path) {
     buffer_add(path, "/", 1);
 }
 
-/* `path` has the prefix. */
-static int search_below(struct file_search *self, struct walk *walk, const struct glob *glob,
-                        struct buffer *path, char *buffer, struct error *error) {
-  struct walk_entry entry;
-  const size_t prefix = path->length;
-  while (!self->result.is_cut && walk_next(walk, &entry)) {
-    if (entry.kind != WALK_FILE ||
-        (glob != NULL && !glob_matches(glob, entry.path, entry.length, false)))
-      continue;
-    int fd = openat(entry.parent, entry.name, open_flags);
-    if (fd < 0)
-      continue;
-    ssize_t filled = fill(fd, buffer);
+/* Notes the full path of the first thing that could not be read; `below` is relative to the root. */
+static void note_unread(struct file_search *self, const char *below) {
+  struct error *first = &self->result.first_unread;
+  struct error error;
+  char *path;
+  if (first->text[0] != '\0')
+    return;
+  if (asprintf(&path, "%s/%s", self->search->path, below) < 0)
+    memory_exhausted("a path");
+  char *full = full_path_new(path, &error);
+  (void)error_set(first, "%s", full != NULL ? full : path);
+  free(full);
+  free(path);
+}
+
+/* The directories that the walk could not read so far. */
+static void count_unread(struct file_search *self, const struct walk *walk) {
+  if (walk_unread(walk) > 0)
+    note_unread(self, walk_first_unread(walk));
+  self->result.unread_directories = walk_unread(walk);
+}
+
+/* Returns the length of its text; 0 too where it is not searched. */
+static size_t read_entry(struct file_search *self, const struct walk_entry *entry, char *buffer) {
+  int fd = openat(entry->parent, entry->name, open_flags);
+  ssize_t filled = fd >= 0 ? fill(fd, buffer) : -1;
+  int reason = errno;
+  if (fd >= 0)
     (void)close(fd);
-    path->length = prefix;
-    buffer_add(path, entry.path, entry.length);
-    if (filled > 0 &&
-        file_search_run(self, path->bytes, path->length, buffer, (size_t)filled, error) != 0)
-      return -1;
+  if (filled >= 0)
+    return (size_t)filled;
+  /* Otherwise it has vanished, or is something else by now. */
+  if (reason != ENOENT && reason != ENOTDIR && reason != ELOOP) {
+    note_unread(self, entry->path);
+    self->result.unread_files++;
   }
   return 0;
 }
 
-static int search_directory(struct file_search *self, const char *path, const struct glob *glob,
-                            char *buffer, struct error *error) {
+/* `path` has the prefix. */
+static int search_below(struct file_search *self, struct walk *walk, struct selection *selection,
+                        struct buffer *path, char *buffer, struct error *error) {
+  struct walk_entry entry;
+  const size_t prefix = path->length;
+  while (!self->result.is_cut && walk_next(walk, &entry)) {
+    count_unread(self, walk);
+    if (!selection_takes(selection, &entry)) {
+      walk_skip(walk);
+      continue;
+    }
+    size_t filled = entry.kind == WALK_FILE ? read_entry(self, &entry, buffer) : 0;
+    if (filled == 0)
+      continue;
+    path->length = prefix;
+    buffer_add(path, entry.path, entry.length);
+    if (file_search_run(self, path->bytes, path->length, buffer, filled, false, error) != 0)
+      return -1;
+  }
+  count_unread(self, walk);
+  return 0;
+}
+
+static void count_hidden(struct search_result *result, const struct selection *selection) {
+  result->hidden_directories = selection->hidden_directories;
+  result->hidden_files = selection->hidden_files;
+  if (selection->ignore == NULL)
+    return;
+  const char *first;
+  result->unused_ignores = ignore_unused(selection->ignore, &first);
+  (void)error_set(&result->first_unused, "%s", first);
+}
+
+static int search_directory(struct file_search *self, const char *path, struct selection *selection,
+                            struct error *error) {
   int fd = directory_open(path, error);
   if (fd < 0)
     return -1;
@@ -92,9 +143,12 @@ static int search_directory(struct file_search *self, const char *path, const st
   if (walk == NULL) {
     result = directory_fail(error, path, errno);
   } else {
+    char *buffer = memory_allocate(buffer_size);
+    selection_enter(selection, fd);
     add_prefix(self->search, &prefixed);
-    result = search_below(self, walk, glob, &prefixed, buffer, error);
-    self->result.unread = walk_unread(walk);
+    result = search_below(self, walk, selection, &prefixed, buffer, error);
+    count_hidden(&self->result, selection);
+    free(buffer);
   }
   walk_free(walk);
   buffer_release(&prefixed);
@@ -102,55 +156,47 @@ static int search_directory(struct file_search *self, const char *path, const st
   return result;
 }
 
-/* A file that the step names gets a reason when it is not searched. */
-static int search_file(struct file_search *self, int fd, char *buffer, const char *path,
-                       struct error *error) {
+static int search_file(struct file_search *self, int fd, const char *path, struct error *error) {
+  struct named_file file;
+  if (named_file_read(&file, fd, path, error) != 0)
+    return -1;
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
-  ssize_t filled = fill(fd, buffer);
-  if (filled < 0)
-    (void)full_path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(errno));
-  struct stat file;
-  if (filled == 0 && fstat(fd, &file) == 0 && file.st_size > SEARCH_FILE_MAX)
-    self->result.skipped_root = "a file of more than 1,000,000 bytes";
-  else if (filled > 0 && memchr(buffer, '\0', (size_t)filled) != NULL)
-    self->result.skipped_root = "a binary file";
-  (void)close(fd);
-  return filled < 0 ? -1 : file_search_run(self, name, strlen(name), buffer, (size_t)filled, error);
+  int result = file_search_run(self, name, strlen(name), file.text, file.length, true, error);
+  named_file_release(&file);
+  return result;
 }
 
-static int search_root(struct file_search *self, const char *path, const struct glob *glob,
-                       char *buffer, struct error *error) {
+static int search_root(struct file_search *self, const char *path, struct selection *selection,
+                       struct error *error) {
   struct error reason;
   int fd = regular_file_open(AT_FDCWD, path, &reason);
-  if (fd >= 0)
-    return search_file(self, fd, buffer, path, error);
-  struct stat file = {0};
-  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) {
-    self->result.skipped_root = "a path that does not exist";
-    return 0;
+  if (fd >= 0) {
+    int result = search_file(self, fd, path, error);
+    (void)close(fd);
+    return result;
   }
-  return S_ISDIR(file.st_mode) ? search_directory(self, path, glob, buffer, error)
+  struct stat file = {0};
+  if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+    return full_path_fail(error, AT_FDCWD, path, "path not found");
+  return S_ISDIR(file.st_mode) ? search_directory(self, path, selection, error)
                                : error_set(error, "%s", reason.text);
 }
 
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error) {
-  struct glob *glob = NULL;
-  if (self->glob != NULL && (glob = glob_new(self->glob, error)) == NULL)
-    return -1;
-  struct line_matcher *pattern = line_matcher_new(self->pattern, error);
-  if (pattern == NULL) {
-    glob_free(glob);
-    return -1;
+  struct selection selection;
+  struct line_matcher *pattern = NULL;
+  int found = selection_init(&selection, self, error);
+  if (found == 0 && (pattern = line_matcher_new(self->pattern, error)) == NULL)
+    found = -1;
+  if (found == 0) {
+    struct file_search search;
+    file_search_init(&search, self, pattern, content);
+    found = search_root(&search, self->path, &selection, error);
+    file_search_finish(&search, result);
   }
-  struct file_search search;
-  file_search_init(&search, self, pattern, content);
-  char *buffer = memory_allocate(buffer_size);
-  int found = search_root(&search, self->path, glob, buffer, error);
-  file_search_finish(&search, result);
-  free(buffer);
   line_matcher_free(pattern);
-  glob_free(glob);
+  selection_release(&selection);
   return found;
 }

@@ -15,12 +15,23 @@
  *   if (search_run(&search, &content, &result, &error) == 0)
  *     … content is a JSON array (agent/files/grep/match_json.h)
  *
- * Skips directories named in walk_default_excludes, binary files (a NUL anywhere), files of more
- * than SEARCH_FILE_MAX bytes, everything that is no regular file, and below the root what cannot be
- * read or has vanished. Hidden files are searched. Below the root no symbolic link is followed; the
- * root may be one. A root that does not exist has no matches, and is reported; one that is neither a regular file
- * nor a directory is rejected. A file that begins with a byte order mark of UTF-16 is searched as
- * UTF-8 (base/utf16.h).
+ * Below the root it leaves out
+ *
+ *   - directories named in walk_default_excludes, and the reference directory
+ *     (agent/files/tree/reference.h);
+ *   - what the glob does not choose. One without "!" chooses the files that it matches, be it by the
+ *     path from the root or from the repository, whatever else hides them. One with "!" in front leaves
+ *     out what the rest of it matches, by the path from the repository;
+ *   - where `respects_ignores` is set, what ignore files hide, and hidden names
+ *     (agent/files/ignore/ignore.h): that is counted;
+ *   - binary files (a NUL anywhere), files of more than SEARCH_FILE_MAX bytes, and everything that is no
+ *     regular file. No symbolic link is followed;
+ *   - what cannot be read, which is counted, or has vanished.
+ *
+ * A root that is a file is searched in any case: whatever its name, its size and its bytes; a NUL is a
+ * character. The root may be a symbolic link. One that does not exist, or is neither a regular file nor
+ * a directory, is rejected. A file that begins with a byte order mark of UTF-16 is searched as UTF-8
+ * (base/utf16.h).
  *
  * A line that cannot be matched in bounded time (agent/files/grep/regex.h) makes the search fail,
  * unless it has more than SEARCH_LINE_MAX bytes: then the file is to blame rather than the pattern,
@@ -36,10 +47,15 @@
  * array would be longer than MATCH_JSON_BYTES_MAX, and `is_cut` is set. A line of context comes
  * once, in order; a line that matches is a match, not context.
  *
- * Memory: one file, half as much again for UTF-16, the answer, a walk (agent/files/tree/walk.h) and
- * a regular expression (agent/files/grep/regex.h).
+ * Memory: a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a walk
+ * (agent/files/tree/walk.h), the ignore files, and a regular expression (agent/files/grep/regex.h). A
+ * root that is a larger file is mapped, and takes no memory that the kernel could not take back; where
+ * it has to be copied (UTF-16, and files of /proc, which have no size), it has SEARCH_COPY_MAX bytes at
+ * most. When it becomes shorter meanwhile, the process ends with exit code 1 and a line on standard
+ * error: searches are made in children.
  */
 #define SEARCH_FILE_MAX 1000000
+#define SEARCH_COPY_MAX ((size_t)64 * 1024 * 1024)
 #define SEARCH_LINE_MAX 10000
 #define SEARCH_SKIPPED_MAX 20
 
@@ -48,7 +64,11 @@ enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 struct search {
   const char *path;
   const char *pattern;
-  const char *glob; /* of the files below that are searched (agent/files/glob/glob.h); NULL: all */
+  const char *glob;       /* agent/files/glob/glob.h, with "!" in front or not; NULL: all */
+  const char *repository; /* a full path; NULL: it is not known */
+  bool respects_ignores;
+  const char *home; /* HOME and XDG_CONFIG_HOME, for git's global ignore file; may be NULL */
+  const char *config;
   size_t head_limit;
   size_t context_before; /* lines, for SEARCH_CONTENT */
   size_t context_after;
@@ -59,15 +79,21 @@ struct search {
 struct search_result {
   size_t matches; /* in the answer, counted as the head limit is */
   bool is_cut;
-  size_t skipped;           /* lines */
-  char first[96];           /* the first skipped line, as `path:number`; a long path is cut */
-  size_t unread;            /* directories that could not be read */
-  const char *skipped_root; /* what the root is, when it was not searched; else NULL */
+  size_t skipped; /* lines */
+  char first[96]; /* the first skipped line, as `path:number`; a long path is cut */
+  size_t unread_directories;
+  size_t unread_files;
+  struct error first_unread; /* the full path of the first of these */
+  size_t hidden_directories; /* that ignore files or their names have hidden */
+  size_t hidden_files;
+  size_t unused_ignores;     /* ignore files that could not be used */
+  struct error first_unused; /* the full path of the first of these */
 };
 
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
    rejected or cannot be read, and where a line makes the search fail; the content is then
-   incomplete. */
+   incomplete. 0 also where nothing was found and something not read: the caller tells the two apart.
+ */
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
 

@@ -10,192 +10,239 @@
 #include "agent/files/access/full_path.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/tree/heap.h"
+#include "agent/files/tree/reference.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
 
 /*
- * A directory may have a million names, of which only the first are shown: lines that come after as
- * many bytes as the text has room for never are. So the last lines are dropped, both while a
- * directory is read and from the directories above it. A shown name is at least as long as the name
- * itself, so that no line is dropped that would fit.
+ * First entries are chosen, level by level: a level is read when the one above it is complete, and of
+ * its entries a heap keeps the first, as many as there is room for. Then they are drawn. A directory
+ * is opened from the root by mere names, so that no link is followed; there are never more of them
+ * than entries.
  */
-
-#define BRANCH_LENGTH (sizeof "├── " - 1)
-
-struct tree_line {
+struct tree_entry {
+  const struct tree_entry *parent; /* NULL: it is in the root */
   const char *name;
-  size_t size; /* in the text: a lower bound, in bytes */
-  bool is_directory;
+  size_t order; /* among all that are chosen: by level, then by parent */
+  size_t first; /* of what is in it, and how many are chosen */
+  size_t count;
+  unsigned depth;    /* 1: in the root */
+  bool is_directory; /* or a link to one */
+  bool is_entered;   /* a directory */
 };
 
-/* A directory whose lines are being written. */
-struct tree_level {
-  DIR *directory;
-  struct heap lines; /* sorted */
-  size_t next;
-  size_t size;   /* of the lines from `next` on */
-  size_t indent; /* bytes of the indentation that they have */
-};
-
-struct tree_drawing {
+struct tree_choice {
+  int root;
   struct glob *globs[TREE_RENDER_GLOBS_MAX];
   size_t glob_count;
-  unsigned max_depth;
+  char *reference; /* from the root; NULL: it is not below */
   struct tree_render *result;
-  struct buffer *content;
-  struct buffer indentation;
-  struct tree_level levels[WALK_DEPTH_MAX];
-  unsigned depth; /* open levels */
+  struct heap level; /* of the one that is being read */
+  struct tree_entry *chosen[TREE_RENDER_MAX];
+  size_t count;
 };
 
 static int compare(const void *one, const void *other) {
-  const struct tree_line *a = one;
-  const struct tree_line *b = other;
+  const struct tree_entry *a = one;
+  const struct tree_entry *b = other;
+  if (a->parent != b->parent)
+    return a->parent->order < b->parent->order ? -1 : 1;
   if (a->is_directory != b->is_directory)
     return a->is_directory ? -1 : 1;
   return strcmp(a->name, b->name);
 }
 
-static size_t room(const struct tree_drawing *self) {
-  return TREE_RENDER_MAX - self->content->length;
+/* --- choosing --- */
+
+/* Whether the entry is what is left of the path, whose components are compared from the last one. */
+static bool is_at(const struct tree_entry *entry, const char *path) {
+  size_t length = strlen(path);
+  for (; entry != NULL; entry = entry->parent) {
+    size_t name = strlen(entry->name);
+    if (length < name || memcmp(path + length - name, entry->name, name) != 0)
+      return false;
+    length -= name;
+    if (length == 0)
+      return entry->parent == NULL;
+    if (path[--length] != '/')
+      return false;
+  }
+  return false;
 }
 
-/* --- names --- */
-
-static bool is_excluded(const struct tree_drawing *self, const struct tree_line *line) {
-  if (line->is_directory && walk_is_excluded(walk_default_excludes, line->name))
+static bool is_excluded(const struct tree_choice *self, const struct tree_entry *entry) {
+  if (entry->is_directory && walk_is_excluded(walk_default_excludes, entry->name))
     return true;
-  size_t length = strlen(line->name);
+  if (self->reference != NULL && is_at(entry, self->reference))
+    return true;
+  size_t length = strlen(entry->name);
   for (size_t i = 0; i < self->glob_count; i++)
-    if (glob_matches(self->globs[i], line->name, length, line->is_directory))
+    if (glob_matches(self->globs[i], entry->name, length, entry->is_directory))
       return true;
   return false;
 }
 
-/* --- levels --- */
-
 /* A copy with the name in the same allocation. */
-static struct tree_line *copy_line(const struct tree_line *line) {
-  size_t length = strlen(line->name);
-  struct tree_line *copy = memory_allocate(sizeof *copy + length + 1);
+static struct tree_entry *copy_entry(const struct tree_entry *entry) {
+  size_t length = strlen(entry->name);
+  struct tree_entry *copy = memory_allocate(sizeof *copy + length + 1);
   char *name = (char *)(copy + 1);
-  memcpy(name, line->name, length + 1);
-  *copy = *line;
+  memcpy(name, entry->name, length + 1);
+  *copy = *entry;
   copy->name = name;
   return copy;
 }
 
-static void keep_line(const struct tree_drawing *self, struct tree_level *level,
-                      const struct tree_line *line) {
-  struct heap *lines = &level->lines;
-  size_t max = room(self);
-  if (level->size > max && compare(line, lines->items[0]) >= 0)
+static bool is_full(const struct tree_choice *self) {
+  return self->count + self->level.count == TREE_RENDER_MAX;
+}
+
+static void add_candidate(struct tree_choice *self, const struct tree_entry *entry) {
+  struct heap *level = &self->level;
+  if (!is_full(self)) {
+    heap_add(level, copy_entry(entry));
     return;
-  heap_add(lines, copy_line(line));
-  level->size += line->size;
-  while (level->size - ((struct tree_line *)lines->items[0])->size > max) {
-    struct tree_line *last = heap_take_last(lines);
-    level->size -= last->size;
-    free(last);
+  }
+  self->result->is_cut = true;
+  if (level->count > 0 && compare(entry, level->items[0]) < 0) {
+    heap_add(level, copy_entry(entry));
+    free(heap_take_last(level));
   }
 }
 
-static void read_lines(struct tree_drawing *self, struct tree_level *level) {
-  struct directory_entry entry;
-  while (directory_next(level->directory, &entry)) {
-    struct tree_line line = {.name = entry.name,
-                             .is_directory = directory_is_one(dirfd(level->directory), &entry)};
-    line.size = level->indent + BRANCH_LENGTH + strlen(line.name) + line.is_directory + 1;
-    if (!is_excluded(self, &line))
-      keep_line(self, level, &line);
+/* Where all places are taken, it only matters whether there is one more. */
+static void read_entries(struct tree_choice *self, const struct tree_entry *parent,
+                         DIR *directory) {
+  struct directory_entry found;
+  errno = 0;
+  while ((self->count < TREE_RENDER_MAX || !self->result->is_cut) &&
+         directory_next(directory, &found)) {
+    struct tree_entry entry = {.parent = parent,
+                               .name = found.name,
+                               .depth = parent != NULL ? parent->depth + 1 : 1,
+                               .is_directory = directory_is_one(dirfd(directory), &found),
+                               .is_entered = found.type == DT_DIR};
+    if (!is_excluded(self, &entry))
+      add_candidate(self, &entry);
+    errno = 0;
   }
   self->result->unread += errno != 0 && errno != ENOENT; /* read in part */
-  heap_sort(&level->lines);
+  closedir(directory);
 }
 
-/* Drops the last of all lines as long as those before them fill the text. */
-static void drop_lines(struct tree_drawing *self) {
-  size_t size = 0;
-  for (unsigned i = 0; i < self->depth; i++)
-    size += self->levels[i].size;
-  for (unsigned i = 0; i < self->depth; i++) {
-    struct tree_level *level = &self->levels[i];
-    while (level->lines.count > level->next) {
-      struct tree_line *last = level->lines.items[level->lines.count - 1];
-      if (size - last->size <= room(self))
-        return;
-      size -= last->size;
-      level->size -= last->size;
-      level->lines.count--;
-      free(last);
-    }
+/* NULL with errno. */
+static DIR *open_entry(const struct tree_choice *self, const struct tree_entry *entry) {
+  const char *names[WALK_DEPTH_MAX];
+  unsigned count = 0;
+  for (; entry != NULL; entry = entry->parent)
+    names[count++] = entry->name;
+  DIR *directory = directory_open_below(self->root, ".");
+  while (directory != NULL && count > 0) {
+    DIR *below = directory_open_below(dirfd(directory), names[--count]);
+    int reason = errno;
+    closedir(directory);
+    errno = reason;
+    directory = below;
   }
+  return directory;
 }
 
-static void push(struct tree_drawing *self, DIR *directory) {
-  struct tree_level *level = &self->levels[self->depth++];
-  *level = (struct tree_level){
-      .directory = directory, .lines = {.compare = compare}, .indent = self->indentation.length};
-  read_lines(self, level);
-  drop_lines(self);
+static void enter(struct tree_choice *self, const struct tree_entry *entry) {
+  if (entry->depth == WALK_DEPTH_MAX) {
+    self->result->unread++;
+    return;
+  }
+  DIR *directory = open_entry(self, entry);
+  if (directory != NULL)
+    read_entries(self, entry, directory);
+  else if (errno != ELOOP && errno != ENOTDIR && errno != ENOENT)
+    self->result->unread++; /* otherwise it has vanished, or is something else by now */
 }
 
-static void pop(struct tree_drawing *self) {
-  struct tree_level *level = &self->levels[--self->depth];
-  closedir(level->directory);
-  heap_release(&level->lines);
+static void choose_level(struct tree_choice *self) {
+  heap_sort(&self->level);
+  for (size_t i = 0; i < self->level.count; i++) {
+    struct tree_entry *entry = self->level.items[i];
+    entry->order = self->count;
+    struct tree_entry *parent = entry->parent != NULL ? self->chosen[entry->parent->order] : NULL;
+    if (parent != NULL && parent->count++ == 0)
+      parent->first = self->count;
+    self->chosen[self->count++] = entry;
+  }
+  self->level.count = 0;
+}
+
+/* Whether what comes next is needed: it is not when all of the level before it fills the rest. */
+static bool is_needed(const struct tree_choice *self, const struct tree_entry *directory) {
+  if (!self->result->is_cut || !is_full(self))
+    return true;
+  return self->level.count > 0 &&
+         ((const struct tree_entry *)self->level.items[0])->parent->order >= directory->order;
+}
+
+static void choose(struct tree_choice *self, DIR *root, unsigned max_depth) {
+  read_entries(self, NULL, root);
+  choose_level(self);
+  size_t begin = 0; /* of the level above */
+  for (unsigned depth = 1; depth < max_depth && begin < self->count && !self->result->is_cut;
+       depth++) {
+    size_t end = self->count;
+    for (; begin < end; begin++)
+      if (self->chosen[begin]->is_entered && is_needed(self, self->chosen[begin]))
+        enter(self, self->chosen[begin]);
+    choose_level(self);
+  }
 }
 
 /* --- drawing --- */
 
-/* Returns false when there is no room for it. */
-static bool draw_line(struct tree_drawing *self, const struct tree_line *line, bool is_last) {
-  struct buffer *content = self->content;
-  size_t before = content->length;
-  buffer_add(content, self->indentation.bytes, self->indentation.length);
+/* What is left to draw of a directory. */
+struct tree_rest {
+  size_t next;
+  size_t end;
+  size_t indent; /* bytes of the indentation */
+};
+
+static void draw_entry(const struct tree_entry *entry, const struct buffer *indentation,
+                       bool is_last, struct buffer *content) {
+  buffer_add(content, indentation->bytes, indentation->length);
   buffer_add_string(content, is_last ? "└── " : "├── ");
-  printable_add(content, line->name);
-  buffer_add_string(content, line->is_directory ? "/\n" : "\n");
-  if (content->length > TREE_RENDER_MAX) {
-    content->length = before;
-    self->result->is_cut = true;
-    return false;
-  }
-  self->result->entries++;
-  return true;
+  printable_add(content, entry->name);
+  buffer_add_string(content, entry->is_directory ? "/\n" : "\n");
 }
 
-static void draw(struct tree_drawing *self) {
-  while (self->depth > 0) {
-    struct tree_level *level = &self->levels[self->depth - 1];
-    if (level->next == level->lines.count) {
-      pop(self);
+static void draw(const struct tree_choice *self, struct buffer *content) {
+  struct tree_rest levels[WALK_DEPTH_MAX + 1];
+  struct buffer indentation = {0};
+  size_t top = 0; /* entries of the root */
+  while (top < self->count && self->chosen[top]->depth == 1)
+    top++;
+  unsigned depth = 0;
+  levels[depth] = (struct tree_rest){.end = top};
+  for (;;) {
+    struct tree_rest *level = &levels[depth];
+    if (level->next == level->end) {
+      if (depth-- == 0)
+        break;
       continue;
     }
-    const struct tree_line *line = level->lines.items[level->next++];
-    bool is_last = level->next == level->lines.count;
-    level->size -= line->size;
-    self->indentation.length = level->indent;
-    if (!draw_line(self, line, is_last))
-      return;
-    if (!line->is_directory || self->depth >= self->max_depth)
+    const struct tree_entry *entry = self->chosen[level->next++];
+    bool is_last = level->next == level->end;
+    indentation.length = level->indent;
+    draw_entry(entry, &indentation, is_last, content);
+    if (entry->count == 0)
       continue;
-    DIR *below = directory_open_below(dirfd(level->directory), line->name);
-    if (below == NULL) {
-      /* Otherwise it is a link, which is not opened, or has vanished. */
-      self->result->unread += errno != ELOOP && errno != ENOTDIR && errno != ENOENT;
-    } else if (self->depth == WALK_DEPTH_MAX) {
-      closedir(below);
-      self->result->unread++;
-    } else {
-      buffer_add_string(&self->indentation, is_last ? "    " : "│   ");
-      push(self, below);
-    }
+    buffer_add_string(&indentation, is_last ? "    " : "│   ");
+    levels[++depth] = (struct tree_rest){
+        .next = entry->first, .end = entry->first + entry->count, .indent = indentation.length};
   }
+  buffer_release(&indentation);
 }
 
-static int take_globs(struct tree_drawing *self, const char *const *globs, struct error *error) {
+/* --- the root --- */
+
+static int take_globs(struct tree_choice *self, const char *const *globs, struct error *error) {
   for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {
     if (i == TREE_RENDER_GLOBS_MAX)
       return error_set(error, "more than %zu globs", TREE_RENDER_GLOBS_MAX);
@@ -217,42 +264,50 @@ static const char *root_name(const char *path, const char *full_path) {
   return is_dot ? "." : full_path_name(full_path);
 }
 
-static int draw_root(struct tree_drawing *self, const char *path, struct error *error) {
-  int fd = directory_open(path, error);
-  if (fd < 0)
+static int draw_root(struct tree_choice *self, const char *path, unsigned max_depth,
+                     struct buffer *content, struct error *error) {
+  self->root = directory_open(path, error);
+  if (self->root < 0)
     return -1;
   int result = -1;
-  char *root = full_path_new(path, error);
-  DIR *directory = root != NULL ? directory_open_below(fd, ".") : NULL;
+  char *full_path = full_path_new(path, error);
+  DIR *directory = full_path != NULL ? directory_open_below(self->root, ".") : NULL;
   if (directory != NULL) {
-    printable_add(self->content, root_name(path, root));
-    buffer_add_string(self->content, "/\n");
-    push(self, directory);
-    draw(self);
-    self->content->length--; /* the last line has no end */
+    choose(self, directory, max_depth);
+    self->result->entries = self->count;
+    printable_add(content, root_name(path, full_path));
+    buffer_add_string(content, "/\n");
+    draw(self, content);
+    if (self->result->is_cut)
+      buffer_add_string(content, TREE_RENDER_CUT);
+    else
+      content->length--; /* the last line has no end */
     result = 0;
-  } else if (root != NULL) {
+  } else if (full_path != NULL) {
     (void)directory_fail(error, path, errno);
   }
-  free(root);
-  close(fd);
+  free(full_path);
+  close(self->root);
   return result;
 }
 
 int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,
-                      const char *const *exclude_globs, struct buffer *content,
-                      struct error *error) {
+                      const char *const *exclude_globs, const char *repository,
+                      struct buffer *content, struct error *error) {
   *self = (struct tree_render){0};
-  struct tree_drawing *drawing = memory_allocate(sizeof *drawing);
-  *drawing = (struct tree_drawing){.max_depth = max_depth, .result = self, .content = content};
-  int result = take_globs(drawing, exclude_globs, error);
+  struct tree_choice *choice = memory_allocate(sizeof *choice);
+  *choice = (struct tree_choice){.result = self,
+                                 .level = {.compare = compare},
+                                 .reference = reference_below(repository, path)};
+  int result = take_globs(choice, exclude_globs, error);
   if (result == 0)
-    result = draw_root(drawing, path, error);
-  while (drawing->depth > 0)
-    pop(drawing);
-  for (size_t i = 0; i < drawing->glob_count; i++)
-    glob_free(drawing->globs[i]);
-  buffer_release(&drawing->indentation);
-  free(drawing);
+    result = draw_root(choice, path, max_depth, content, error);
+  for (size_t i = 0; i < choice->count; i++)
+    free(choice->chosen[i]);
+  for (size_t i = 0; i < choice->glob_count; i++)
+    glob_free(choice->globs[i]);
+  heap_release(&choice->level);
+  free(choice->reference);
+  free(choice);
   return result;
 }

@@ -32,12 +32,19 @@ struct walk {
   int depth;    /* open levels */
   size_t names; /* bytes of names and their order in all levels */
   size_t unread;
+  char *first_unread; /* NULL: none */
   struct walk_level levels[WALK_DEPTH_MAX];
   char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
 };
 
 static void push(struct walk *self, DIR *directory, size_t path) {
   self->levels[self->depth++] = (struct walk_level){.directory = directory, .path = path};
+}
+
+/* The directory whose path has this length. */
+static void report_unread(struct walk *self, size_t length) {
+  if (self->unread++ == 0)
+    self->first_unread = memory_copy(self->path, length);
 }
 
 static size_t cost(const struct walk_level *level) {
@@ -74,6 +81,7 @@ struct walk *walk_new(int root, const char *const *excludes, bool sorted) {
   self->depth = 0;
   self->names = 0;
   self->unread = 0;
+  self->first_unread = NULL;
   push(self, directory, 0);
   return self;
 }
@@ -83,11 +91,16 @@ void walk_free(struct walk *self) {
     return;
   while (self->depth > 0)
     pop(self);
+  free(self->first_unread);
   free(self);
 }
 
 size_t walk_unread(const struct walk *self) {
   return self->unread;
+}
+
+const char *walk_first_unread(const struct walk *self) {
+  return self->first_unread != NULL ? self->first_unread : "";
 }
 
 void walk_skip(struct walk *self) {
@@ -146,7 +159,8 @@ static bool read_names(struct walk *self, struct walk_level *level) {
                              (!self->sorted && level->size < PORTION - NAME_MAX))) {
     struct directory_entry found;
     if (!directory_next(level->directory, &found)) {
-      self->unread += errno != 0 && errno != ENOENT; /* read in part */
+      if (errno != 0 && errno != ENOENT) /* read in part */
+        report_unread(self, level->path > 0 ? level->path - 1 : 0);
       level->is_read = true;
       break;
     }
@@ -165,7 +179,7 @@ static void enter(struct walk *self) {
   const char *name = self->path + level->path;
   size_t length = level->path + strlen(name);
   if (self->depth == WALK_DEPTH_MAX || length + 2 + DIRECTORY_NAME_MAX > sizeof self->path) {
-    self->unread++;
+    report_unread(self, length);
     return;
   }
   DIR *directory = directory_open_below(dirfd(level->directory), name);
@@ -173,7 +187,7 @@ static void enter(struct walk *self) {
     self->path[length] = '/';
     push(self, directory, length + 1);
   } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    self->unread++; /* otherwise it has vanished, or is something else by now */
+    report_unread(self, length); /* otherwise it has vanished, or is something else by now */
   }
 }
 

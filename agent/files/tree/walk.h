@@ -58,6 +58,9 @@ void walk_skip(struct walk *self);
    descriptor left. Those that vanished are not counted. */
 size_t walk_unread(const struct walk *self);
 
+/* The path of the first of them, from the root; "" for the root, and while there is none. */
+const char *walk_first_unread(const struct walk *self);
+
 /* May be NULL. */
 void walk_free(struct walk *self);
 

@@ -161,9 +161,10 @@ static void become_ready(struct client *self) {
   backoff_succeeded(&self->backoff);
 }
 
-static void end_handshake(struct client *self, const redisReply *last) {
+static void end_handshake(struct client *self) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
+  redisReply value = handshake_take_value(&self->handshake);
   handshake_release(&self->handshake);
   connection_set_reply_timeout(&self->connection, 0);
   if (self->options.discard_values)
@@ -172,10 +173,18 @@ static void end_handshake(struct client *self, const redisReply *last) {
     connection_poll_replies(&self->connection, true);
   if (self->preparing) {
     self->state = CLIENT_PREPARED;
-    return;
+  } else {
+    become_ready(self);
+    self->handler->ready(self->owner, &value);
   }
-  become_ready(self);
-  self->handler->ready(self->owner, last);
+  free(value.str);
+}
+
+static void send_handshake(struct client *self) {
+  struct iovec rest[HANDSHAKE_PIECES];
+  handshake_unsent(&self->handshake, rest);
+  if (rest[0].iov_len + rest[1].iov_len > 0)
+    self->handshake.sent += connection_write(&self->connection, rest, HANDSHAKE_PIECES);
 }
 
 static void take_handshake_reply(struct client *self, const redisReply *reply) {
@@ -183,17 +192,21 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
   struct error error;
   switch (handshake_take_reply(&self->handshake, reply, &refusal)) {
   case HANDSHAKE_MORE:
+    send_handshake(self);
     return;
   case HANDSHAKE_DONE:
-    end_handshake(self, reply);
+    if (handshake_is_sent(&self->handshake))
+      end_handshake(self);
+    else
+      lose(self, "a reply to no request", false);
     return;
   case HANDSHAKE_RETRY:
-    if (!follow_redirect(self, refusal.text))
+    if (reply->type != REDIS_REPLY_ERROR || !follow_redirect(self, reply->str))
       lose(self, refusal.text, false);
     return;
   case HANDSHAKE_REFUSED:
     (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, refusal.command,
-                    error_reply_explain(refusal.text));
+                    refusal.text);
     give_up(self, &error);
   }
 }
@@ -206,13 +219,6 @@ static void on_reply(void *owner, const redisReply *reply) {
     self->handler->reply(self->owner, reply);
   else
     take_handshake_reply(self, reply);
-}
-
-static void send_handshake(struct client *self) {
-  struct iovec rest[HANDSHAKE_PIECES];
-  handshake_unsent(&self->handshake, rest);
-  if (rest[0].iov_len + rest[1].iov_len > 0)
-    self->handshake.sent += connection_write(&self->connection, rest, HANDSHAKE_PIECES);
 }
 
 static void on_writable(void *owner) {
@@ -336,16 +342,15 @@ void client_reconnect(struct client *self, const char *why) {
     lose(self, why, false);
 }
 
-void client_reconnect_now(struct client *self) {
-  if (self->state == CLIENT_READY)
-    redial(self);
+struct error_reply_text client_explain(const struct client *self, const char *text) {
+  return error_reply_explain(text, self->options.url);
 }
 
 bool client_recover(struct client *self, const char *text) {
   if (!error_reply_is_transient(text))
     return false;
   if (self->state == CLIENT_READY && !follow_redirect(self, text))
-    lose(self, text, true);
+    lose(self, client_explain(self, text).text, true);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "agent/doors/redis/client/handshake.h"
+#include "agent/doors/redis/net/error_reply.h"
 #include "agent/doors/redis/net/url.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -56,7 +57,7 @@ enum client_state {
 
 struct client_handler {
   void (*connected)(void *owner);
-  void (*ready)(void *owner, const redisReply *last); /* the handshake's last reply */
+  void (*ready)(void *owner, const redisReply *value); /* of the probe; nil where it has none */
   void (*reply)(void *owner, const redisReply *reply);
   void (*writable)(void *owner);
   void (*disconnected)(void *owner);
@@ -120,15 +121,15 @@ void client_stop_polling(struct client *self);
    lasts until client_mark_healthy. */
 void client_reconnect(struct client *self, const char *why);
 
-/* Closes this connection, though nothing is wrong with it, and reconnects at once. */
-void client_reconnect_now(struct client *self);
-
 /*
  * An error reply came. When it may be different on another connection, makes that one and returns
  * true: at once when the keys have moved to another node of a cluster, otherwise like
  * client_reconnect. False when only a person can help; then nothing was done.
  */
 bool client_recover(struct client *self, const char *text);
+
+/* The text of an error reply, for people and for the log: see error_reply_explain. */
+struct error_reply_text client_explain(const struct client *self, const char *text);
 
 /* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses.
  */

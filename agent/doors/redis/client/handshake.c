@@ -15,15 +15,28 @@ static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
 
 void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe) {
+  if (probe->count == 0)
+    return;
+  const char *at = probe->text;
+  struct command_word word;
+  for (int i = 0; i < probe->first; i++)
+    (void)command_read(&at, probe->text + probe->length, &word, 1);
   self->probe = *probe;
+  self->first_length = probe->first > 0 ? (size_t)(at - probe->text) : probe->length;
 }
 
 void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]) {
   size_t own = self->sent < self->length ? self->sent : self->length;
   size_t probe = self->sent - own;
+  bool is_first = self->answered < self->count + self->probe.first;
+  size_t end = is_first ? self->first_length : self->probe.length;
   rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
   rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + probe,
-                           .iov_len = self->probe.length - probe};
+                           .iov_len = end - probe};
+}
+
+bool handshake_is_sent(const struct handshake *self) {
+  return self->sent == self->length + self->probe.length;
 }
 
 /* Writes "<command> <key>" of the probe's command of this number. */
@@ -56,7 +69,7 @@ void handshake_init(struct handshake *self, const struct redis_url *url, const c
   command_list list = {{NULL}};
   char database[16];
   (void)snprintf(database, sizeof database, "%u", url->database);
-  *self = (struct handshake){.url = url};
+  *self = (struct handshake){.url = url, .probe = {.text = ""}};
   if (url->password != NULL && url->user != NULL)
     add(self, list, "AUTH", "AUTH", url->user, url->password);
   else if (url->password != NULL)
@@ -75,7 +88,24 @@ void handshake_release(struct handshake *self) {
   if (self->text != NULL)
     explicit_bzero(self->text, self->length);
   free(self->text);
+  free(self->value.str);
   *self = (struct handshake){0};
+}
+
+static void keep_value(struct handshake *self, const redisReply *reply) {
+  if (reply->type != REDIS_REPLY_STRING)
+    return;
+  free(self->value.str);
+  self->value = (redisReply){
+      .type = REDIS_REPLY_STRING, .str = memory_copy(reply->str, reply->len), .len = reply->len};
+}
+
+redisReply handshake_take_value(struct handshake *self) {
+  redisReply value = self->value;
+  if (value.str == NULL)
+    value.type = REDIS_REPLY_NIL;
+  self->value = (redisReply){0};
+  return value;
 }
 
 /* Sentinels name the former master until all of them have learned of the new one. */
@@ -83,21 +113,6 @@ static bool is_replica(const redisReply *reply) {
   return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
          reply->element[0]->type == REDIS_REPLY_STRING &&
          strcmp(reply->element[0]->str, "master") != 0;
-}
-
-/* Some errors repeat the command's arguments, and one of them may be the password. */
-static void copy_server_text(const struct handshake *self, char *out, size_t size,
-                             const char *text) {
-  const char *secrets[] = {self->url->password, self->url->user};
-  const char *arguments = strstr(text, ", with args");
-  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
-  char *shown = memory_copy(text, (size_t)length);
-  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
-    for (char *at = shown;
-         secrets[i] != NULL && secrets[i][0] != '\0' && (at = strstr(at, secrets[i])) != NULL;)
-      memset(at, '*', strlen(secrets[i]));
-  (void)snprintf(out, size, "%s", shown);
-  free(shown);
 }
 
 /* Names the ACL rule that is missing. The server does not name the key. What it names as the
@@ -133,11 +148,14 @@ enum handshake_result handshake_take_reply(struct handshake *self, const redisRe
                    refusal->command);
     return HANDSHAKE_RETRY;
   }
+  if (number - self->count == self->probe.value)
+    keep_value(self, reply);
   if (reply->type != REDIS_REPLY_ERROR)
     return goes_on;
   if (refusal->command == NULL)
     name_probed(self, number - self->count, refusal);
-  copy_server_text(self, refusal->text, sizeof refusal->text, reply->str);
+  (void)snprintf(refusal->text, sizeof refusal->text, "%s",
+                 error_reply_explain(reply->str, self->url).text);
   if (error_reply_is_transient(reply->str))
     return HANDSHAKE_RETRY;
   /* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.

@@ -2,19 +2,23 @@
 #define AGENT_DOORS_REDIS_CLIENT_HANDSHAKE_H
 
 #include <hiredis/hiredis.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
 #include "agent/doors/redis/net/url.h"
 
 /*
- * The first commands on a new connection, sent in one write, and whether their replies allow the
- * connection to be used: AUTH, SELECT and ROLE as far as the url asks for them, CLIENT SETNAME, and
- * a probe: further commands of the owner. Does no I/O.
+ * The first commands on a new connection, and whether their replies allow the connection to be
+ * used: AUTH, SELECT and ROLE as far as the url asks for them, CLIENT SETNAME, and a probe: further
+ * commands of the owner. All leave in one write, except those of the probe that must not be executed
+ * when one before them is refused. Does no I/O.
  *
  *   handshake_init; handshake_add_probe
  *   until handshake_unsent is empty: write it, and add what was written to `sent`
- *   for each reply: handshake_take_reply, until it returns something other than HANDSHAKE_MORE
+ *   for each reply: handshake_take_reply, until it returns something other than HANDSHAKE_MORE;
+ *                   after it handshake_unsent may have more
+ *   handshake_take_value
  *   handshake_release
  */
 #define HANDSHAKE_COMMANDS_MAX 4
@@ -27,6 +31,9 @@ struct handshake_probe {
   size_t length;
   int count; /* of commands */
   int multi_key;
+  int first; /* so many commands leave with the login, the others when these are replied to and none
+                is refused; 0: all leave with the login */
+  int value; /* the index of the command whose reply the owner wants; a string */
 };
 
 struct handshake {
@@ -36,8 +43,10 @@ struct handshake {
   const char *commands[HANDSHAKE_COMMANDS_MAX]; /* their names, for people */
   int count;
   struct handshake_probe probe; /* follows `text` */
+  size_t first_length;          /* bytes of the probe that leave with `text` */
   size_t sent;                  /* bytes of text and probe; the owner counts */
   int answered;
+  redisReply value; /* owned; str is NULL until the probe's value has come */
 };
 
 enum handshake_result {
@@ -56,6 +65,11 @@ void handshake_add_probe(struct handshake *self, const struct handshake_probe *p
 /* The bytes that are still to be sent. */
 #define HANDSHAKE_PIECES 2
 void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]);
+
+/* The reply that the probe's owner wants, a string or nil. The caller frees its `str`. */
+redisReply handshake_take_value(struct handshake *self);
+
+bool handshake_is_sent(const struct handshake *self);
 
 /* Overwrites the text before it frees it. */
 void handshake_release(struct handshake *self);

@@ -6,13 +6,18 @@
 
 #include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/net/error_reply.h"
 #include "agent/payload_limit.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
 /* The longest that an answer may take: Redis answers after CONSUMER_BLOCK_SECONDS at the latest,
    and 3 s are left for the network. */
 #define ANSWER_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
+
+/* An answer without a step that comes so soon is not that of a Redis that has waited; so many of them
+   in a row, and the connection is dropped: that there are pauses in between. */
+#define EARLY_MS 1000
+#define EARLY_ANSWERS_MAX 3
 
 struct consumer {
   const struct consumer_handler *handler;
@@ -24,19 +29,22 @@ struct consumer {
   bool started;
   bool wanted;       /* consumer_take was called, and no callback has come since */
   bool asked;        /* the command was sent, on this connection */
+  int64_t asked_ms;  /* when */
+  unsigned early;    /* answers without a step, in a row, for which Redis did not wait */
   bool needs_resync; /* a connection was lost, and none was ready since */
 };
 
 static void ask(struct consumer *self) {
   struct iovec piece = {.iov_base = self->move, .iov_len = strlen(self->move)};
   self->asked = true;
+  self->asked_ms = clock_monotonic_ms();
   if (client_write(self->client, &piece, 1) < piece.iov_len && client_is_ready(self->client))
     client_reconnect(self->client, "the socket takes no more");
   client_set_reply_timeout(self->client, ANSWER_MS);
 }
 
-static void on_ready(void *owner, const redisReply *last) {
-  (void)last;
+static void on_ready(void *owner, const redisReply *value) {
+  (void)value;
   struct consumer *self = owner;
   bool needs_resync = self->needs_resync;
   self->needs_resync = self->asked = false;
@@ -68,9 +76,19 @@ static void on_error(struct consumer *self, const char *text) {
   struct error error;
   (void)error_set(&error, "redis refuses %s %.120s: %.100s",
                   self->old_move != NULL ? "BLMOVE" : "BRPOPLPUSH", self->key,
-                  error_reply_explain(text));
+                  client_explain(self->client, text).text);
   client_stop(self->client);
   self->handler->failed(self->owner, &error);
+}
+
+/* What is wrong with an answer that is no error; NULL: nothing. */
+static const char *fault_of(struct consumer *self, const redisReply *reply) {
+  bool is_early =
+      reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->asked_ms < EARLY_MS;
+  self->early = is_early ? self->early + 1 : 0;
+  if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
+    return "a reply that redis does not give to what was asked";
+  return self->early > EARLY_ANSWERS_MAX ? "it does not wait for a step" : NULL;
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -81,6 +99,11 @@ static void on_reply(void *owner, const redisReply *reply) {
   }
   if (reply->type == REDIS_REPLY_ERROR) {
     on_error(self, reply->str);
+    return;
+  }
+  const char *fault = fault_of(self, reply);
+  if (fault != NULL) {
+    client_reconnect(self->client, fault);
     return;
   }
   self->wanted = self->asked = false;

@@ -71,13 +71,13 @@ void inflight_reader_read(struct inflight_reader *self, size_t position, size_t 
 }
 
 /* The newest entry of the stream: [[id, [field, value]]]. */
-static int64_t read_events(const struct inflight_reader *self, const redisReply *reply) {
+static int64_t read_events(struct inflight_reader *self, const redisReply *reply) {
   const redisReply *at = reply;
   for (size_t deep = 0; deep < 3 && at != NULL; deep++)
     at = at->type == REDIS_REPLY_ARRAY && at->elements > 0 ? at->element[at->elements - 1] : NULL;
   if (at == NULL || at->type != REDIS_REPLY_STRING)
     return -1;
-  return step_event_read_seq(at->str, at->len, self->started);
+  return step_event_read_seq(at->str, at->len, self->started, &self->started_version);
 }
 
 /* What was started, the last event, the oldest step. */
@@ -134,8 +134,12 @@ void inflight_reader_init(struct inflight_reader *self, struct outbox *outbox,
                           const struct keys *keys,
                           bool (*payload)(void *owner, const struct claimed *claimed),
                           void (*end)(void *owner, bool complete), void *owner) {
-  *self = (struct inflight_reader){
-      .outbox = outbox, .keys = keys, .payload = payload, .end = end, .owner = owner};
+  *self = (struct inflight_reader){.outbox = outbox,
+                                   .keys = keys,
+                                   .payload = payload,
+                                   .end = end,
+                                   .owner = owner,
+                                   .started_version = 1};
 }
 
 void inflight_reader_release(struct inflight_reader *self) {

@@ -31,6 +31,7 @@ struct inflight_reader {
 
   char *started;          /* at boot: the id of the step that was started; NULL: none was */
   int64_t started_events; /* how many of its events are in the stream; -1: not known */
+  int started_version;    /* their schemaVersion; 1 where it is not known */
 
   bool is_running;
   bool is_wanted;      /* more is, and there may be more */

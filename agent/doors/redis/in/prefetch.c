@@ -10,6 +10,7 @@
 #include "agent/doors/redis/in/recent_steps.h"
 #include "agent/doors/redis/in/reconcile.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "base/memory.h"
 #include "wire/step_result.h"
 
@@ -17,6 +18,10 @@
    CONSUMER_BLOCK_SECONDS, and an agent that was superseded may send one more before it learns of
    it. The same holds for one of this agent's own, on a connection that was lost. */
 #define LATE_MS (CONSUMER_BLOCK_SECONDS * 1000 + 5000)
+
+/* A Redis that has lost again what was put back keeps nothing: so long it is left alone. What waits is
+   in memory meanwhile, and is run. */
+#define RETURN_PAUSE_MS 1000
 
 /* What is written in one outbox record for a step beside its payload, roughly. */
 #define RECORD_BYTES 256
@@ -56,20 +61,21 @@ struct prefetch {
   size_t scan_below;      /* a scan waits until there are fewer records */
   int64_t late_until_ms;  /* monotonic: until then others may take steps; 0: nobody does */
   int64_t scan_began_ms;  /* monotonic */
+  int64_t returned_ms;    /* monotonic: when steps were put back; 0: never */
+  bool loss_told;         /* of steps; and no scan has found all of them since */
+  struct event *scan_again;
 };
 
 static void advance(struct prefetch *self);
 
-/* An answer of the agent's own. */
-static void answer(struct prefetch *self, const char *step_id, const char *message, int64_t events,
+static void answer(struct prefetch *self, const struct step_result *result,
                    const struct claimed *claimed, bool started) {
-  struct step_result result = {.step_id = step_id,
-                               .exit_code = -1,
-                               .error_message = message,
-                               .error_message_length = strlen(message),
-                               .event_count = events};
-  outbox_result(self->options.outbox, NULL, &result, claimed, started);
+  outbox_result(self->options.outbox, NULL, result, claimed, started);
   outbox_flush(self->options.outbox);
+}
+
+static struct step_result result_of_agent(const struct claimed_step *step, const char *reason) {
+  return step_result_of_agent(step_answer_version(&step->step), step->step.step_id, reason);
 }
 
 static void remove_order(struct prefetch *self, struct claimed_step *order) {
@@ -90,9 +96,10 @@ static struct reconcile known(struct prefetch *self) {
 /* Cancels. */
 
 static void answer_cancelled(struct prefetch *self, const struct claimed_step *step) {
-  const char *step_id = step->step.step_id;
-  log_line(self->options.log, LOG_INFO, step_id, "cancel: a step that was waiting will not run");
-  answer(self, step_id, "cancelled: by a cancel step", 0, &step->claimed, false);
+  struct step_result result = result_of_agent(step, "cancelled: by a cancel step");
+  log_line(self->options.log, LOG_INFO, result.step_id,
+           "cancel: a step that was waiting will not run");
+  answer(self, &result, &step->claimed, false);
 }
 
 static void log_unknown(const struct prefetch *self, const char *step_id) {
@@ -190,6 +197,7 @@ static void end_lost_cancels(struct prefetch *self) {
 static bool settle(void *owner, const struct claimed_step *step) {
   struct prefetch *self = owner;
   struct reconcile reconcile = known(self);
+  struct step_result lost = result_of_agent(step, prefetch_lost_result);
   const char *step_id = step->step.step_id;
   switch (reconcile_judge(&reconcile, step)) {
   case RECENT_STEPS_NEW:
@@ -203,7 +211,8 @@ static bool settle(void *owner, const struct claimed_step *step) {
   case RECENT_STEPS_ANSWERED:
     log_line(self->options.log, LOG_WARN, step_id,
              "redis has lost the result of this step, which is not run again");
-    answer(self, step_id, prefetch_lost_result, -1, &step->claimed, false);
+    lost.event_count = -1;
+    answer(self, &lost, &step->claimed, false);
   }
   return true;
 }
@@ -341,13 +350,16 @@ static bool is_interrupted(const struct prefetch *self, const struct claimed_ste
 }
 
 /* An earlier agent had started it; NULL: it is not in the list any more. */
-static void answer_interrupted(struct prefetch *self, const struct claimed *claimed) {
+static void answer_interrupted(struct prefetch *self, const struct claimed_step *step) {
   static const char reason[] = "interrupted: the agent ended while this step was running";
   char *step_id = self->reader.started;
   self->reader.started = NULL;
   log_line(self->options.log, LOG_WARN, step_id, "%s", reason);
   recent_steps_add(&self->recent_steps, step_id);
-  answer(self, step_id, reason, self->reader.started_events, claimed, true);
+  int version = step != NULL ? step_answer_version(&step->step) : self->reader.started_version;
+  struct step_result result = step_result_of_agent(version, step_id, reason);
+  result.event_count = self->reader.started_events;
+  answer(self, &result, step != NULL ? &step->claimed : NULL, true);
   free(step_id);
 }
 
@@ -365,7 +377,7 @@ static bool find(struct prefetch *self, const struct claimed *claimed) {
   }
   struct claimed_step *step = parse(self, claimed);
   if (is_interrupted(self, step)) {
-    answer_interrupted(self, claimed);
+    answer_interrupted(self, step);
     claimed_step_free(step);
     return true;
   }
@@ -464,15 +476,31 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
 static void compare(struct prefetch *self) {
   struct reconcile reconcile = known(self);
   size_t dropped = step_queue_drop_unseen(&self->queue);
-  bool missing = reconcile_is_any_missing(&reconcile);
-  if (dropped == 0 && !missing)
+  bool missing = reconcile_is_any_missing(&reconcile), told = self->loss_told;
+  int64_t now_ms = clock_monotonic_ms();
+  self->loss_told = dropped > 0 || missing;
+  if (!self->loss_told)
     return;
-  log_line(self->options.log, LOG_WARN, NULL, "redis has lost that steps were taken");
+  log_line(self->options.log, told ? LOG_DEBUG : LOG_WARN, NULL,
+           "redis has lost that steps were taken");
   if (!missing)
     return;
+  if (told && now_ms - self->returned_ms < RETURN_PAUSE_MS) {
+    loop_timer_start(self->scan_again, RETURN_PAUSE_MS);
+    return;
+  }
+  self->returned_ms = now_ms;
   self->empty_answers = 0;
   reconcile_missing(&reconcile);
   self->state = PREFETCH_RETURNING;
+}
+
+static void on_scan_again(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct prefetch *self = context;
+  self->scan_due = true;
+  advance(self);
 }
 
 static void end_scan(struct prefetch *self, bool complete) {
@@ -603,6 +631,7 @@ struct prefetch *prefetch_new(const struct prefetch_options *options,
   struct prefetch *self = memory_allocate(sizeof *self);
   *self = (struct prefetch){
       .options = *options, .handler = handler, .owner = owner, .scan_below = SIZE_MAX};
+  self->scan_again = loop_timer_new(options->base, on_scan_again, self);
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:in", options->job_id);
   self->options.job_id = NULL;
@@ -618,6 +647,7 @@ void prefetch_free(struct prefetch *self) {
   prefetch_release(self);
   step_queue_release(&self->queue);
   inflight_reader_release(&self->reader);
+  event_free(self->scan_again);
   consumer_free(self->consumer);
   free(self);
 }

@@ -26,6 +26,8 @@ void connection_init(struct connection *self, struct event_base *base, size_t la
 
 static void start_timer(struct connection *self) {
   self->without_reply = 0;
+  if (self->is_broken)
+    return; /* it is about the loss */
   if (self->expect_ms == 0)
     (void)evtimer_del(self->timer);
   else
@@ -98,7 +100,8 @@ static void await_room(struct connection *self) {
 }
 
 /* True when the bytes that have arrived are the known ones. A transport that is not plain may hold
-   bytes, of which the socket would not tell: all of them are read. */
+   bytes, of which the socket would not tell: it is read until it waits, which it does after a bounded
+   number of them, whatever the server sends. */
 static bool receive(struct connection *self, const char *known, size_t known_length) {
   char bytes[READ_SIZE];
   bool is_plain = self->transport->type->is_plain;
@@ -146,7 +149,13 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
-  self->handler->lost(self->owner, connection_timeout_text(self));
+  if (!self->is_broken) {
+    self->handler->lost(self->owner, connection_timeout_text(self));
+    return;
+  }
+  (void)receive(self, "", 0);
+  if (self->transport != NULL)
+    loop_timer_start_now(self->timer);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *context) {
@@ -202,7 +211,7 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
     written = self->transport->type->write(self->transport, pieces, count);
   if (written < 0 || self->is_broken) {
     self->is_broken = true;
-    event_active(self->readable, EV_READ, 0); /* reading reports the loss */
+    loop_timer_start_now(self->timer); /* reading reports the loss */
     return 0;
   }
   self->wants_room = (size_t)written < wanted;

@@ -1,7 +1,11 @@
 #include "agent/doors/redis/net/error_reply.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 static bool begins_with(const char *text, const char *prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -50,10 +54,31 @@ const char *error_reply_redirect(const char *text) {
   return space != NULL ? space + 1 : NULL;
 }
 
-const char *error_reply_explain(const char *text) {
+static const char *advise(const char *text) {
   if (begins_with(text, "CROSSSLOT"))
     return "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}";
   if (strcmp(text, "ERR Protocol error: invalid bulk length") == 0)
     return "ERR Protocol error: invalid bulk length (longer than its proto-max-bulk-len)";
   return skip_execabort(text);
+}
+
+/* The secret is looked for in the text, and written over in its copy: one of asterisks is found as
+   often as it is there. */
+static void mask(char *copy, const char *text, const char *secret) {
+  size_t length = secret != NULL ? strlen(secret) : 0;
+  for (const char *at = text; length > 0 && (at = strstr(at, secret)) != NULL; at += length)
+    memset(copy + (at - text), '*', length);
+}
+
+struct error_reply_text error_reply_explain(const char *text, const struct redis_url *url) {
+  struct error_reply_text explained;
+  const char *advice = advise(text), *arguments = strstr(advice, ", with args");
+  size_t length = arguments != NULL ? (size_t)(arguments - advice) : strlen(advice);
+  char *whole = memory_copy(advice, length), *shown = memory_copy(advice, length);
+  mask(shown, whole, url->password);
+  mask(shown, whole, url->user);
+  (void)snprintf(explained.text, sizeof explained.text, "%s", shown);
+  free(shown);
+  free(whole);
+  return explained;
 }

@@ -23,16 +23,37 @@
 /* --- the scanner --- */
 
 static void end_item(struct reply_scanner *self) {
-  self->items--;
+  while (self->depth > 0 && --self->left[self->depth - 1] == 0)
+    self->depth--;
+  if (self->depth == 0)
+    self->items = 0;
   self->state = SCAN_TYPE;
 }
 
+/* A byte that is no type is left to hiredis, which names it. */
 static void begin_item(struct reply_scanner *self, char type) {
   if (self->items == 0)
     self->items = 1;
   self->type = type;
   self->number = 0;
+  self->at_return = false;
   self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
+  if (memchr(",_#=(%~>", type, 8) != NULL)
+    self->refusal = "a reply of RESP3, which was not asked for";
+}
+
+static void open_array(struct reply_scanner *self) {
+  if (self->number > REPLY_PARSER_ITEMS_MAX - self->items) {
+    self->refusal = "a reply with more items than were asked for";
+  } else if (self->number == 0) {
+    end_item(self);
+  } else if (self->depth == REPLY_PARSER_DEPTH_MAX) {
+    self->refusal = "a reply that is nested deeper than any that is asked for";
+  } else {
+    self->items += self->number;
+    self->left[self->depth++] = self->number;
+    self->state = SCAN_TYPE;
+  }
 }
 
 static void end_number(struct reply_scanner *self) {
@@ -42,30 +63,41 @@ static void end_number(struct reply_scanner *self) {
     self->number += 2;
     self->state = SCAN_STRING;
   } else {
-    self->items += self->number;
-    end_item(self);
+    open_array(self);
   }
+}
+
+/* At a line feed, of which hiredis takes only one after a carriage return for the end of a line. */
+static bool is_line_end(struct reply_scanner *self, bool after_return) {
+  if (!after_return)
+    self->refusal = "a line that does not end as lines do";
+  return after_return;
 }
 
 /* Moves to the end of the number's line, or of the bytes. */
 static const char *scan_number(struct reply_scanner *self, const char *at, const char *end) {
   uint64_t number = self->number;
+  bool at_return = self->at_return;
   for (; at < end && *at != '\n'; at++) {
     unsigned char digit = (unsigned char)(*at - '0');
     if (digit <= 9 && number < NO_NUMBER / 10)
       number = number * 10 + digit;
     else if (*at != '\r')
       number = NO_NUMBER;
+    at_return = *at == '\r';
   }
   self->number = number;
+  self->at_return = at_return;
   if (at == end)
     return at;
-  end_number(self);
+  if (is_line_end(self, at_return))
+    end_number(self);
   return at + 1;
 }
 
 /* A call of memchr(3) costs more: lines are short. */
 static const char *scan_line(struct reply_scanner *self, const char *at, const char *end) {
+  const char *begin = at;
   uint64_t hits = 0;
   while ((size_t)(end - at) >= SWAR_SIZE && (hits = swar_equal(swar_load(at), '\n')) == 0)
     at += SWAR_SIZE;
@@ -73,9 +105,12 @@ static const char *scan_line(struct reply_scanner *self, const char *at, const c
     at += swar_first(hits);
   while (at < end && *at != '\n')
     at++;
+  if (at > begin)
+    self->at_return = at[-1] == '\r';
   if (at == end)
     return at;
-  end_item(self);
+  if (is_line_end(self, self->at_return))
+    end_item(self);
   return at + 1;
 }
 
@@ -85,15 +120,18 @@ static const char *scan_string(struct reply_scanner *self, const char *at, const
     self->number -= length;
     return end;
   }
+  at += self->number;
   end_item(self);
-  return at + self->number;
+  return at;
 }
 
-/* Scans one item, or what there is of it, but stops between the length of a string and its bytes.
-   There is at least one byte. */
+/* Scans one item, or what there is of it, but stops between the length of a string and its bytes, and
+   at what it refuses. There is at least one byte. */
 static const char *scan(struct reply_scanner *self, const char *at, const char *end) {
   if (self->state == SCAN_TYPE)
     begin_item(self, *at++);
+  if (self->refusal != NULL)
+    return at;
   switch (self->state) {
   case SCAN_NUMBER:
     return scan_number(self, at, end);
@@ -139,7 +177,7 @@ static void renew_reader(struct reply_parser *self) {
   self->functions.freeObject = free_object;
   self->reader->fn = &self->functions;
   self->reader->privdata = self; /* what redisReaderSetPrivdata does, without its cast to int */
-  self->reader->maxelements = REPLY_PARSER_ELEMENTS_MAX;
+  self->reader->maxelements = REPLY_PARSER_ITEMS_MAX;
 }
 
 static void collect(struct reply_parser *self, const char *bytes, size_t length) {
@@ -173,21 +211,33 @@ void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t leng
 
 /* --- between them --- */
 
-static bool is_at_large_string(const struct reply_parser *self) {
+/* What hiredis may get of a reply, in bytes. */
+static size_t largest_reply(const struct reply_parser *self) {
+  size_t largest = self->largest_string;
+  return largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
+}
+
+/* After the length of a string that is too large, by itself or with what came before it, or where
+   lines alone have become too much. */
+static bool is_at_limit(const struct reply_parser *self) {
   const struct reply_scanner *scanner = &self->scanner;
+  size_t largest = largest_reply(self);
+  if (scanner->items == 0 || self->reply_size > largest)
+    return scanner->items > 0;
   return scanner->state == SCAN_STRING && scanner->number > 2 &&
-         scanner->number - 2 > self->largest_string;
+         (scanner->number - 2 > self->largest_string ||
+          scanner->number > largest - self->reply_size);
 }
 
 static bool is_in_line(const struct reply_parser *self) {
   return self->scanner.state == SCAN_LINE || self->scanner.state == SCAN_NUMBER;
 }
 
-/* Stops after the length of a string that is too large: hiredis may have replies before it to give,
-   or find that it is none. */
+/* Stops at the limit, and at what the scanner refuses: hiredis may have replies before it to give, or
+   find that it is none. */
 static void collect_input(struct reply_parser *self) {
   const char *at = self->input, *end = at + self->input_length;
-  while (at < end && self->mode == REPLY_PARSER_COLLECTS) {
+  while (at < end && self->mode == REPLY_PARSER_COLLECTS && self->scanner.refusal == NULL) {
     const char *item = at;
     at = scan(&self->scanner, at, end);
     self->reply_size += (size_t)(at - item);
@@ -196,8 +246,8 @@ static void collect_input(struct reply_parser *self) {
       self->had_large_reply |= self->reply_size > LARGE_REPLY;
       self->reply_size = 0;
     }
-    if (is_at_large_string(self))
-      self->mode = REPLY_PARSER_AT_LARGE_STRING;
+    if (is_at_limit(self))
+      self->mode = REPLY_PARSER_AT_LIMIT;
   }
   size_t length = (size_t)(at - self->input);
   collect(self, self->input, length);
@@ -207,10 +257,11 @@ static void collect_input(struct reply_parser *self) {
 
 static void begin_discarding(struct reply_parser *self) {
   char head[32];
-  int length = snprintf(head, sizeof head, "$%zu\r\n", REPLY_PARSER_BEGINNING);
+  uint64_t string = self->scanner.state == SCAN_STRING ? self->scanner.number - 2 : 0;
+  self->beginning = string < REPLY_PARSER_BEGINNING ? (size_t)string : REPLY_PARSER_BEGINNING;
+  int length = snprintf(head, sizeof head, "$%zu\r\n", self->beginning);
   renew_reader(self);
   collect(self, head, (size_t)length);
-  self->beginning = REPLY_PARSER_BEGINNING;
   self->mode = REPLY_PARSER_DISCARDS;
 }
 
@@ -219,7 +270,7 @@ static void discard_input(struct reply_parser *self) {
   size_t length = self->input_length < self->beginning ? self->input_length : self->beginning;
   collect(self, at, length);
   self->beginning -= length;
-  while (at < end && self->scanner.items > 0)
+  while (at < end && self->scanner.items > 0 && self->scanner.refusal == NULL)
     at = scan(&self->scanner, at, end);
   if (self->scanner.items == 0) {
     collect(self, "\r\n", 2);
@@ -250,10 +301,10 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
       *reply = object;
       return too_large ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
     }
-    if (self->mode == REPLY_PARSER_AT_LARGE_STRING)
-      begin_discarding(self);
-    if (self->line_size > REPLY_PARSER_LINE_MAX)
+    if (self->scanner.refusal != NULL || self->line_size > REPLY_PARSER_LINE_MAX)
       return REPLY_PARSER_BROKEN;
+    if (self->mode == REPLY_PARSER_AT_LIMIT)
+      begin_discarding(self);
     if (self->input_length == 0) {
       give_memory_back(self);
       return REPLY_PARSER_MORE;
@@ -263,12 +314,15 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
     else
       collect_input(self);
   }
+  if (self->reader->err == REDIS_ERR_OOM)
+    memory_exhausted("a reply");
   return REPLY_PARSER_BROKEN;
 }
 
 const char *reply_parser_error(const struct reply_parser *self) {
-  return self->line_size > REPLY_PARSER_LINE_MAX ? "a line without an end"
-                                                 : redisReaderGetError(self->reader);
+  if (self->reader->err != 0)
+    return redisReaderGetError(self->reader);
+  return self->scanner.refusal != NULL ? self->scanner.refusal : "a line without an end";
 }
 
 #define TEXT(number) #number

@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 /*
- * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing; a scanner in
- * front of it tracks lengths, so that a string longer than `largest_string` never becomes memory:
- * it is discarded while it arrives. The reply that holds it becomes a string, the first
- * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TRUNCATED.
+ * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing, without a bound;
+ * a scanner in front of it tracks lengths, so that a string longer than `largest_string` never becomes
+ * memory: it is discarded while it arrives. The reply that holds it becomes a string, the first
+ * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TRUNCATED. So the memory
+ * of a reply is bounded, whatever a server sends.
  *
  *   reply_parser_init(&parser, largest_string)
  *   reply_parser_feed(&parser, bytes, n)
@@ -24,25 +25,34 @@
    bytes long. */
 #define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
 
-/* An array that claims more elements is a protocol error: the largest reply is that of one batch,
-   256 KiB of commands of at least 40 bytes. */
-#define REPLY_PARSER_ELEMENTS_MAX 8192
+/* A reply that has more items, however they are nested, is a protocol error: the largest is that of
+   one batch, 512 KiB of commands of at least 40 bytes. */
+#define REPLY_PARSER_ITEMS_MAX 16384
 
-/* Follows the bytes from reply to reply; it checks nothing, that is left to hiredis. */
+/* So is one with arrays in arrays that are deeper: the deepest is that of XREVRANGE, entries of an id
+   and of fields. hiredis frees a reply by recursion. */
+#define REPLY_PARSER_DEPTH_MAX 4
+
+/* What a reply may have beside its largest string, in bytes; of one that has more only the beginning
+   of a string is kept, as of one with a string that is too large. */
+#define REPLY_PARSER_REST_MAX ((size_t)1 << 20)
+
+/* Follows the bytes from reply to reply, and refuses what no command of ours is answered with. Where
+   a reply ends it sees as hiredis does; whether numbers and texts are well formed is left to that. */
 struct reply_scanner {
   enum { SCAN_TYPE, SCAN_NUMBER, SCAN_LINE, SCAN_STRING } state; /* of the byte that comes next */
   char type;                                                     /* of the item: its first byte */
+  bool at_return;  /* the last byte of a line so far is '\r' */
   uint64_t number; /* of a string or an array; in SCAN_STRING the bytes left, with the line end */
-  uint64_t items;  /* of the reply, still to come; 0 between replies */
+  size_t items;    /* of the reply, as far as it says; 0 between replies */
+  size_t depth;    /* arrays that are open */
+  size_t left[REPLY_PARSER_DEPTH_MAX]; /* items that are still to come in each of them */
+  const char *refusal;                 /* NULL: none. Final */
 };
 
-/* COLLECTS -> AT_LARGE_STRING at its length -> DISCARDS when hiredis has read up to there
-   -> COLLECTS at the end of the reply */
-enum reply_parser_mode {
-  REPLY_PARSER_COLLECTS,
-  REPLY_PARSER_AT_LARGE_STRING,
-  REPLY_PARSER_DISCARDS
-};
+/* COLLECTS -> AT_LIMIT at the length of a large string, or where the reply is as large as it may be
+   -> DISCARDS when hiredis has read up to there -> COLLECTS at the end of the reply */
+enum reply_parser_mode { REPLY_PARSER_COLLECTS, REPLY_PARSER_AT_LIMIT, REPLY_PARSER_DISCARDS };
 
 struct reply_parser {
   redisReader *reader;
@@ -64,7 +74,8 @@ struct reply_parser {
 enum reply_parser_result {
   REPLY_PARSER_MORE, /* all of the input was used: feed more */
   REPLY_PARSER_REPLY,
-  REPLY_PARSER_TRUNCATED, /* *reply is a string: the first REPLY_PARSER_BEGINNING bytes of it */
+  REPLY_PARSER_TRUNCATED, /* *reply is a string: the first REPLY_PARSER_BEGINNING bytes of it, or
+                             fewer when it was all of the reply that was too large */
   REPLY_PARSER_BROKEN     /* the bytes are not the protocol; reply_parser_error says more. Final */
 };
 
@@ -82,7 +93,7 @@ void reply_parser_release(struct reply_parser *self);
    more is fed. */
 void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length);
 
-/* Release a reply with reply_parser_free. */
+/* Release a reply with reply_parser_free. Aborts when out of memory. */
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply);
 void reply_parser_free(redisReply *reply);
 

@@ -77,6 +77,28 @@ void resolver_name_servers(const char *path, char *out, size_t size) {
     (void)fclose(file);
 }
 
+bool resolver_find_in_hosts(const char *path, char *name) {
+  size_t length = strlen(name);
+  char *line = NULL, *rest;
+  size_t size = 0;
+  bool found = false;
+  FILE *file = fopen(path, "re");
+  length -= length > 1 && name[length - 1] == '.';
+  while (file != NULL && !found && getline(&line, &size, file) >= 0) {
+    line[strcspn(line, "#\n")] = '\0';
+    (void)strtok_r(line, " \t", &rest); /* the address */
+    for (const char *word; !found && (word = strtok_r(NULL, " \t", &rest)) != NULL;) {
+      found = strlen(word) == length && strncasecmp(word, name, length) == 0;
+      if (found)
+        memcpy(name, word, length + 1);
+    }
+  }
+  free(line);
+  if (file != NULL)
+    (void)fclose(file);
+  return found;
+}
+
 /* musl asks by UDP alone: where no address fits into the reply, it finds none. The reply is left in
    the buffer also when res_query fails for want of a record. */
 static bool is_cut_short(const char *host) {
@@ -102,13 +124,20 @@ static void explain(struct resolver *self, int error, int error_number) {
   }
 }
 
+static bool has_dot(const char *host) {
+  size_t length = strlen(host);
+  return length > 1 && host[length - 1] == '.';
+}
+
 /* "localhost" is the loopback (RFC 6761), also where there is no /etc/hosts: of no host getaddrinfo
    tells the addresses of the loopback. */
 static int ask(struct resolver *self, int family) {
   struct addrinfo hints = {
       .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-  const char *host = strcasecmp(self->host, "localhost") == 0 ? NULL : self->host;
-  return getaddrinfo(host, self->service, &hints, &self->addresses);
+  size_t length = strlen(self->host) - has_dot(self->host);
+  bool is_local =
+      length == strlen("localhost") && strncasecmp(self->host, "localhost", length) == 0;
+  return getaddrinfo(is_local ? NULL : self->host, self->service, &hints, &self->addresses);
 }
 
 /* musl compares names of /etc/hosts with case. */
@@ -121,9 +150,13 @@ static bool has_become_lower_case(char *text) {
   return changed;
 }
 
-/* Some name servers do not answer questions for IPv6 addresses: then those for IPv4 will do. */
+/* A dot at the end says that the name is whole: no search domain is added. /etc/hosts has names
+   without it, and the C libraries do not find them there by a name with it. Some name servers do not
+   answer questions for IPv6 addresses: then those for IPv4 will do. */
 static void *look_up(void *context) {
   struct resolver *self = context;
+  if (has_dot(self->host))
+    (void)resolver_find_in_hosts("/etc/hosts", self->host);
   int error = ask(self, AF_UNSPEC);
   if (error == EAI_NONAME && has_become_lower_case(self->host))
     error = ask(self, AF_UNSPEC);

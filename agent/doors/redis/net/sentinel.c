@@ -7,6 +7,7 @@
 #include "agent/doors/redis/net/command.h"
 #include "agent/doors/redis/net/connection.h"
 #include "agent/doors/redis/net/dialer.h"
+#include "agent/doors/redis/net/error_reply.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
@@ -68,14 +69,6 @@ static void fail(struct sentinel *self, const char *why) {
     self->done(self->owner, NULL, self->why);
 }
 
-static void fail_by_error(struct sentinel *self, const char *text) {
-  char why[120];
-  const char *arguments = strstr(text, ", with args"); /* one may be the password */
-  int length = arguments != NULL ? (int)(arguments - text) : (int)strlen(text);
-  (void)snprintf(why, sizeof why, "%.*s", length, text);
-  fail(self, why);
-}
-
 static void succeed(struct sentinel *self, const struct redis_address *master) {
   self->first = current(self);
   disconnect(self);
@@ -126,7 +119,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   } else if (reply->type == REDIS_REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && !self->password_sent;
     if (!wants_password || self->url->password == NULL || !send_password(self))
-      fail_by_error(self, reply->str);
+      fail(self, error_reply_explain(reply->str, self->url).text);
   } else if (of_password) {
     self->password_accepted = true;
   } else if (reply->type == REDIS_REPLY_ARRAY) {

@@ -37,6 +37,9 @@
 /* Read at once: a record's header and most answers. */
 #define AHEAD_BYTES ((size_t)4096)
 
+/* So often in a turn of the loop: the library goes on as long as there are bytes. */
+#define READS_PER_TURN 16
+
 struct tls {
   mbedtls_ssl_config config;
   mbedtls_x509_crt trusted;
@@ -55,6 +58,7 @@ struct tls_transport {
   bool speaks_tls;       /* its first byte was that of a record */
   bool is_up;            /* the handshake is done */
   bool has_certificate;  /* of its own */
+  unsigned reads;        /* of the socket, since it last had to wait */
   size_t ahead, taken;   /* bytes in `bytes`, and those that the library has got of them */
   char bytes[AHEAD_BYTES];
   char why[512];
@@ -258,9 +262,19 @@ static bool is_about_certificates(int result) {
   return (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3880 && result >= -0x3F80);
 }
 
+/* The library puts a message of the handshake together from records, within the room that it has for
+   one of them. */
+static bool is_too_long(const struct tls_transport *self) {
+  return !self->is_up && self->ssl.MBEDTLS_PRIVATE(in_hslen) > MBEDTLS_SSL_IN_CONTENT_LEN;
+}
+
 static const char *result_text(const struct tls_transport *self, int result) {
   if (self->ahead > 0 && !self->speaks_tls)
     return "this port does not speak TLS: use redis://, or ssl=false";
+  if (is_too_long(self))
+    return "the server sends more than 16 KiB of certificates, or of names of authorities, which "
+           "is more than fits here: let it send its own and those between it and the authority "
+           "alone";
   if (is_for_something_else(self))
     return "the server's certificate is not for a server: its extendedKeyUsage lacks serverAuth, "
            "or its keyUsage digitalSignature";
@@ -275,7 +289,7 @@ static int fail(struct tls_transport *self, int result) {
   if (self->why[0] != '\0')
     return TRANSPORT_FAILED;
   const char *text = result_text(self, result);
-  if (self->ahead > 0 && !self->speaks_tls)
+  if ((self->ahead > 0 && !self->speaks_tls) || is_too_long(self))
     (void)snprintf(self->why, sizeof self->why, "%s", text);
   else
     (void)snprintf(self->why, sizeof self->why, "%s (mbedTLS -0x%04X)", text, (unsigned)-result);
@@ -308,10 +322,18 @@ static bool is_record(char first) {
   return first >= MBEDTLS_SSL_MSG_CHANGE_CIPHER_SPEC && first <= MBEDTLS_SSL_MSG_APPLICATION_DATA;
 }
 
+/* A server that sends without a pause must not hold the loop: after some reads it waits, with nothing
+   left here, and the socket that is readable wakes the loop up again. */
 static int read_ahead(struct tls_transport *self) {
+  if (self->reads++ == READS_PER_TURN) {
+    self->reads = 0;
+    return MBEDTLS_ERR_SSL_WANT_READ;
+  }
   ssize_t length = recv(self->transport.fd, self->bytes, sizeof self->bytes, 0);
-  if (length < 0)
+  if (length < 0) {
+    self->reads = 0;
     return errno == EAGAIN || errno == EINTR ? MBEDTLS_ERR_SSL_WANT_READ : fail_by_errno(self);
+  }
   if (length > 0 && self->ahead == 0)
     self->speaks_tls = is_record(self->bytes[0]);
   self->ahead = length > 0 ? (size_t)length : self->ahead;

@@ -29,7 +29,9 @@ struct transport_type {
   /* Goes on with the handshake. Returns 0 when it is done, or one of the above. */
   int (*handshake)(struct transport *self);
 
-  /* Returns the number of bytes, 0 when the server has closed, or one of the above. */
+  /* Returns the number of bytes, 0 when the server has closed, or one of the above. TRANSPORT_WAITS
+     comes after a bounded number of bytes, and then it holds none: the socket tells of more. The same
+     holds for the handshake. */
   ssize_t (*read)(struct transport *self, void *bytes, size_t size);
 
   /* Writes what it takes now and returns the number of bytes, or TRANSPORT_FAILED. What it has taken

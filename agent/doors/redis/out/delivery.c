@@ -31,8 +31,8 @@
  * it, and the owner does what it can. The delivery goes on with the batch that is next.
  *
  * The order of the requests on a connection: the preflight, which ends with the first probe (WATCH
- * and GET); the ownership transaction, once; then a query, if there is one, else the next batch.
- * When there is nothing to send, the key is probed every PROBE_IDLE_MS.
+ * and GET) and the first MULTI; the ownership transaction, once; then a query, if there is one, else
+ * the next batch. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
  */
 #include "agent/doors/redis/out/delivery.h"
 
@@ -58,6 +58,10 @@
 /* So often in a row a connection is lost in the middle of the same request before that is told. */
 #define LOSSES_TO_TELL 3
 
+/* So often in a row EXEC may do nothing, though nobody has written the key, before the connection is
+   dropped: that there are pauses in between. */
+#define REFUSALS_TO_PAUSE 3
+
 struct delivery {
   const struct log *log;
   const struct keys *keys;
@@ -70,8 +74,10 @@ struct delivery {
   struct ownership ownership;
   bool probe_due;     /* `committed` is to be read before anything else */
   bool loss_reported; /* and nothing was delivered since */
+  bool arrived;       /* a batch was executed, and the owner does not know it yet */
   struct pipeline pipeline;
-  unsigned losses; /* of connections in the middle of a request, since one was executed */
+  unsigned losses;   /* of connections in the middle of a request, since one was executed */
+  unsigned refusals; /* of transactions by the watch, since one was executed */
   struct query query;
   char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
 };
@@ -87,16 +93,11 @@ static void send_probe(struct delivery *self, const struct query *query) {
   send_request(self);
 }
 
-static void open_transaction(struct delivery *self, const struct batch *batch, uint64_t sequence) {
+static void send_batch(struct delivery *self, const struct batch *batch,
+                       const struct query *query) {
   char value[OWNERSHIP_TEXT_SIZE];
-  (void)ownership_text(&self->ownership, sequence, value);
-  pipeline_open(&self->pipeline, batch, value);
-}
-
-static void send_batch(struct delivery *self, const struct batch *batch) {
-  if (!pipeline_is_open(&self->pipeline))
-    open_transaction(self, batch, self->ownership.delivered + 1);
-  pipeline_execute(&self->pipeline, NULL);
+  (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
+  pipeline_execute(&self->pipeline, batch, value, query);
   send_request(self);
 }
 
@@ -113,19 +114,7 @@ static void send_ownership(struct delivery *self) {
                                        .iov_len = strlen(self->ownership_command)}},
                            .count = 1,
                            .commands = 1};
-  open_transaction(self, &batch, self->ownership.delivered + 1);
-  pipeline_execute(&self->pipeline, &self->query);
-  send_request(self);
-}
-
-/* Opens the next transaction while one is under way; only when a whole batch is queued after it. */
-static void send_next_batch(struct delivery *self) {
-  const struct batch *batch;
-  if (!pipeline_has_room(&self->pipeline) || !ownership_is_established(&self->ownership) ||
-      self->query.commands != NULL || (batch = send_queue_next_batch(self->send_queue)) == NULL)
-    return;
-  open_transaction(self, batch, self->ownership.delivered + 2);
-  pipeline_send(&self->pipeline, self->client);
+  send_batch(self, &batch, &self->query);
 }
 
 /* Nothing is to be sent: all that could be refused was accepted. */
@@ -135,22 +124,28 @@ static void become_idle(struct delivery *self) {
 }
 
 static void next_request(struct delivery *self) {
-  if (!client_is_ready(self->client))
-    return;
   const struct batch *batch = NULL;
-  if (!self->pipeline.is_busy) {
-    if (self->probe_due)
-      send_probe(self, NULL);
-    else if (!ownership_is_established(&self->ownership))
-      send_ownership(self);
-    else if (self->query.commands != NULL && !pipeline_is_open(&self->pipeline))
-      send_probe(self, &self->query);
-    else if ((batch = send_queue_batch(self->send_queue)) != NULL)
-      send_batch(self, batch);
-    else
-      become_idle(self);
-  }
-  send_next_batch(self);
+  if (!client_is_ready(self->client) || self->pipeline.is_busy)
+    return;
+  if (self->probe_due)
+    send_probe(self, NULL);
+  else if (!ownership_is_established(&self->ownership))
+    send_ownership(self);
+  else if (self->query.commands != NULL)
+    send_probe(self, &self->query);
+  else if ((batch = send_queue_batch(self->send_queue)) != NULL)
+    send_batch(self, batch, NULL);
+  else
+    become_idle(self);
+}
+
+/* No request is under way. */
+static void go_on(struct delivery *self) {
+  bool arrived = self->arrived;
+  self->arrived = false;
+  next_request(self); /* Redis works on while the owner uses the room */
+  if (arrived)
+    self->handler->delivered(self->owner);
 }
 
 static void fail(struct delivery *self, const struct error *error) {
@@ -166,7 +161,7 @@ static void on_refusal(struct delivery *self) {
   if (!in_part && client_recover(self->client, request->refusal))
     return;
   struct error error;
-  exchange_explain_refusal(request, &error);
+  exchange_explain_refusal(request, client_explain(self->client, request->refusal).text, &error);
   fail(self, &error);
 }
 
@@ -176,30 +171,25 @@ static void fail_as_taken(struct delivery *self) {
   fail(self, &error);
 }
 
-/* A loss is reported first: what the owner does with a delivery may depend on it. */
-static void report(struct delivery *self, const struct ownership_change *change) {
-  if (change->lost_data && !self->loss_reported) {
-    self->loss_reported = true;
-    self->handler->lost_data(self->owner);
-  }
-  if (change->arrived) {
-    next_request(self); /* Redis works on while the owner uses the room */
-    self->handler->delivered(self->owner);
-  }
+/* It is not Redis that has closed it. */
+static void drop_connection(struct delivery *self, const char *why) {
+  pipeline_reset(&self->pipeline);
+  client_reconnect(self->client, why);
 }
 
 /* The value of `committed` was read, after a transaction or by a probe. Also on a connection that
    never broke, Redis may have lost data, or another agent may have taken the job. The latter is
-   checked before the owner hears of a delivery, which would make it send more. */
+   checked before the owner hears of a delivery, which would make it send more; and of that it hears
+   when no request is under way. A loss is reported first: what the owner does with a delivery may
+   depend on it. */
 static void on_committed(struct delivery *self, const redisReply *reply) {
   bool was_established = ownership_is_established(&self->ownership);
   struct ownership_change change =
       ownership_update(&self->ownership, self->pipeline.now.executed, reply->str, reply->len);
-  pipeline_settle(&self->pipeline);
   self->probe_due = false;
   if (change.arrived) {
-    self->losses = 0;
-    self->loss_reported = false;
+    self->losses = self->refusals = 0;
+    self->loss_reported &= change.lost_data;
     client_mark_healthy(self->client);
     if (was_established)
       send_queue_delivered(self->send_queue);
@@ -208,44 +198,49 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     fail_as_taken(self);
     return;
   }
-  if (!change.arrived && pipeline_is_open(&self->pipeline))
-    client_reconnect_now(
-        self->client); /* Redis drops the open transaction: the one before comes first */
+  if (change.lost_data && !self->loss_reported) {
+    self->loss_reported = true;
+    self->handler->lost_data(self->owner);
+  }
+  self->arrived = change.arrived && was_established;
   if (change.arrived && !was_established)
     self->handler->owned(self->owner);
-  else
-    report(self, &change);
+  /* The watch has made EXEC do nothing: someone has written the key, if only the transaction of a lost
+     connection; but not again and again. */
+  if (!change.arrived && self->pipeline.now.exec > 0 && ++self->refusals >= REFUSALS_TO_PAUSE)
+    drop_connection(self, "EXEC does nothing, though nobody has written the key");
 }
 
-/* Until the owner has returned the request counts as under way: so the query that it puts is sent
-   next, before a batch. A query that left with an ownership transaction that was not executed is
-   sent again. */
+/* The request is still under way: so the query that the owner puts now is sent next, before a batch.
+   A query that left with an ownership transaction that was not executed is sent again. */
 static void on_query_reply(struct delivery *self, const redisReply *reply) {
   if (ownership_is_established(&self->ownership)) {
     client_mark_healthy(self->client);
     query_take(&self->query, reply, !client_reply_is_truncated(self->client));
   }
-  pipeline_settle(&self->pipeline);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
-  bool last;
-  enum pipeline_reply kind = pipeline_take(&self->pipeline, reply, &last);
-  if (kind == PIPELINE_UNEXPECTED) {
-    client_reconnect(self->client, "a reply to no request");
+  switch (pipeline_take(&self->pipeline, reply)) {
+  case PIPELINE_PROGRESS:
     return;
-  }
-  if (last)
-    client_set_reply_timeout(self->client, 0);
-  if (kind == PIPELINE_COMMITTED)
+  case PIPELINE_COMMITTED:
     on_committed(self, reply);
-  else if (kind == PIPELINE_QUERY)
+    return;
+  case PIPELINE_QUERY:
     on_query_reply(self, reply);
-  else if (kind == PIPELINE_REFUSED)
+    return;
+  case PIPELINE_DONE:
+    client_set_reply_timeout(self->client, 0);
+    go_on(self);
+    return;
+  case PIPELINE_REFUSED:
     on_refusal(self);
-  if (last)
-    next_request(self);
+    return;
+  case PIPELINE_UNEXPECTED:
+    drop_connection(self, "a reply that redis does not give to what was asked");
+  }
 }
 
 static void on_connected(void *owner) {
@@ -256,7 +251,7 @@ static void on_connected(void *owner) {
 static void on_ready(void *owner, const redisReply *committed) {
   struct delivery *self = owner;
   on_committed(self, committed);
-  next_request(self);
+  go_on(self);
 }
 
 static void on_down(void *owner) {
@@ -270,6 +265,7 @@ static void on_down(void *owner) {
         self->losses);
   pipeline_reset(&self->pipeline);
   (void)evtimer_del(self->idle);
+  go_on(self); /* what has arrived is told, whatever became of the MULTI behind it */
 }
 
 static void on_writable(void *owner) {
@@ -293,7 +289,7 @@ void delivery_end(struct delivery *self) {
 
 /* Every request ends with a probe, so one that is under way is enough. */
 void delivery_probe(struct delivery *self) {
-  if (self->pipeline.is_busy || pipeline_is_open(&self->pipeline))
+  if (self->pipeline.is_busy)
     return;
   self->probe_due = true;
   next_request(self);

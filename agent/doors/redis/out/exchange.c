@@ -9,7 +9,6 @@
 #include "agent/doors/redis/net/error_reply.h"
 #include "base/check.h"
 
-static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
 static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
 
 void exchange_init(struct exchange *self) {
@@ -18,18 +17,15 @@ void exchange_init(struct exchange *self) {
 
 void exchange_add(struct exchange *self, const char *text, size_t length, size_t commands) {
   CHECK(self->count < EXCHANGE_PIECES);
+  self->counts[self->count] = commands;
   self->pieces[self->count++] =
       (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
+  self->length += length;
   self->commands += commands;
 }
 
-void exchange_add_multi(struct exchange *self) {
-  CHECK(self->commands == 0);
-  exchange_add(self, multi, sizeof multi - 1, 1);
-}
-
 void exchange_add_exec(struct exchange *self) {
-  CHECK(self->exec == 0 && self->commands > 0 && self->pieces[0].iov_base == multi);
+  CHECK(self->exec == 0 && self->commands > 0);
   self->exec = self->commands;
   exchange_add(self, exec, sizeof exec - 1, 1);
 }
@@ -60,8 +56,7 @@ void exchange_send(struct exchange *self, struct client *client) {
 }
 
 bool exchange_is_sent(const struct exchange *self) {
-  struct iovec rest[EXCHANGE_PIECES];
-  return rest_of(self, rest) == 0;
+  return self->sent == self->length;
 }
 
 static void keep_refusal(struct exchange *self, const redisReply *reply, size_t index) {
@@ -71,8 +66,23 @@ static void keep_refusal(struct exchange *self, const redisReply *reply, size_t 
   self->refused = index;
 }
 
+/* Whatever answers "+OK" to everything is no Redis: its EXEC executes nothing, and would be sent again
+   at once. After an error nothing is as it should be. What a query is answered with is its owner's; the
+   last command opens the next transaction. */
+static bool is_odd(const struct exchange *self, const redisReply *reply, size_t index) {
+  if (reply->type == REDIS_REPLY_ERROR || self->refusal[0] != '\0')
+    return false;
+  if (self->exec > 0 && index == self->exec)
+    return reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_NIL;
+  if (index + 1 == self->probe_end)
+    return reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL;
+  bool of_query = index >= self->probe_end && index + 1 < self->commands;
+  return self->probe_end > 0 && !of_query && reply->type != REDIS_REPLY_STATUS;
+}
+
 bool exchange_take(struct exchange *self, const redisReply *reply) {
   size_t index = self->replied++;
+  self->is_odd |= is_odd(self, reply, index);
   keep_refusal(self, reply, index);
   /* EXEC's reply is an array with the replies of all queued commands; an error among them does not
      undo the others. It is nil, and nothing was executed, when another client wrote the watched
@@ -80,15 +90,21 @@ bool exchange_take(struct exchange *self, const redisReply *reply) {
   if (self->exec > 0 && index == self->exec && reply->type == REDIS_REPLY_ARRAY) {
     self->executed = true;
     for (size_t i = 0; i < reply->elements; i++)
-      keep_refusal(self, reply->element[i], i + 1);
+      keep_refusal(self, reply->element[i], i);
   }
   return self->replied == self->commands || error_reply_is_last(self->refusal);
 }
 
-void exchange_explain_refusal(const struct exchange *self, struct error *error) {
+void exchange_explain_refusal(const struct exchange *self, const char *why, struct error *error) {
   struct command_word words[2] = {{.text = ""}};
   size_t read = 0;
+  bool found = false;
   for (int i = 0; i < self->count; i++) {
+    found = found || read + self->counts[i] > self->refused;
+    if (!found) {
+      read += self->counts[i];
+      continue;
+    }
     const char *at = self->pieces[i].iov_base;
     const char *end = at + self->pieces[i].iov_len;
     while (read <= self->refused && command_read(&at, end, words, 2))
@@ -96,7 +112,7 @@ void exchange_explain_refusal(const struct exchange *self, struct error *error) 
   }
   size_t key = words[1].length < 120 ? words[1].length : 120;
   (void)error_set(error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
-                  key > 0 ? " " : "", (int)key, words[1].text, error_reply_explain(self->refusal));
+                  key > 0 ? " " : "", (int)key, words[1].text, why);
 }
 
 void query_put(struct query *self, char *commands,

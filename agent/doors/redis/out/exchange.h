@@ -15,40 +15,42 @@
  * to, and the first reply that is an error.
  *
  *   exchange_init(&request)
- *   exchange_add_multi(&request)           first of all, where it is a transaction
- *   exchange_add(&request, …)              any number of times, also when part of it is sent
- *   exchange_add_exec(&request)
+ *   exchange_add(&request, …)              any number of times
+ *   exchange_add_exec(&request)            after the commands of a transaction that is open
  *   exchange_send(&request, client)        now, and whenever the client is writable
  *   exchange_take(&request, reply)         returns true with the last reply
  *
  * Nothing is to be released: all texts are borrowed.
  */
 
-/* MULTI, a batch, the SET, EXEC, the probe; a query leaves only with a batch of one piece or none.
- */
+/* A batch, the SET, EXEC, the probe, MULTI; a query leaves only with a batch of one piece or none. */
 #define EXCHANGE_PIECES (BATCH_PIECES + 4)
 
 struct exchange {
   struct iovec pieces[EXCHANGE_PIECES];
+  size_t counts[EXCHANGE_PIECES]; /* of the commands that begin with a piece */
   int count;
-  size_t sent;     /* bytes */
-  size_t commands; /* in all pieces */
-  size_t exec;     /* index of EXEC among the commands; 0: there is none, since MULTI has index 0 */
-  size_t probe_end;  /* number of commands up to the end of the probe (pipeline.h); 0: no probe */
-  size_t replied;    /* number of replies that came */
-  bool executed;     /* EXEC was replied to with the replies of the transaction */
-  char refusal[160]; /* the first error among the replies, cut; empty: none */
-  size_t refused;    /* index of the command that it is the reply to */
+  size_t length;    /* bytes in all pieces */
+  size_t sent;      /* bytes */
+  size_t commands;  /* in all pieces */
+  size_t exec;      /* index of EXEC among the commands; 0: there is none, as none is the first */
+  size_t probe_end; /* number of commands up to the end of the probe (pipeline.h) */
+  size_t probe_length; /* bytes up to there */
+  size_t replied;      /* number of replies that came */
+  bool executed;       /* EXEC was replied to with the replies of the transaction */
+  char refusal[160];   /* the first error among the replies, cut; empty: none */
+  size_t refused;      /* index of the command that it is the reply to */
+  bool is_odd;         /* a reply was none that Redis gives to such a command */
 };
 
 void exchange_init(struct exchange *self);
 
-/* Appends `commands` whole commands, `length` bytes, which must outlive the exchange. At most
-   EXCHANGE_PIECES pieces. */
+/* Appends `commands` whole commands, `length` bytes; where they go on in the pieces after it, those
+   are appended with 0. The text must stay in place until the commands are replied to, and where one
+   of them is refused, until that is explained. At most EXCHANGE_PIECES pieces. */
 void exchange_add(struct exchange *self, const char *text, size_t length, size_t commands);
 
-/* Append MULTI, before everything else, and EXEC, once. */
-void exchange_add_multi(struct exchange *self);
+/* Appends EXEC, once, and not as the first. */
 void exchange_add_exec(struct exchange *self);
 
 /* Sends what the client takes now. */
@@ -59,8 +61,8 @@ bool exchange_is_sent(const struct exchange *self);
 /* Takes the next reply; returns true when none is due after it. */
 bool exchange_take(struct exchange *self, const redisReply *reply);
 
-/* Fills in "redis refuses <command> <key>: <refusal>". */
-void exchange_explain_refusal(const struct exchange *self, struct error *error);
+/* Fills in "redis refuses <command> <key>: <why>", of the first refusal. */
+void exchange_explain_refusal(const struct exchange *self, const char *why, struct error *error);
 
 /*
  * A query: commands that change nothing, one or several, which are sent again on the next

@@ -211,9 +211,9 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct delivery_handler *handler, void *owner) {
   struct outbox *self = memory_allocate(sizeof *self);
   *self = (struct outbox){.hold_bytes = options->hold_bytes};
-  /* Readers are woken when one batch of room is free, not when all of it is: they fill it while the
-     next batch is under way. */
-  size_t piece = 2 * SEND_QUEUE_CHUNK_SIZE;
+  /* Readers are woken when half a batch of room is free, not when all of it is: they fill it while
+     the next batch is under way. */
+  size_t piece = BATCH_PIECES / 2 * SEND_QUEUE_CHUNK_SIZE;
   self->room_bytes =
       options->hold_bytes > 4 * piece ? options->hold_bytes - piece : options->hold_bytes / 4 * 3;
   send_queue_init(&self->send_queue);

@@ -12,6 +12,9 @@
 
 #define PROBE_COMMANDS 2
 
+static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
+static const char discard[] = "*1\r\n$7\r\nDISCARD\r\n";
+
 static_assert(sizeof((struct pipeline *)NULL)->ttl > DECIMAL_LENGTH_MAX, "any number of seconds");
 
 void pipeline_init(struct pipeline *self, const struct keys *keys,
@@ -34,84 +37,65 @@ void pipeline_release(struct pipeline *self) {
   free(self->probe);
 }
 
-static void clear(struct exchange *request, char **set) {
-  free(*set);
-  *set = NULL;
-  exchange_init(request);
-}
-
-bool pipeline_has_room(const struct pipeline *self) {
-  return self->is_busy && self->now.exec > 0 && self->now.replied < self->now.probe_end &&
-         !pipeline_is_open(self);
-}
-
-void pipeline_open(struct pipeline *self, const struct batch *batch,
-                   const char value[OWNERSHIP_TEXT_SIZE]) {
-  CHECK(!pipeline_is_open(self));
-  const char *words[] = {"SET", self->key, value, "EX", self->ttl};
-  self->next_set = command_new(words, self->ttl[0] != '\0' ? 5 : 3);
-  exchange_add_multi(&self->next);
-  for (int i = 0; i < batch->count; i++)
-    exchange_add(&self->next, batch->pieces[i].iov_base, batch->pieces[i].iov_len,
-                 i == 0 ? batch->commands : 0);
-  exchange_add(&self->next, self->next_set, strlen(self->next_set), 1);
-}
-
-bool pipeline_is_open(const struct pipeline *self) {
-  return self->next.count > 0;
-}
-
-/* Ends the request that begins. */
-static void add_probe(struct pipeline *self, const struct query *query) {
+/* The end of the request that begins. */
+static void add_end(struct pipeline *self, const struct query *query) {
   exchange_add(&self->now, self->probe, strlen(self->probe), PROBE_COMMANDS);
   self->now.probe_end = self->now.commands;
+  self->now.probe_length = self->now.length;
   if (query != NULL && query->commands != NULL)
     query_add(query, &self->now);
+  exchange_add(&self->now, multi, sizeof multi - 1, 1);
   self->is_busy = true;
 }
 
-void pipeline_execute(struct pipeline *self, const struct query *query) {
-  CHECK(!self->is_busy && pipeline_is_open(self));
-  clear(&self->now, &self->now_set);
-  self->now = self->next;
-  self->now_set = self->next_set;
-  self->next_set = NULL;
-  exchange_init(&self->next);
+void pipeline_execute(struct pipeline *self, const struct batch *batch,
+                      const char value[OWNERSHIP_TEXT_SIZE], const struct query *query) {
+  CHECK(!self->is_busy);
+  pipeline_reset(self);
+  const char *words[] = {"SET", self->key, value, "EX", self->ttl};
+  self->set = command_new(words, self->ttl[0] != '\0' ? 5 : 3);
+  for (int i = 0; i < batch->count; i++)
+    exchange_add(&self->now, batch->pieces[i].iov_base, batch->pieces[i].iov_len,
+                 i == 0 ? batch->commands : 0);
+  exchange_add(&self->now, self->set, strlen(self->set), 1);
   exchange_add_exec(&self->now);
-  add_probe(self, query);
+  add_end(self, query);
 }
 
 void pipeline_probe(struct pipeline *self, const struct query *query) {
-  CHECK(!self->is_busy && !pipeline_is_open(self));
-  clear(&self->now, &self->now_set);
-  add_probe(self, query);
+  CHECK(!self->is_busy);
+  pipeline_reset(self);
+  exchange_add(&self->now, discard, sizeof discard - 1, 1);
+  add_end(self, query);
 }
 
 void pipeline_send(struct pipeline *self, struct client *client) {
   exchange_send(&self->now, client);
-  if (exchange_is_sent(&self->now))
-    exchange_send(&self->next, client);
 }
 
-enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply, bool *last) {
-  *last = self->is_busy && exchange_take(&self->now, reply);
-  if (*last && error_reply_is_last(self->now.refusal))
+enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply) {
+  if (!self->is_busy)
+    return PIPELINE_UNEXPECTED;
+  bool last = exchange_take(&self->now, reply);
+  if (last && error_reply_is_last(self->now.refusal))
     return PIPELINE_REFUSED;
-  if (!self->is_busy || (*last && !exchange_is_sent(&self->now)))
+  bool of_probe = self->now.replied == self->now.probe_end;
+  if (self->now.is_odd || (last && !exchange_is_sent(&self->now)) ||
+      (of_probe && self->now.sent < self->now.probe_length))
     return PIPELINE_UNEXPECTED;
   if (self->now.refusal[0] != '\0')
-    return *last ? PIPELINE_REFUSED : PIPELINE_PROGRESS;
-  if (self->now.replied < self->now.probe_end)
-    return PIPELINE_PROGRESS;
-  return self->now.replied == self->now.probe_end ? PIPELINE_COMMITTED : PIPELINE_QUERY;
-}
-
-void pipeline_settle(struct pipeline *self) {
-  self->is_busy = self->now.replied < self->now.commands;
+    return last ? PIPELINE_REFUSED : PIPELINE_PROGRESS;
+  self->is_busy = !last;
+  if (last)
+    return PIPELINE_DONE;
+  if (self->now.replied > self->now.probe_end)
+    return PIPELINE_QUERY;
+  return of_probe ? PIPELINE_COMMITTED : PIPELINE_PROGRESS;
 }
 
 void pipeline_reset(struct pipeline *self) {
-  clear(&self->now, &self->now_set);
-  clear(&self->next, &self->next_set);
+  free(self->set);
+  self->set = NULL;
+  exchange_init(&self->now);
   self->is_busy = false;
 }

@@ -11,51 +11,48 @@
 #include "agent/doors/redis/out/send_queue.h"
 
 /*
- * The requests of one connection: at most one whose replies are due (`now`), and the beginning of
- * the transaction after it (`next`). A request is a transaction and a probe, or a probe alone, and
- * may end with a query:
+ * The requests of one connection, one at a time. Between two of them a transaction is open, and
+ * nothing is in it: a request begins inside it, and its last command opens the next one.
  *
- *   MULTI                      \
- *   … the batch's commands …    > pipeline_open
- *   SET committed <value>      /
- *   EXEC                       \
- *   WATCH committed             > pipeline_execute; the last two alone: pipeline_probe
+ *   … the batch's commands …   \
+ *   SET committed <value>       > pipeline_execute; in its place DISCARD: pipeline_probe
+ *   EXEC                       /
+ *   WATCH committed            \  the probe
  *   GET committed              /
  *   … a query …
+ *   MULTI
  *
- * EXEC is sent only when no reply is due: so a transaction is executed only after the one before it
- * was, and only after its owner knows that it was. To wait for this with all of it would cost one
- * round trip per batch. So the next transaction is opened while the one before is under way: Redis
- * reads and queues its commands meanwhile, and they have no effect until the EXEC. If the
- * connection is lost, Redis drops them.
+ * MULTI may be refused: by a proxy, by a user's rights, which can change while the connection is in
+ * use, or for a moment. Commands that follow it would then be executed one by one: in part, and also
+ * when the job is another agent's. So none leaves before MULTI is replied to. Sent at the end of the
+ * request before, it costs no round trip. What opens the first transaction is the handshake
+ * (preflight.h).
  *
- * The probe ends every request and prepares the next one. WATCH precedes GET: if anybody writes
- * `committed` after this GET was executed, or between the two, the next EXEC does nothing. So a
- * value that was read stays true for the transaction that follows it. (EXEC ends a watch, hence a
- * new WATCH after each. WATCH is not allowed inside MULTI: `next` is opened on the same connection
- * after the WATCH of `now`, never before it.)
+ * Whatever else is refused, nothing of a request is executed that must not be. A command of the
+ * batch, or EXEC: Redis drops the transaction. DISCARD: what follows is queued or refused. WATCH,
+ * GET or MULTI: the request is refused, and nothing is sent after it on this connection.
+ *
+ * A transaction is executed only after the one before it was, and only after its owner knows that it
+ * was, since it leaves after the replies to it. WATCH precedes GET: if anybody writes `committed`
+ * after this GET was executed, or between the two, the next EXEC does nothing. So a value that was
+ * read stays true for the transaction that follows it. (EXEC and DISCARD end a watch, hence a new
+ * WATCH after each; inside MULTI it is not allowed.)
  *
  *   pipeline_send           now, and whenever the client is writable
  *   pipeline_take           with each reply
- *   pipeline_settle         when that reply was used
- *   pipeline_reset          the connection is lost, and with it all that was under way
+ *   pipeline_reset          the connection is lost, and with it what was under way
  *
- *   idle -> open            pipeline_open
- *   open -> busy            pipeline_execute
- *   idle -> busy            pipeline_probe
- *   busy -> busy, open      pipeline_open, while there is room
- *   busy -> idle, or open   pipeline_settle after the last reply
+ *   idle -> busy            pipeline_execute, pipeline_probe
+ *   busy -> idle            pipeline_take, with the last reply, if none is refused
  *   any  -> idle            pipeline_reset
  */
 struct pipeline {
-  const char *key;      /* `committed` */
-  char ttl[24];         /* its time to live in seconds; empty: it does not expire */
-  char *probe;          /* WATCH and GET */
-  struct exchange now;  /* the request whose replies are due, or were due last */
-  char *now_set;        /* its SET; NULL: it is a probe alone */
-  struct exchange next; /* the transaction that is open, without its EXEC; empty: none is */
-  char *next_set;
-  bool is_busy; /* replies are due, or the last one is not settled */
+  const char *key;     /* `committed` */
+  char ttl[24];        /* its time to live in seconds; empty: it does not expire */
+  char *probe;         /* WATCH and GET */
+  char *set;           /* of the transaction that was executed last; NULL: none was */
+  struct exchange now; /* the request whose replies are due, or were due last */
+  bool is_busy;        /* replies are due, or one was a refusal */
 };
 
 /* The keys must outlive the pipeline. `key_ttl_seconds` 0: the key does not expire. */
@@ -63,23 +60,14 @@ void pipeline_init(struct pipeline *self, const struct keys *keys,
                    unsigned long long key_ttl_seconds);
 void pipeline_release(struct pipeline *self);
 
-/* The key expires so soon, at the latest, after each transaction that is opened from here on. */
+/* The key expires so soon, at the latest, after each transaction that begins from here on. */
 void pipeline_shorten_ttl(struct pipeline *self, unsigned long long seconds);
 
-/* True when a transaction may be opened while another one is under way: none is open yet, and the
-   probe of the first one is not replied to. */
-bool pipeline_has_room(const struct pipeline *self);
-
-/* Opens a transaction; only when none is open. `value` is what `committed` will hold. The batch's
-   bytes must stay in place until it is replied to or the pipeline is reset. */
-void pipeline_open(struct pipeline *self, const struct batch *batch,
-                   const char value[OWNERSHIP_TEXT_SIZE]);
-bool pipeline_is_open(const struct pipeline *self);
-
-/* Begin the next request, with the query at its end (NULL, or an empty one: without); only when the
-   pipeline is not busy. pipeline_execute: the transaction, which must be open. pipeline_probe: none
-   must be open. */
-void pipeline_execute(struct pipeline *self, const struct query *query);
+/* Begin the next request, with the query behind its probe (NULL, or an empty one: without); only
+   when the pipeline is not busy. `value` is what `committed` will hold. The batch's bytes must stay
+   in place until it is replied to or the pipeline is reset. */
+void pipeline_execute(struct pipeline *self, const struct batch *batch,
+                      const char value[OWNERSHIP_TEXT_SIZE], const struct query *query);
 void pipeline_probe(struct pipeline *self, const struct query *query);
 
 /* Sends what the client takes now. */
@@ -89,17 +77,16 @@ enum pipeline_reply {
   PIPELINE_PROGRESS,   /* nothing to do: "QUEUED" and the like, or a reply after a refusal */
   PIPELINE_COMMITTED,  /* the value of `committed`; now.executed: the transaction before it was */
   PIPELINE_QUERY,      /* a reply to a command of the query */
+  PIPELINE_DONE,       /* the last reply: the next transaction is open */
   PIPELINE_REFUSED,    /* the last reply; now.refusal is the first error among them */
-  PIPELINE_UNEXPECTED, /* no reply is due, or its command is not sent: drop the connection */
+  PIPELINE_UNEXPECTED, /* no reply is due, its command is not sent, or Redis does not answer it so:
+                          drop the connection */
 };
 
-/* Takes the next reply; *last: it ends the request. */
-enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply, bool *last);
+/* Takes the next reply. After PIPELINE_DONE the pipeline is not busy any more. */
+enum pipeline_reply pipeline_take(struct pipeline *self, const redisReply *reply);
 
-/* The reply was used. After the last one the pipeline is not busy any more. */
-void pipeline_settle(struct pipeline *self);
-
-/* Forgets both requests. */
+/* Forgets the request. */
 void pipeline_reset(struct pipeline *self);
 
 #endif

@@ -36,9 +36,10 @@ void preflight_init(struct preflight *self, const struct keys *keys, bool trims)
       {"EXPIRE", keys->results, "1"},
       {"PERSIST", keys->in},
       {"DISCARD"},
-      /* The first probe: delivery.c. */
+      /* The first probe, and the first transaction: pipeline.h. */
       {"WATCH", keys->committed},
       {"GET", keys->committed},
+      {"MULTI"},
   };
   self->text = command_list_new(commands, PREFLIGHT_COUNT);
 }
@@ -49,6 +50,10 @@ void preflight_release(struct preflight *self) {
 }
 
 struct handshake_probe preflight_probe(const struct preflight *self) {
-  return (struct handshake_probe){
-      .text = self->text, .length = strlen(self->text), .count = PREFLIGHT_COUNT, .multi_key = 1};
+  return (struct handshake_probe){.text = self->text,
+                                  .length = strlen(self->text),
+                                  .count = PREFLIGHT_COUNT,
+                                  .multi_key = 1,
+                                  .first = PREFLIGHT_FIRST,
+                                  .value = PREFLIGHT_COUNT - 2};
 }

@@ -10,12 +10,14 @@
  * The commands that end the handshake of the outbox's connection: they check that each key has the
  * expected type and that each command of the agent is permitted, and change nothing. So a wrong key
  * or a missing permission fails at boot, with an error that names command and key, and not with the
- * first result. The last two are the first probe, WATCH and GET committed (pipeline.h). Does no
- * I/O.
+ * first result. What would write leaves when the MULTI before it is accepted: where MULTI is refused
+ * it would be executed. The last three are the first probe, WATCH and GET committed, and the MULTI
+ * that opens the first transaction (pipeline.h). The handshake's value is the probe's. Does no I/O.
  *
  * A new command or key of the agent is added to the list in preflight.c.
  */
-#define PREFLIGHT_COUNT 26
+#define PREFLIGHT_COUNT 27
+#define PREFLIGHT_FIRST 7 /* up to MULTI, which is the last of them */
 
 struct preflight {
   char *text; /* encoded commands */

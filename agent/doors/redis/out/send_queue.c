@@ -90,39 +90,27 @@ void send_queue_commit(struct send_queue *self, size_t commands) {
   self->reserved = 0;
 }
 
-/* The batch after these bytes and commands; it ends where a chunk ends. A chunk that is larger than
-   a batch is one by itself. */
-static struct batch make_batch(const struct send_queue *self, size_t bytes, size_t commands) {
+/* It ends where a chunk ends. A chunk that is larger than a batch is one by itself. */
+static struct batch make_batch(const struct send_queue *self) {
   struct batch batch = {0};
   for (struct send_queue_chunk *chunk = self->first; chunk != NULL && batch.count < BATCH_PIECES;
        chunk = chunk->next) {
     size_t length = chunk->end - chunk->start;
-    size_t skip = bytes < length ? bytes : length;
-    bytes -= skip;
-    length -= skip;
     if (batch.count > 0 && batch.length + length > BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE)
       break;
     batch.commands += chunk->commands;
     batch.length += length;
     if (length > 0)
       batch.pieces[batch.count++] =
-          (struct iovec){.iov_base = chunk->bytes + chunk->start + skip, .iov_len = length};
+          (struct iovec){.iov_base = chunk->bytes + chunk->start, .iov_len = length};
   }
-  batch.commands -= commands;
   return batch;
 }
 
 const struct batch *send_queue_batch(struct send_queue *self) {
   if (self->batch.count == 0)
-    self->batch = make_batch(self, 0, 0);
+    self->batch = make_batch(self);
   return self->batch.count > 0 ? &self->batch : NULL;
-}
-
-const struct batch *send_queue_next_batch(struct send_queue *self) {
-  const struct batch *first = &self->batch;
-  if (self->next.count == 0 && self->bytes - first->length >= BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE)
-    self->next = make_batch(self, first->length, first->commands);
-  return self->next.count > 0 ? &self->next : NULL;
 }
 
 void send_queue_delivered(struct send_queue *self) {
@@ -138,8 +126,7 @@ void send_queue_delivered(struct send_queue *self) {
   }
   self->bytes -= self->batch.length;
   self->gone += self->batch.length;
-  self->batch = self->next;
-  self->next = (struct batch){0};
+  self->batch = (struct batch){0};
 }
 
 bool send_queue_next_piece(const struct send_queue *self, struct send_queue_piece *piece) {

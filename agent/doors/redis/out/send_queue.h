@@ -13,8 +13,7 @@
  *   out = send_queue_reserve(&queue, n);  … write exactly n bytes …
  *   send_queue_commit(&queue, commands)
  *   batch = send_queue_batch(&queue)         send it, as often as needed
- *   next = send_queue_next_batch(&queue)     may be sent before the first one is delivered
- *   send_queue_delivered(&queue)             the first one was executed: `next` is now the first
+ *   send_queue_delivered(&queue)             it was executed
  *
  * A batch stays what it is until it is delivered, whatever is committed meanwhile: what is sent
  * again must be what was sent. Bytes lie in chunks and never move. Emptied chunks are used again;
@@ -26,9 +25,10 @@
    so what is freed goes back to the system and leaves no hole in the heap. */
 #define SEND_QUEUE_CHUNK_SIZE ((size_t)131052 - 40)
 
-/* Chunks in a batch. Redis executes a transaction in one go: one of this size takes it about a
-   millisecond, in which its other clients wait. */
-#define BATCH_PIECES 2
+/* Chunks in a batch. Redis executes a transaction in one go: one of this size takes it one or two
+   milliseconds, in which its other clients wait. Between two of them it waits for the agent, so a
+   small one would be slow. */
+#define BATCH_PIECES 4
 
 struct batch {
   struct iovec pieces[BATCH_PIECES];
@@ -46,7 +46,6 @@ struct send_queue {
   uint64_t gone;   /* bytes that were delivered since the beginning */
   size_t reserved; /* bytes that wait for send_queue_commit; 0: none */
   struct batch batch;
-  struct batch next;
 };
 
 /* What is queued in one chunk. */
@@ -67,9 +66,6 @@ void send_queue_commit(struct send_queue *self, size_t commands);
 
 /* The oldest batch, fixed by the first call; NULL when nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
-
-/* The batch after it, fixed by the first call; NULL unless a full batch is queued there. */
-const struct batch *send_queue_next_batch(struct send_queue *self);
 
 /* Removes the oldest batch. Does nothing when send_queue_batch was not called for it. */
 void send_queue_delivered(struct send_queue *self);

@@ -1,0 +1,215 @@
+#include "agent/files/ignore/ignore.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/files/ignore/ignore_file.h"
+#include "agent/files/ignore/ignore_rules.h"
+#include "base/buffer.h"
+#include "base/memory.h"
+
+/*
+ * There is a level for each directory from "/" to that of the last entry. Each knows, for each kind
+ * of file, the next one upwards that has rules: an entry is held against those few, whatever its
+ * depth. A repository cuts the ways of git's kinds to what is above it.
+ */
+enum kind { RGIGNORE, IGNORE, GITIGNORE, EXCLUDE, GLOBAL, KINDS };
+
+static const char *const names[] = {
+    [RGIGNORE] = ".rgignore", [IGNORE] = ".ignore", [GITIGNORE] = ".gitignore"};
+static const char exclude[] = "info/exclude"; /* of git's directory */
+
+/* The rules of a file, and those of the next one upwards. */
+struct source {
+  struct ignore_rules *rules;
+  size_t text;  /* bytes of its file */
+  size_t start; /* of what is below its directory, in a full path */
+  const struct source *above;
+};
+
+struct level {
+  struct source own[KINDS];
+  const struct source *nearest[KINDS];
+  int kinds; /* outside of a repository those of git do not count */
+};
+
+struct ignore {
+  struct ignore_rules *global;
+  struct level *levels;
+  size_t count;
+  size_t base;        /* levels above the root */
+  struct buffer path; /* full, of the root with a "/", then of the entry */
+  size_t root;        /* bytes of the former */
+  size_t text;        /* bytes of all files */
+  size_t unused;
+  char first[PATH_MAX]; /* of these */
+};
+
+/* --- levels --- */
+
+static void report_unused(struct ignore *self, size_t directory, const char *name) {
+  const char *below = strcmp(name, exclude) == 0 ? ".git/" : "";
+  if (self->unused++ == 0)
+    (void)snprintf(self->first, sizeof self->first, "%.*s%s%s", (int)directory, self->path.bytes,
+                   below, name);
+}
+
+/* `directory` is the descriptor, and `name` is relative to it; `start` as in the source. */
+static void read_source(struct ignore *self, struct source *source, int directory, const char *name,
+                        size_t start) {
+  struct buffer text = {0};
+  size_t max = IGNORE_TEXT_MAX - self->text;
+  enum ignore_file file =
+      ignore_file_read(directory, name, max < IGNORE_RULES_MAX ? max : IGNORE_RULES_MAX, &text);
+  bool is_too_long = file == IGNORE_FILE_UNREADABLE;
+  if (file == IGNORE_FILE_READ)
+    source->rules = ignore_rules_new(text.bytes, text.length, &is_too_long);
+  if (is_too_long)
+    report_unused(self, start, name);
+  source->text = source->rules != NULL ? text.length : 0;
+  source->start = start;
+  self->text += source->text;
+  buffer_release(&text);
+}
+
+/* Adds the level of a directory; `start` is the length of its path with the "/". */
+static void push(struct ignore *self, int directory, size_t start) {
+  const struct level *above = self->count > 0 ? &self->levels[self->count - 1] : NULL;
+  struct level *level = &self->levels[self->count++];
+  *level = (struct level){.own = {{.rules = NULL}}};
+  bool is_repository;
+  int git = ignore_file_git_directory(directory, &is_repository);
+  for (int kind = RGIGNORE; kind <= GITIGNORE; kind++)
+    read_source(self, &level->own[kind], directory, names[kind], start);
+  if (git >= 0) {
+    read_source(self, &level->own[EXCLUDE], git, exclude, start);
+    (void)close(git);
+  }
+  level->own[GLOBAL] =
+      (struct source){.rules = is_repository ? self->global : NULL, .start = start};
+  level->kinds = is_repository ? KINDS : above != NULL ? above->kinds : GITIGNORE;
+  for (int kind = 0; kind < KINDS; kind++) {
+    struct source *own = &level->own[kind];
+    bool is_cut = above == NULL || (is_repository && kind >= GITIGNORE);
+    own->above = is_cut ? NULL : above->nearest[kind];
+    level->nearest[kind] = own->rules != NULL ? own : own->above;
+  }
+}
+
+static void pop(struct ignore *self) {
+  struct level *level = &self->levels[--self->count];
+  for (int kind = RGIGNORE; kind <= EXCLUDE; kind++) {
+    self->text -= level->own[kind].text;
+    ignore_rules_free(level->own[kind].rules);
+  }
+}
+
+/* --- above the root --- */
+
+/* The path of an open directory, without links; of the descriptor, so that it is the same one. */
+static char *real_path(int directory, const char *path) {
+  char self[64];
+  char target[PATH_MAX];
+  (void)snprintf(self, sizeof self, "/proc/self/fd/%d", directory);
+  ssize_t length = readlink(self, target, sizeof target);
+  if (length > 0 && (size_t)length < sizeof target && target[0] == '/')
+    return memory_copy(target, (size_t)length);
+  return realpath(path, NULL); /* where /proc is not mounted */
+}
+
+static size_t count_components(const char *path) {
+  size_t count = 0;
+  for (; *path != '\0'; path++)
+    count += *path == '/' && path[1] != '\0';
+  return count;
+}
+
+/* Pushes "/" and what is between it and the root; `path` is the root's. */
+static void push_above(struct ignore *self, char *path) {
+  int directory = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  for (char *name = path + 1; directory >= 0 && self->count < self->base;) {
+    push(self, directory, (size_t)(name - path));
+    size_t length = strcspn(name, "/");
+    char after = name[length];
+    name[length] = '\0';
+    int below = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    name[length] = after;
+    name += length + (after != '\0');
+    (void)close(directory);
+    directory = below;
+  }
+  if (directory >= 0)
+    (void)close(directory);
+  self->base = self->count; /* fewer, where one cannot be entered any more */
+}
+
+static void read_global(struct ignore *self, const char *home, const char *config) {
+  char *path = ignore_file_global(home, config);
+  struct source source = {.rules = NULL};
+  if (path != NULL)
+    read_source(self, &source, AT_FDCWD, path, 0);
+  self->global = source.rules;
+  free(path);
+}
+
+struct ignore *ignore_new(int root, const char *path, const char *home, const char *config) {
+  struct ignore *self = memory_allocate(sizeof *self);
+  *self = (struct ignore){.count = 0};
+  char *real = real_path(root, path);
+  if (real != NULL) {
+    self->base = count_components(real);
+    buffer_add_string(&self->path, real);
+  }
+  if (self->path.length == 0 || self->path.bytes[self->path.length - 1] != '/')
+    buffer_add(&self->path, "/", 1);
+  self->root = self->path.length;
+  self->levels = memory_allocate((self->base + WALK_DEPTH_MAX) * sizeof *self->levels);
+  read_global(self, home, config);
+  if (real != NULL)
+    push_above(self, real);
+  free(real);
+  return self;
+}
+
+void ignore_free(struct ignore *self) {
+  if (self == NULL)
+    return;
+  while (self->count > 0)
+    pop(self);
+  ignore_rules_free(self->global);
+  buffer_release(&self->path);
+  free(self->levels);
+  free(self);
+}
+
+size_t ignore_unused(const struct ignore *self, const char **first) {
+  *first = self->first;
+  return self->unused;
+}
+
+/* --- judging --- */
+
+bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
+  self->path.length = self->root;
+  buffer_add(&self->path, entry->path, entry->length);
+  size_t depth = self->base + (size_t)entry->depth;
+  while (self->count > depth + 1)
+    pop(self);
+  if (self->count == depth)
+    push(self, entry->parent, self->root + (size_t)(entry->name - entry->path));
+  const struct level *level = &self->levels[depth];
+  for (int kind = 0; kind < level->kinds; kind++)
+    for (const struct source *source = level->nearest[kind]; source != NULL;
+         source = source->above) {
+      enum ignore_verdict verdict =
+          ignore_rules_judge(source->rules, self->path.bytes + source->start,
+                             self->path.length - source->start, entry->kind == WALK_DIRECTORY);
+      if (verdict != IGNORE_SILENT)
+        return verdict == IGNORE_HIDES;
+    }
+  return entry->name[0] == '.';
+}

@@ -1,0 +1,44 @@
+#include "agent/files/access/regular_file.h"
+#include "agent/kinds/kinds.h"
+
+/* The most bytes of one answer; wire/PROTOCOL.md, readBytes. */
+#define LENGTH_MAX 4194304
+
+struct read_bytes {
+  uint64_t offset;
+  unsigned length;
+};
+
+static int work(const struct step *step, struct output *output, struct error *error) {
+  const struct read_bytes *self = step->fields;
+  struct buffer bytes = {0};
+  uint64_t size;
+  if (regular_file_bytes(step->target, self->offset, self->length, &bytes, &size, error) != 0) {
+    buffer_release(&bytes);
+    return -1;
+  }
+  buffer_add_string(&output->content, "{\"size\":");
+  buffer_add_number(&output->content, size);
+  buffer_add_string(&output->content, ",\"content\":\"");
+  buffer_add_base64(&output->content, bytes.bytes, bytes.length);
+  buffer_add_string(&output->content, "\"}");
+  buffer_release(&bytes);
+  return 0;
+}
+
+static const struct step_field fields[] = {
+    {.name = "offset", .type = &step_field_offset, .offset = offsetof(struct read_bytes, offset)},
+    {.name = "length",
+     .type = &step_field_count,
+     .offset = offsetof(struct read_bytes, length),
+     .maximum = LENGTH_MAX,
+     .fallback = LENGTH_MAX},
+};
+
+const struct kind read_bytes_kind = {.wire = {.name = "readBytes",
+                                              .number = STEP_CHOICE_NO_NUMBER,
+                                              .target = "path",
+                                              .table = STEP_TABLE(fields, struct read_bytes)},
+                                     .work = work,
+                                     .has_content = true,
+                                     .read_only = true};

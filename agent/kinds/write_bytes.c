@@ -1,0 +1,42 @@
+#include <signal.h>
+
+#include "agent/files/access/upload.h"
+#include "agent/kinds/kinds.h"
+
+struct write_bytes {
+  struct step_bytes content;
+  char *rename_to;
+  bool append;
+};
+
+static int work(const struct step *step, struct output *output, struct error *error) {
+  const struct write_bytes *self = step->fields;
+  const struct upload_chunk chunk = {.path = step->target,
+                                     .base64 = self->content.text,
+                                     .length = self->content.length,
+                                     .append = self->append,
+                                     .rename_to = self->rename_to};
+  (void)output;
+  (void)signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE, write(2) fails instead */
+  return upload_write(&chunk, error);
+}
+
+static const struct step_field fields[] = {
+    {.name = "content",
+     .type = &step_field_bytes,
+     .offset = offsetof(struct write_bytes, content),
+     .required = true},
+    {.name = "append", .type = &step_field_flag, .offset = offsetof(struct write_bytes, append)},
+    {.name = "renameTo",
+     .type = &step_field_text,
+     .offset = offsetof(struct write_bytes, rename_to),
+     .minimum = 1},
+};
+
+/* An appended chunk must not be appended twice: it waits for the acknowledgement like a command. */
+const struct kind write_bytes_kind = {.wire = {.name = "writeBytes",
+                                               .number = 7,
+                                               .target = "path",
+                                               .table = STEP_TABLE(fields, struct write_bytes)},
+                                      .work = work,
+                                      .other_path = offsetof(struct write_bytes, rename_to)};

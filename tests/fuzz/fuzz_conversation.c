@@ -1,0 +1,553 @@
+/*
+ * Whole conversations: the door of Redis, from its handshakes on, with a server whose answers are
+ * any bytes. Nothing is sent: the dialer hands out a transport whose bytes are the input's, time is
+ * virtual, commands are not executed but answered, and the random number is the same in each run.
+ *
+ * The server is honest, but for what the input, a script, says of one of the connections:
+ *
+ *   F0 F1 F2   what follows is about that of the outbox, the consumer, the heartbeat
+ *   F3 bytes   sends these
+ *   F4 bytes   answers the next command so
+ *   F5 bytes   answers every command so, from now on; no bytes: honestly again
+ *   F6         closes the connection
+ *   F7         lets a second go by
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/doors/redis/door.h"
+#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/net/dialer.h"
+#include "agent/doors/redis/net/transport.h"
+#include "agent/engine/engine.h"
+#include "agent/kinds/kinds.h"
+#include "base/buffer.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "tests/support/virtual_time.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum role { OUTBOX, CONSUMER, HEARTBEAT, ROLES };
+
+/* Without that time goes by: commands that are answered with no step; and connections. An answer
+   with a string may be a step, and the next one, without an end: so many, and it is honest again. */
+enum { COMMANDS_MAX = 20000, CONNECTIONS_MAX = 200, STRINGS_MAX = 200, TURNS_MAX = 200000 };
+
+enum { SENT_AT_ONCE = 1000, END_MS = 20000 };
+
+struct peer {
+  struct transport transport; /* first */
+  enum role role;
+  struct buffer in;     /* of the agent: the beginning of a command */
+  struct buffer out;    /* for the agent */
+  size_t read;          /* of `out` */
+  size_t transaction;   /* commands of it; 0: none is open, 1: it has none yet */
+  struct buffer queued; /* their answers */
+  char committed[80];   /* what it sets */
+  bool is_closed;
+};
+
+struct run {
+  struct step step;
+  void *ticket;
+  bool is_started, is_stopped;
+};
+
+/* One run of the target; the functions of the engine and of the dialer have no owner. */
+static struct world {
+  struct event_base *base;
+  struct door *door;
+  struct event *work; /* of the run */
+  struct run *run;
+  const char *leaving;
+  bool is_over;
+  struct peer *peers[ROLES];
+  struct command_word once[ROLES], always[ROLES];
+  unsigned strings[ROLES];
+  unsigned commands, connections; /* since time went by */
+  char committed[80];
+} world;
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+uint64_t random_u64(void) {
+  return 0x0123456789abcdef;
+}
+
+/* --- the server ------------------------------------------------------------------------------ */
+
+/* The socket is readable while there are bytes. */
+static void tell(const struct peer *self) {
+  uint64_t number = 1;
+  bool there = self->read < self->out.length || self->is_closed;
+  if (there)
+    demand(write(self->transport.fd, &number, sizeof number) == sizeof number);
+  else
+    (void)read(self->transport.fd, &number, sizeof number);
+}
+
+static void send_text(struct buffer *out, const char *text) {
+  buffer_add(out, text, strlen(text));
+}
+
+static void answer_get(struct buffer *out, const struct command_word *key) {
+  static const char name[] = "sandbox:j:committed";
+  char text[sizeof world.committed + 32];
+  if (world.committed[0] == '\0' || !command_word_is(key, name, sizeof name - 1)) {
+    send_text(out, "$-1\r\n");
+    return;
+  }
+  (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(world.committed), world.committed);
+  send_text(out, text);
+}
+
+static void note_committed(struct peer *self, const struct command_word *words) {
+  static const char name[] = "sandbox:j:committed";
+  if (command_word_is(&words[0], "SET", 3) && command_word_is(&words[1], name, sizeof name - 1))
+    (void)snprintf(self->committed, sizeof self->committed, "%.*s", (int)words[2].length,
+                   words[2].text);
+}
+
+/* What is executed is answered, and forgotten but for `committed`. A BLMOVE waits. */
+static void execute(struct buffer *out, const struct command_word *words) {
+  static const struct {
+    const char *name, *answer;
+  } answers[] = {{"WATCH", "+OK\r\n"},      {"CLIENT", "+OK\r\n"},
+                 {"SET", "+OK\r\n"},        {"SELECT", "+OK\r\n"},
+                 {"XADD", "$3\r\n1-1\r\n"}, {"LINDEX", "$-1\r\n"},
+                 {"XREVRANGE", "*0\r\n"},   {"BLMOVE", ""},
+                 {"BRPOPLPUSH", ""}};
+  if (command_word_is(&words[0], "GET", 3)) {
+    answer_get(out, &words[1]);
+    return;
+  }
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+    if (command_word_is(&words[0], answers[i].name, strlen(answers[i].name))) {
+      send_text(out, answers[i].answer);
+      return;
+    }
+  send_text(out, ":1\r\n");
+}
+
+static void end_transaction(struct peer *self, bool executed) {
+  char head[32];
+  (void)snprintf(head, sizeof head, "*%zu\r\n", self->transaction - 1);
+  send_text(&self->out, executed ? head : "+OK\r\n");
+  if (executed && self->committed[0] != '\0')
+    memcpy(world.committed, self->committed, sizeof self->committed);
+  self->committed[0] = '\0';
+  if (executed)
+    buffer_add(&self->out, self->queued.bytes, self->queued.length);
+  self->queued.length = 0;
+  self->transaction = 0;
+}
+
+static void answer_honestly(struct peer *self, const struct command_word *words) {
+  if (command_word_is(&words[0], "MULTI", 5)) {
+    self->transaction = 1;
+    send_text(&self->out, "+OK\r\n");
+  } else if (command_word_is(&words[0], "EXEC", 4) && self->transaction > 0) {
+    end_transaction(self, true);
+  } else if (command_word_is(&words[0], "DISCARD", 7)) {
+    end_transaction(self, false);
+  } else if (self->transaction > 0) {
+    self->transaction++;
+    note_committed(self, words);
+    execute(&self->queued, words);
+    send_text(&self->out, "+QUEUED\r\n");
+  } else {
+    execute(&self->out, words);
+  }
+}
+
+static void answer(struct peer *self, const struct command_word *words) {
+  struct command_word *once = &world.once[self->role], *always = &world.always[self->role];
+  demand(++world.commands < COMMANDS_MAX);
+  if (command_word_is(&words[0], "AUTH", 4))
+    demand(false); /* no password is known */
+  if (once->text != NULL) {
+    buffer_add(&self->out, once->text, once->length);
+    *once = (struct command_word){0};
+  } else if (always->length > 0) {
+    buffer_add(&self->out, always->text, always->length);
+    if (memchr(always->text, '$', always->length) != NULL &&
+        ++world.strings[self->role] == STRINGS_MAX)
+      always->length = 0;
+  } else {
+    answer_honestly(self, words);
+  }
+}
+
+/* The agent names each connection first. */
+static void learn_role(struct peer *self, const struct command_word *words) {
+  static const char *const names[ROLES] = {"sandbox:j:out", "sandbox:j:in", "sandbox:j:heartbeat"};
+  for (int role = 0; role < ROLES; role++)
+    if (command_word_is(&words[2], names[role], strlen(names[role]))) {
+      self->role = (enum role)role;
+      world.peers[role] = self;
+    }
+}
+
+/* The length of the first command, once it is whole; else 0. The agent encodes it. */
+static size_t command_size(const struct buffer *in) {
+  const char *at = in->bytes, *end = at + in->length;
+  char *line;
+  if (in->length < 4 || memchr(at, '\n', in->length) == NULL)
+    return 0;
+  demand(*at == '*');
+  unsigned long words = strtoul(at + 1, &line, 10);
+  for (at = line + 2; words > 0; words--) {
+    if (at >= end || memchr(at, '\n', (size_t)(end - at)) == NULL)
+      return 0;
+    demand(*at == '$');
+    unsigned long length = strtoul(at + 1, &line, 10);
+    if ((size_t)(end - line) < length + 4)
+      return 0;
+    at = line + 2 + length + 2;
+  }
+  return (size_t)(at - in->bytes);
+}
+
+static void take_commands(struct peer *self) {
+  for (size_t size; (size = command_size(&self->in)) > 0;) {
+    struct command_word words[4] = {{.text = ""}};
+    const char *at = self->in.bytes;
+    demand(command_read(&at, self->in.bytes + size, words, 4));
+    if (command_word_is(&words[0], "CLIENT", 6))
+      learn_role(self, words);
+    answer(self, words);
+    memmove(self->in.bytes, self->in.bytes + size, self->in.length - size);
+    self->in.length -= size;
+  }
+  tell(self);
+}
+
+/* --- the transport --------------------------------------------------------------------------- */
+
+static int shake_hands(struct transport *transport) {
+  (void)transport;
+  return 0;
+}
+
+static ssize_t read_bytes(struct transport *transport, void *bytes, size_t size) {
+  struct peer *self = (struct peer *)transport;
+  size_t length = self->out.length - self->read;
+  length = length < size ? length : size;
+  length = length < SENT_AT_ONCE ? length : SENT_AT_ONCE;
+  if (length == 0)
+    return self->is_closed ? 0 : TRANSPORT_WAITS;
+  memcpy(bytes, self->out.bytes + self->read, length);
+  self->read += length;
+  if (self->read == self->out.length)
+    self->read = self->out.length = 0;
+  tell(self);
+  return (ssize_t)length;
+}
+
+static ssize_t write_bytes(struct transport *transport, const struct iovec *pieces, int count) {
+  struct peer *self = (struct peer *)transport;
+  ssize_t written = 0;
+  if (self->is_closed)
+    return TRANSPORT_FAILED;
+  for (int i = 0; i < count; i++) {
+    if (pieces[i].iov_len > 0)
+      buffer_add(&self->in, pieces[i].iov_base, pieces[i].iov_len);
+    written += (ssize_t)pieces[i].iov_len;
+  }
+  take_commands(self);
+  return written;
+}
+
+static bool wants_to_write(const struct transport *transport) {
+  (void)transport;
+  return false;
+}
+
+static const char *error(const struct transport *transport) {
+  (void)transport;
+  return "Broken pipe";
+}
+
+static void free_peer(struct transport *transport) {
+  struct peer *self = (struct peer *)transport;
+  if (world.peers[self->role] == self)
+    world.peers[self->role] = NULL;
+  close(transport->fd);
+  buffer_release(&self->in);
+  buffer_release(&self->out);
+  buffer_release(&self->queued);
+  free(self);
+}
+
+static const struct transport_type type = {.is_plain = true,
+                                           .handshake = shake_hands,
+                                           .read = read_bytes,
+                                           .write = write_bytes,
+                                           .wants_to_write = wants_to_write,
+                                           .error = error,
+                                           .free = free_peer};
+
+static struct transport *peer_new(void) {
+  struct peer *self = memory_allocate(sizeof *self);
+  *self = (struct peer){.transport = {.type = &type, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)}};
+  demand(self->transport.fd >= 0);
+  return &self->transport;
+}
+
+/* --- in place of the dialer ------------------------------------------------------------------ */
+
+struct dialer {
+  struct event *timer;
+  void (*done)(void *owner, struct transport *transport, const char *why);
+  void *owner;
+};
+
+void dialer_cancel(struct dialer *self) {
+  event_free(self->timer);
+  free(self);
+}
+
+static void on_dialed(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct dialer *self = context;
+  demand(++world.connections < CONNECTIONS_MAX);
+  self->done(self->owner, peer_new(), NULL);
+  dialer_cancel(self);
+}
+
+struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
+                            void (*done)(void *owner, struct transport *transport, const char *why),
+                            void *owner) {
+  struct dialer *self = memory_allocate(sizeof *self);
+  (void)url;
+  *self = (struct dialer){.done = done, .owner = owner};
+  self->timer = loop_timer_new(base, on_dialed, self);
+  loop_timer_start_now(self->timer);
+  return self;
+}
+
+/* --- in place of the engine ------------------------------------------------------------------ */
+
+const struct step *run_step(const struct run *run) {
+  return &run->step;
+}
+
+void *run_ticket(const struct run *run) {
+  return run->ticket;
+}
+
+static struct step_event event_of(enum step_event_kind kind, const char *line, uint64_t seq) {
+  return (struct step_event){.schema_version = 1,
+                             .kind = kind,
+                             .step_id = "s",
+                             .step_id_length = 1,
+                             .line = line,
+                             .line_length = strlen(line),
+                             .timestamp = "2026-05-05T10:00:00.123+00:00",
+                             .seq = seq};
+}
+
+/* A step prints one line, and is over. */
+static void on_work(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  (void)context;
+  struct run *run = world.run;
+  if (run == NULL || (!run->is_started && !run->is_stopped))
+    return;
+  const struct step_event line = event_of(STEP_EVENT_STDOUT, "a line", 2);
+  const struct step_event completed = event_of(STEP_EVENT_COMPLETED, "", 3);
+  const struct step_result result = step_result_of_agent(1, run->step.step_id, "not executed");
+  if (run->is_started && world.door->type->room(world.door) > 0)
+    world.door->type->event(world.door, run, &line);
+  world.door->type->result(world.door, run, &completed, &result);
+  world.run = NULL;
+  step_release(&run->step);
+  free(run);
+  world.door->type->activity(world.door, 0);
+  world.door->type->flush(world.door);
+  if (world.leaving == NULL)
+    world.door->type->want(world.door, 1);
+}
+
+void engine_submit(struct door *door, struct request *request) {
+  demand(world.run == NULL && request->step.step_id != NULL);
+  struct run *run = memory_allocate(sizeof *run);
+  *run = (struct run){.step = request->step, .ticket = request->ticket};
+  request->step = (struct step){0};
+  world.run = run;
+  const struct step_event started = event_of(STEP_EVENT_STARTED, "", 1);
+  door->type->activity(door, 1);
+  door->type->event(door, run, &started);
+  door->type->begin(door, run);
+}
+
+void engine_start(struct run *run) {
+  demand(run == world.run && !run->is_started);
+  run->is_started = true;
+  loop_timer_start(world.work, 1);
+}
+
+void engine_stop(struct run *run, int64_t grace_ms, const char *reason) {
+  (void)grace_ms;
+  (void)reason;
+  demand(run == world.run);
+  run->is_stopped = true;
+  loop_timer_start(world.work, 1);
+}
+
+void engine_room(struct door *door) {
+  (void)door;
+}
+
+bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
+  (void)door;
+  if (world.run == NULL || strcmp(world.run->step.step_id, step_id) != 0)
+    return false;
+  engine_stop(world.run, 0, reason);
+  return true;
+}
+
+bool engine_end_interrupted(struct door *door, const char *step_id) {
+  (void)door;
+  return step_id[0] != 'i';
+}
+
+void engine_touch(struct door *door) {
+  (void)door;
+}
+
+int64_t engine_idle_left_ms(const struct door *door) {
+  (void)door;
+  return 60000;
+}
+
+void engine_wait_on(struct door *door, int64_t milliseconds) {
+  (void)door;
+  (void)milliseconds;
+}
+
+void engine_leave(struct door *door, int exit_code, const char *reason) {
+  (void)exit_code;
+  if (world.leaving != NULL)
+    return;
+  world.leaving = reason;
+  door->type->want(door, 0);
+}
+
+const char *engine_leaving(const struct door *door) {
+  (void)door;
+  return world.leaving;
+}
+
+void engine_door_closed(struct door *door, int lost) {
+  (void)door;
+  (void)lost;
+  demand(!world.is_over);
+  world.is_over = true;
+}
+
+/* --- the script ------------------------------------------------------------------------------ */
+
+static void pass_ms(int64_t milliseconds) {
+  int64_t end_ms = virtual_time_ms + milliseconds;
+  int turns = 0;
+  for (int64_t left_ms; (left_ms = end_ms - virtual_time_ms) > 0;) {
+    int64_t before_ms = virtual_time_ms;
+    const struct timeval left = loop_milliseconds(left_ms);
+    event_base_loopexit(world.base, &left);
+    event_base_loop(world.base, EVLOOP_ONCE);
+    turns = virtual_time_ms == before_ms ? turns + 1 : 0;
+    demand(turns < TURNS_MAX);
+    if (turns == 0)
+      world.commands = world.connections = 0;
+  }
+}
+
+/* F3 to F7, for this connection. */
+static void obey(enum role role, uint8_t order, const char *bytes, size_t length) {
+  struct peer *peer = world.peers[role];
+  const struct command_word text = {.text = bytes, .length = length};
+  if (order == 0xF4) {
+    world.once[role] = text;
+  } else if (order == 0xF5) {
+    world.always[role] = text;
+    world.strings[role] = 0;
+  } else if (order == 0xF7) {
+    pass_ms(1000);
+  } else if (peer != NULL && order == 0xF6) {
+    peer->is_closed = true;
+    tell(peer);
+  } else if (peer != NULL && length > 0) {
+    buffer_add(&peer->out, bytes, length);
+    tell(peer);
+  }
+  pass_ms(1);
+}
+
+static void play(const char *at, const char *end) {
+  enum role role = OUTBOX;
+  while (at < end) {
+    uint8_t order = (uint8_t)*at;
+    bool is_order = order >= 0xF0 && order <= 0xF7;
+    const char *bytes = is_order ? at + 1 : at;
+    const char *next = bytes;
+    while (next < end && ((uint8_t)*next < 0xF0 || (uint8_t)*next > 0xF7))
+      next++;
+    if (is_order && order < 0xF3) {
+      role = (enum role)(order - 0xF0);
+      next = bytes;
+    } else {
+      obey(role, is_order ? order : 0xF3, bytes, (size_t)(next - bytes));
+    }
+    at = next;
+  }
+}
+
+static void leave(void) {
+  for (int role = 0; role < ROLES; role++)
+    world.always[role].length = 0;
+  engine_leave(world.door, 0, "the end");
+  world.door->type->close(world.door, DOOR_CLOSE_PROMPT);
+  pass_ms(END_MS);
+  world.door->type->close(world.door, DOOR_CLOSE_NOW);
+  demand(world.is_over);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const struct redis_url url = {.host = "localhost", .port = 6379};
+  static int nowhere = -1;
+  if (nowhere < 0)
+    nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const struct log log = {.least = LOG_INFO, .fd = nowhere};
+  const struct redis_door_options options = {.url = &url,
+                                             .job_id = "j",
+                                             .idle_cycle_ms = 60000,
+                                             .events_maxlen = 10000,
+                                             .hold_bytes = (size_t)1 << 20};
+  virtual_time_ms = 1000000;
+  world = (struct world){.base = loop_event_base_new()};
+  world.work = loop_timer_new(world.base, on_work, NULL);
+  world.door = redis_door_new(world.base, &log, &options);
+  world.door->type->want(world.door, 1);
+  pass_ms(1);
+  play((const char *)data, (const char *)data + size);
+  leave();
+  if (world.run != NULL) {
+    step_release(&world.run->step);
+    free(world.run);
+  }
+  redis_door_free(world.door);
+  event_free(world.work);
+  event_base_free(world.base);
+  return 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * Line one is a path, of a directory when it ends in "/", the others are an ignore file. The last
+ * line that says something by itself says what the whole file says.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/ignore/ignore_rules.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void demand(bool promise) {
+  if (!promise)
+    abort();
+}
+
+static enum ignore_verdict judge(const char *text, size_t length, const char *path,
+                                 size_t path_length) {
+  bool is_too_long;
+  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
+  demand(rules == NULL || !is_too_long);
+  bool is_directory = path_length > 0 && path[path_length - 1] == '/';
+  enum ignore_verdict verdict = IGNORE_SILENT;
+  if (rules != NULL)
+    verdict = ignore_rules_judge(rules, path, path_length - is_directory, is_directory);
+  ignore_rules_free(rules);
+  return verdict;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *copy = malloc(size + 1); /* exact, so that what is read beyond is seen */
+  demand(copy != NULL);
+  if (size > 0)
+    memcpy(copy, data, size);
+  const char *newline = size > 0 ? memchr(copy, '\n', size) : NULL;
+  size_t path_length = newline != NULL ? (size_t)(newline - copy) : size;
+  const char *text = copy + path_length + (newline != NULL);
+  size_t length = size - path_length - (newline != NULL);
+  enum ignore_verdict verdict = IGNORE_SILENT;
+  for (size_t at = 0; at < length;) {
+    const char *end = memchr(text + at, '\n', length - at);
+    size_t line = end != NULL ? (size_t)(end + 1 - text) - at : length - at;
+    enum ignore_verdict one = judge(text + at, line, copy, path_length);
+    verdict = one != IGNORE_SILENT ? one : verdict;
+    at += line;
+  }
+  bool has_mark = memmem(text, length, "\n\xEF\xBB\xBF", 4) != NULL; /* part of a name there */
+  demand(has_mark || judge(text, length, copy, path_length) == verdict);
+  free(copy);
+  return 0;
+}

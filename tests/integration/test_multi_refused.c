@@ -1,0 +1,89 @@
+/* A Redis that refuses MULTI: what belongs into a transaction is not executed without one. */
+
+#include "tests/support/job.h"
+#include "tests/support/redis_user.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static const char *const keys[] = {"in",      "events",    "results",  "inflight",
+                                   "started", "committed", "heartbeat"};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* What an agent before this one has left: steps that wait, one that ran, answers not yet taken. */
+static void leave_a_job(struct job *job) {
+  job_do(job, "LPUSH sandbox:%s:in three", job->id);
+  for (int i = 1; i <= 3; i++)
+    job_do(job, "XADD sandbox:%s:events * data event-%d", job->id, i);
+  job_do(job, "LPUSH sandbox:%s:results answer", job->id);
+  job_do(job, "LPUSH sandbox:%s:inflight one two", job->id);
+  job_do(job, "SET sandbox:%s:started one", job->id);
+  job_do(job, "SET sandbox:%s:committed 1:00000000000000ff:7", job->id);
+  job_do(job, "SET sandbox:%s:heartbeat alive", job->id);
+}
+
+/* The value of a key, and whether it expires. */
+static const char *state_of(struct job *job, const char *key) {
+  redisReply *dump = job_ask(job, "DUMP sandbox:%s:%s", job->id, key);
+  char *text = job_format(job, "%lld ms ", job_ask_number(job, "PTTL sandbox:%s:%s", job->id, key));
+  size_t length = strlen(text);
+  char *state = calloc(1, length + 2 * dump->len + 1);
+  assert_non_null(state);
+  memcpy(state, text, length);
+  for (size_t i = 0; i < dump->len; i++)
+    (void)sprintf(state + length + 2 * i, "%02x", (unsigned char)dump->str[i]);
+  freeReplyObject(dump);
+  return job_own_text(job, state);
+}
+
+static void expect_exit_without_a_change(struct job *job, const char *message) {
+  const char *before[KEYS];
+  leave_a_job(job);
+  for (int i = 0; i < KEYS; i++)
+    before[i] = state_of(job, keys[i]);
+  job_start_agent(job, NULL);
+  job_expect_exit(job, 3);
+  agent_process_wait_log(job->agent, message);
+  for (int i = 0; i < KEYS; i++)
+    if (strcmp(state_of(job, keys[i]), before[i]) != 0)
+      job_fail(job, "%s was changed", keys[i]);
+}
+
+TEST(a_server_without_it_keeps_what_it_has) {
+  static const char *const without[] = {"--rename-command", "MULTI", "", NULL};
+  struct job *job = job_new(redis_server_start(without));
+  expect_exit_without_a_change(job, "refuses MULTI: ERR unknown command 'MULTI'");
+  job_free(job);
+}
+
+JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
+  redis_user_make(job->redis, "somebody", "+multi");
+  job->url =
+      job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
+  expect_exit_without_a_change(job, "refuses MULTI: NOPERM: the user needs +multi");
+}
+
+/* Redis applies a change of rights to connections that are there. What was begun then is answered by
+   the next agent, once. */
+JOB_TEST_NO_AGENT(a_permission_that_goes_while_the_agent_runs_ends_it) {
+  redis_user_make(job->redis, "somebody", NULL);
+  job->url =
+      job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  job_do(job, "ACL SETUSER somebody -multi");
+  const cJSON *step = job_push_echo(job, "never printed");
+  job_expect_exit(job, 3);
+  agent_process_wait_log(job->agent, "redis refuses MULTI: NOPERM");
+  job_do(job, "ACL SETUSER somebody +multi");
+  job_start_agent(job, NULL);
+  job_expect_answer(job, step, -1, "interrupted: the agent ended while this step was running",
+                    NULL);
+  job_shut_down(job);
+  assert_int_equal(job_length(job, "results"), 0);
+  /* Of no transaction without a MULTI was the EXEC sent. */
+  const char *exec = strstr(job_ask_text(job, "INFO commandstats"), "cmdstat_exec:");
+  assert_non_null(exec);
+  const char *failed = strstr(exec, "failed_calls="); /* since 6.2 */
+  if (failed != NULL && strncmp(failed, "failed_calls=0\r", 15) != 0)
+    job_fail(job, "%.*s", (int)strcspn(exec, "\r"), exec);
+}

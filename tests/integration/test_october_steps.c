@@ -1,0 +1,450 @@
+/* The server of October drives the agent: what it sends, in every form, and how it reads what comes
+   back. Uploads, output and searches have programs of their own. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/kind_rows.h"
+#include "tests/support/october_server.h"
+#include "tests/support/proxy.h"
+#include "tests/support/quoted.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+TEST_OVERLAP(8)
+
+/* --- the model itself ------------------------------------------------------------------------- */
+
+#define ID "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+/* Written by System.Text.Json of .NET 10 from the server's record. */
+TEST(a_step_is_sent_as_the_server_does) {
+  static const char *const script[] = {"-c", "echo \"a\" 'b' <c> & + ` \\ /", NULL};
+  static const char *const env[] = {"ÄKEY", "v+", "B", "2", NULL};
+  static const char *const none[] = {NULL}, *const globs[] = {"*.o", NULL};
+  static const struct {
+    struct october_step step;
+    const char *json;
+  } rows[] = {
+      {{.id = ID, .kind = "shutdown"},
+       "{'schemaVersion':2,'stepId':'" ID "','kind':'shutdown','timeoutSeconds':600,"
+       "'withLineNumbers':false,'outputMode':'content','withSizes':false,'sortBy':'name',"
+       "'searchHidden':false,'append':false}"},
+      {{.id = ID,
+        .command = "/bin/sh",
+        .args = script,
+        .working_directory = "/work",
+        .env = env,
+        .path = "😀é"},
+       "{'schemaVersion':2,'stepId':'" ID "','kind':'run','command':'/bin/sh','args':['-c',"
+       "'echo \\u0022a\\u0022 \\u0027b\\u0027 \\u003Cc\\u003E \\u0026 \\u002B \\u0060 \\\\ /'],"
+       "'workingDirectory':'/work','env':{'\\u00C4KEY':'v\\u002B','B':'2'},'timeoutSeconds':600,"
+       "'path':'\\uD83D\\uDE00\\u00E9','withLineNumbers':false,'outputMode':'content',"
+       "'withSizes':false,'sortBy':'name','searchHidden':false,'append':false}"},
+      {{.id = ID,
+        .kind = "grep",
+        .command = "c",
+        .args = none,
+        .working_directory = "/w",
+        .env = none,
+        .timeout_seconds = 90,
+        .path = "p",
+        .content = "",
+        .max_depth = 1,
+        .pattern = "pat",
+        .glob = "*.cs",
+        .head_limit = 200,
+        .start_line = 3,
+        .line_count = 4,
+        .with_line_numbers = true,
+        .context_before = 1,
+        .context_after = 2,
+        .output_mode = "filesWithMatches",
+        .with_sizes = true,
+        .sort_by = "mtime",
+        .exclude_globs = globs,
+        .search_hidden = true,
+        .append = true,
+        .rename_to = "r"},
+       "{'schemaVersion':2,'stepId':'" ID "','kind':'grep','command':'c','args':[],"
+       "'workingDirectory':'/w','env':{},'timeoutSeconds':90,'path':'p','content':'',"
+       "'maxDepth':1,'pattern':'pat','glob':'*.cs','headLimit':200,'startLine':3,'lineCount':4,"
+       "'withLineNumbers':true,'contextBefore':1,'contextAfter':2,"
+       "'outputMode':'filesWithMatches','withSizes':true,'sortBy':'mtime','excludeGlobs':['*.o'],"
+       "'searchHidden':true,'append':true,'renameTo':'r'}"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char *json = october_step_json(&rows[i].step);
+    assert_string_equal(json, quoted(rows[i].json));
+    free(json);
+  }
+}
+
+/* --- versions --------------------------------------------------------------------------------- */
+
+OCTOBER_TEST(a_step_of_version_1_or_2_is_answered_with_its_own) {
+  for (int version = 1; version <= 2; version++) {
+    const struct october_answer *answer =
+        october_run(server, &(struct october_step){.schema_version = version, .command = "true"});
+    october_expect(server, answer, 0, NULL, NULL);
+    assert_int_equal(answer->schema_version, version);
+  }
+}
+
+/* A server whose window is 1 advises whoever answers with another version. */
+OCTOBER_TEST(a_server_of_version_1_has_no_advice) {
+  server->window[1] = 1;
+  october_run(server, &(struct october_step){.schema_version = 1, .command = "true"});
+  october_run(server, &(struct october_step){.schema_version = 1, .kind_json = "99"});
+  october_run(server,
+              &(struct october_step){.schema_version = 1, .kind = "readFile", .path = "/no"});
+  assert_int_equal(server->advices, 0);
+}
+
+OCTOBER_TEST(any_integer_is_a_version) {
+  static const int versions[] = {-5, 3, 99, INT32_MAX, INT32_MIN};
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    const struct october_answer *answer = october_run(
+        server, &(struct october_step){.schema_version = versions[i], .command = "true"});
+    october_expect(server, answer, 0, NULL, NULL);
+    assert_int_equal(answer->schema_version, 2);
+  }
+  assert_int_equal(server->advices, 0);
+}
+
+/* 0, and no version at all: .NET takes the second for 0. */
+OCTOBER_TEST(version_0_or_none_runs) {
+  static const char *const versions[] = {"'schemaVersion':0,", ""};
+  for (size_t i = 0; i < 2; i++) {
+    october_push_json(server,
+                      job_json(server->job, "{%s'stepId':'" ID "','command':'true'}", versions[i]));
+    october_expect(server, october_wait(server, ID, 10), 0, NULL, NULL);
+  }
+  assert_int_equal(server->advices, 0);
+}
+
+/* --- kinds ------------------------------------------------------------------------------------ */
+
+enum { KINDS = 8, SHUTDOWN = 1, FORMS = 5 };
+static const char *const kind_names[KINDS] = {
+    "run", "shutdown", "readFile", "writeFile", "listFiles", "grep", "directoryTree", "writeBytes"};
+
+/* A kind as JSON in every form that means it: a name, a number, or digits. */
+static const char *kind_form(struct job *job, int kind, int form) {
+  const char *name = kind_names[kind];
+  switch (form) {
+  case 0:
+    return job_format(job, "\"%s\"", name);
+  case 1:
+    return job_format(job, "\"%c%s\"", *name - 'a' + 'A', name + 1);
+  case 2:
+    return job_format(job, "\" %s  \"", name);
+  case 3:
+    return job_format(job, "%d", kind);
+  default:
+    return job_format(job, "\"%d\"", kind);
+  }
+}
+
+/* One step that every kind can do something with. */
+static const struct october_answer *run_kind(struct october_server *server, int kind,
+                                             const char *json) {
+  static const char *const paths[KINDS] = {NULL, NULL, "file", "text", ".", ".", ".", "bytes"};
+  return october_run(server,
+                     &(struct october_step){.kind_json = json,
+                                            .command = "echo",
+                                            .working_directory = kind_rows_directory(server->job),
+                                            .path = paths[kind],
+                                            .pattern = "needle",
+                                            .content = "bmVl"});
+}
+
+OCTOBER_TEST(every_kind_in_every_form) {
+  struct job *job = server->job;
+  static const char *const outputs[KINDS] = {"\n",   NULL,   "needle\n", NULL,
+                                             "file", "file", "file",     NULL};
+  kind_rows_file(job, "file", "needle\n");
+  for (int kind = 0; kind < KINDS; kind++) {
+    for (int form = 0; form < FORMS && kind != SHUTDOWN; form++) {
+      const char *json = kind_form(job, kind, form);
+      const struct october_answer *answer = run_kind(server, kind, json);
+      if (answer->exit_code != 0 || (answer->output_content == NULL) != (outputs[kind] == NULL) ||
+          (outputs[kind] != NULL && strstr(answer->output_content, outputs[kind]) == NULL))
+        job_fail(job, "kind %s: exit %d, %s, %s", json, answer->exit_code, answer->error_message,
+                 answer->output_content);
+    }
+  }
+  assert_string_equal(kind_rows_content(job, "text"), "bmVl");
+  assert_string_equal(kind_rows_content(job, "bytes"), "nee");
+}
+
+OCTOBER_TEST_NO_AGENT(shutdown_in_every_form) {
+  for (int form = 0; form < FORMS; form++) {
+    october_start_agent(server, NULL);
+    october_push(server,
+                 &(struct october_step){.kind_json = kind_form(server->job, SHUTDOWN, form)});
+    job_expect_exit(server->job, 0);
+  }
+}
+
+/* The server shows the sentence to its model, with the version of the step. */
+OCTOBER_TEST(an_unknown_kind_is_said_in_the_servers_sentence) {
+  static const char *const kinds[] = {
+      "'summonDragon'", "8",   "-1",    "null",        "true",   "false",   "5.5",      "''", "'8'",
+      "'-1'",           "' '", "'0.5'", "99999999999", "'run,'", "'run x'", "'unknown'"};
+  struct job *job = server->job;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    int version = i % 2 == 0 ? 2 : 7;
+    char *json = job_json(job, "%s", kinds[i]);
+    const struct october_answer *answer = october_run(
+        server,
+        &(struct october_step){.schema_version = version, .kind_json = json, .command = "touch"});
+    if (answer->exit_code != -1 || answer->timed_out || answer->duration_seconds != 0 ||
+        answer->output_content != NULL)
+      job_fail(job, "kind %s: exit %d, %s", json, answer->exit_code, answer->error_message);
+    october_expect(server, answer, -1,
+                   job_format(job,
+                              "This sandbox agent speaks wire protocol 1-2 and does not know the "
+                              "step kind it was sent (schema version %d). Nothing was executed.",
+                              version),
+                   NULL);
+  }
+  october_expect(server, october_run(server, &(struct october_step){.command = "true"}), 0, NULL,
+                 NULL);
+}
+
+/* --- the two other names ---------------------------------------------------------------------- */
+
+OCTOBER_TEST(an_output_mode_in_every_form) {
+  static const struct {
+    const char *json, *output;
+  } rows[] = {
+      {"'content'", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"'CONTENT'", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"'filesWithMatches'", "[{'path':'file'}]"},
+      {"'FILESWITHMATCHES'", "[{'path':'file'}]"},
+      {"1", "[{'path':'file'}]"},
+      {"' 1 '", "[{'path':'file'}]"},
+      {"'count'", "[{'path':'file','count':1}]"},
+      {"2", "[{'path':'file','count':1}]"},
+      {"3", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"-1", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"'json'", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"''", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"null", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"true", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+      {"1.5", "[{'path':'file','line':1,'text':'needle','kind':'match'}]"},
+  };
+  struct job *job = server->job;
+  kind_rows_file(job, "file", "needle\n");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const struct october_answer *answer = october_run(
+        server, &(struct october_step){.kind = "grep",
+                                       .output_mode_json = job_json(job, "%s", rows[i].json),
+                                       .path = kind_rows_directory(job),
+                                       .pattern = "needle"});
+    october_expect(server, answer, 0, NULL, quoted(rows[i].output));
+  }
+}
+
+OCTOBER_TEST(a_sort_order_in_every_form) {
+  static const struct {
+    const char *json, *first;
+  } rows[] = {{"'name'", "a"},   {"'size'", "z"}, {"' SIZE '", "z"}, {"1", "z"},
+              {"'1'", "z"},      {"2", "m"},      {"'mtime'", "m"},  {"0", "a"},
+              {"'random'", "a"}, {"7", "a"},      {"null", "a"},     {"false", "a"}};
+  struct job *job = server->job;
+  kind_rows_file(job, "a", "");
+  kind_rows_file(job, "m", "");
+  kind_rows_file(job, "z", "long\n");
+  for (const char *name = "az"; *name != '\0'; name++)
+    assert_int_equal(utimensat(AT_FDCWD, kind_rows_path(job, *name == 'a' ? "a" : "z"),
+                               (struct timespec[]){{.tv_sec = 1}, {.tv_sec = 1}}, 0),
+                     0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const struct october_answer *answer = october_run(
+        server, &(struct october_step){.kind = "listFiles",
+                                       .sort_by_json = job_json(job, "%s", rows[i].json),
+                                       .path = kind_rows_directory(job)});
+    assert_int_equal(answer->exit_code, 0);
+    const char *first = job_format(job, "[{\"path\":\"%s\",", kind_rows_path(job, rows[i].first));
+    if (strncmp(answer->output_content, first, strlen(first)) != 0)
+      job_fail(job, "sortBy %s: %s", rows[i].json, answer->output_content);
+  }
+}
+
+/* --- what cannot be read, what is new --------------------------------------------------------- */
+
+/* Its own agent drops them; ours answers, and the server discards what it does not wait for. */
+OCTOBER_TEST(a_message_that_is_no_step_stops_nothing) {
+  static const char *const messages[] = {"{",
+                                         "null",
+                                         "[]",
+                                         "'text'",
+                                         "{'stepId':'" ID
+                                         "','command':'true','timeoutSeconds':null}",
+                                         "{'stepId':null,'command':'true'}",
+                                         "{'stepId':'" ID "','kind':{'a':1}}",
+                                         "{'stepId':'" ID "','kind':['run']}",
+                                         "{'stepId':'" ID "','append':'true'}"};
+  for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+    job_push_json(server->job, messages[i]);
+  october_expect(server, october_run_script(server, "echo on"), 0, NULL, "on\n");
+}
+
+OCTOBER_TEST(fields_of_later_versions_are_ignored) {
+  october_push_json(server,
+                    job_json(server->job, "{'schemaVersion':3,'stepId':'" ID "','kind':'run',"
+                                          "'command':'echo','args':['on'],'new':{'a':[1]},"
+                                          "'terminal':true}"));
+  october_expect(server, october_wait(server, ID, 10), 0, NULL, "on\n");
+}
+
+/* --- the environment of commands -------------------------------------------------------------- */
+
+#define OF_THE_AGENT "env | grep -E '^(REDIS_URL|JOB_ID|SANDBOX_JOB_ID|AGENTSMITH_[A-Z_]*)='; "
+
+OCTOBER_TEST(a_command_gets_the_pods_secrets_and_not_what_is_the_agents) {
+  october_expect(server, october_run_script(server, OF_THE_AGENT "echo $GIT_TOKEN"), 0, NULL,
+                 "token\n");
+}
+
+/* "A project's own tests may need a Redis." */
+OCTOBER_TEST(a_steps_own_variables_stand) {
+  static const char *const env[] = {"REDIS_URL", "redis://own", "JOB_ID", "mine", NULL};
+  static const char *const args[] = {"-c", OF_THE_AGENT ":", NULL};
+  const struct october_answer *answer =
+      october_run(server, &(struct october_step){.command = "sh", .args = args, .env = env});
+  assert_int_equal(answer->exit_code, 0);
+  assert_non_null(strstr(answer->output_content, "REDIS_URL=redis://own\n"));
+  assert_non_null(strstr(answer->output_content, "JOB_ID=mine\n"));
+  assert_int_equal(answer->output.units, strlen("REDIS_URL=redis://own\nJOB_ID=mine\n"));
+}
+
+/* --- the contract of both agents -------------------------------------------------------------- */
+
+OCTOBER_TEST(a_result_carries_its_last_lines) {
+  for (int i = 0; i < 30; i++) {
+    const struct october_answer *answer = october_run_script(server, "seq 1 150; echo VERDICT");
+    struct october_section section = october_section_of(answer->output_content, &answer->output);
+    assert_true(october_section_ends_with(&section, "VERDICT"));
+    assert_string_equal(answer->output.text, answer->output_content);
+    assert_true(answer->started == 1 && answer->completed == 1);
+  }
+}
+
+OCTOBER_TEST(events_come_in_order) {
+  const struct october_answer *answer =
+      october_run_script(server, "i=0; while [ $i -lt 500 ]; do i=$((i+1)); echo $i; "
+                                 "echo $i >&2; done");
+  char *expected = job_format(server->job, "1\n");
+  for (int i = 2; i <= 500; i++)
+    expected = job_format(server->job, "%s%d\n", expected, i);
+  assert_string_equal(answer->output.text, expected);
+  assert_string_equal(answer->errors.text, expected);
+}
+
+/* Nobody waits for the first any more. */
+OCTOBER_TEST(a_stale_result_is_discarded) {
+  const char *const args[] = {"stale", NULL};
+  october_push(server, &(struct october_step){.command = "echo", .args = args});
+  october_expect(server, october_run_script(server, "echo fresh"), 0, NULL, "fresh\n");
+  assert_int_equal(server->stale_results, 1);
+}
+
+OCTOBER_TEST(the_protocol_is_observed_from_results) {
+  server->window[0] = server->window[1] = 3;
+  october_run(server, &(struct october_step){.command = "true"});
+  assert_int_equal(server->advices, 1);
+}
+
+OCTOBER_TEST(a_step_over_its_cap_is_reported) {
+  const char *const args[] = {"-c", "echo before; sleep 60", NULL};
+  const struct october_answer *answer = october_run(
+      server, &(struct october_step){.command = "sh", .args = args, .timeout_seconds = 1});
+  october_expect(server, answer, -1, "timed out after 1s", "before\n");
+  assert_true(answer->timed_out);
+}
+
+/* Sub-agents share a sandbox: each is answered, and they do not overlap. */
+OCTOBER_TEST(two_concurrent_steps_run_in_order) {
+  struct job *job = server->job;
+  const char *log = job_path(job, "log");
+  const char *const args[] = {
+      "-c", job_format(job, "echo in >>%s; sleep 0.1; echo out >>%s", log, log), NULL};
+  const struct october_step step = {.command = "sh", .args = args};
+  const char *first = october_push(server, &step), *second = october_push(server, &step);
+  assert_int_equal(october_wait(server, first, 10)->exit_code, 0);
+  assert_int_equal(october_wait(server, second, 10)->exit_code, 0);
+  const struct october_answer *answer =
+      october_run(server, &(struct october_step){.kind = "readFile", .path = log});
+  october_expect(server, answer, 0, NULL, "in\nout\nin\nout\n");
+}
+
+OCTOBER_TEST(a_shutdown_leaves_with_0_and_nothing_of_the_servers) {
+  october_run_script(server, "echo on");
+  october_dispose(server);
+  job_expect_keys(server->job, "committed", NULL);
+}
+
+OCTOBER_TEST(an_agent_that_is_killed_vanishes) {
+  const char *const args[] = {"60", NULL};
+  const char *id = october_push(server, &(struct october_step){.command = "sleep", .args = args});
+  job_wait_length(server->job, "in", 0);
+  assert_int_equal(kill(agent_process_pid(server->job->agent), SIGKILL), 0);
+  assert_true(october_vanishes(server, id));
+}
+
+/* The network drops everything for three seconds while a step prints. */
+OCTOBER_TEST_NO_AGENT(a_network_that_drops_for_three_seconds_loses_no_line) {
+  struct job *job = server->job;
+  struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
+  job_use_port(job, proxy_port(proxy));
+  october_start_agent(server, NULL);
+  const char *const args[] = {
+      "-c", "i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo $i; sleep 0.005; done", NULL};
+  const char *id = october_push(server, &(struct october_step){.command = "sh", .args = args});
+  job_wait_length(job, "in", 0);
+  for (enum relay_role role = 0; role < RELAY_ROLES; role++)
+    proxy_freeze(proxy, role);
+  usleep(3000000);
+  for (enum relay_role role = 0; role < RELAY_ROLES; role++)
+    proxy_thaw(proxy, role);
+  const struct october_answer *answer = october_wait(server, id, 30);
+  assert_int_equal(answer->exit_code, 0);
+  assert_string_equal(answer->output.text, answer->output_content);
+  proxy_stop(proxy);
+}
+
+/* --- payloads at the limits ------------------------------------------------------------------- */
+
+static char *filled(struct job *job, size_t length) {
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  for (size_t i = 0; i < length; i++)
+    text[i] = i % 64 == 63 ? '\n' : (char)('!' + i % 64);
+  text[length] = '\0';
+  return job_own_text(job, text);
+}
+
+OCTOBER_TEST(payloads_at_the_limits_pass) {
+  enum { WRITTEN = 10485760, READ = 1048576 };
+  struct job *job = server->job;
+  const char *path = kind_rows_path(job, "large"), *small = kind_rows_path(job, "small");
+  char *content = filled(job, WRITTEN);
+  const struct october_answer *answer = october_run(
+      server, &(struct october_step){.kind = "writeFile", .path = path, .content = content});
+  october_expect(server, answer, 0, NULL, NULL);
+  struct stat status;
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_size, WRITTEN);
+  answer = october_run(server, &(struct october_step){.kind = "readFile", .path = path});
+  october_expect(server, answer, 1, "file exceeds 1 MB limit", NULL);
+  content[READ] = '\0';
+  october_run(server,
+              &(struct october_step){.kind = "writeFile", .path = small, .content = content});
+  answer = october_run(server, &(struct october_step){.kind = "readFile", .path = small});
+  october_expect(server, answer, 0, NULL, content);
+}

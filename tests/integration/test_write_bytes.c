@@ -1,0 +1,383 @@
+/* writeBytes: the chunks of a file, one step each, as servers send them. */
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/as_user.h"
+#include "tests/support/encoded.h"
+#include "tests/support/events.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/quoted.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define BYTES "'kind':'writeBytes','path':"
+#define INTERRUPTED "interrupted: the agent ended while this step was running"
+
+enum { CHUNK_MAX = 4194304, FILE_MAX = 26214400 };
+
+static bool has(struct job *job, const char *name) {
+  return access(kind_rows_path(job, name), F_OK) == 0;
+}
+
+static off_t size_of(struct job *job, const char *name) {
+  struct stat file;
+  assert_int_equal(stat(kind_rows_path(job, name), &file), 0);
+  return file.st_size;
+}
+
+static void run_row(struct job *job, struct kind_row row) {
+  kind_rows_run(job, &row, 1);
+}
+
+static void succeeds(struct job *job, const char *fields) {
+  run_row(job, (struct kind_row){fields, 0, NULL, NULL});
+}
+
+JOB_TEST(chunks_make_a_file) {
+  succeeds(job, BYTES "'docs/a.tmp','content':'Zm9v','append':false");
+  assert_string_equal(kind_rows_content(job, "docs/a.tmp"), "foo");
+  succeeds(job, BYTES "'docs/a.tmp','content':'YmFy','append':true");
+  assert_string_equal(kind_rows_content(job, "docs/a.tmp"), "foobar");
+  succeeds(job, BYTES "'docs/a.tmp','content':'IQ==','append':true,'renameTo':'docs/a'");
+  assert_string_equal(kind_rows_content(job, "docs/a"), "foobar!");
+  assert_false(has(job, "docs/a.tmp"));
+  /* A first chunk replaces what lies there. */
+  succeeds(job, BYTES "'docs/a','content':'eA=='");
+  assert_string_equal(kind_rows_content(job, "docs/a"), "x");
+}
+
+JOB_TEST(a_small_file_is_one_step) {
+  succeeds(job, BYTES "'e.tmp','content':'','append':false,'renameTo':'a/b/empty'");
+  assert_int_equal(size_of(job, "a/b/empty"), 0);
+  succeeds(job, BYTES "'t/t.tmp','content':'AAH/','renameTo':'$D/c/bytes'");
+  assert_int_equal(size_of(job, "c/bytes"), 3);
+  assert_false(has(job, "e.tmp"));
+  assert_false(has(job, "t/t.tmp"));
+}
+
+/* To the byte as a server sends it, with what belongs to other kinds, and by number. */
+JOB_TEST(it_is_sent_like_this) {
+  static const char *const kinds[] = {"'writeBytes'", "'WRITEBYTES'", "7", "'7'"};
+  job->schema_version = 2;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    job_push_json(
+        job, job_format(
+                 job,
+                 "{'schemaVersion':2,'stepId':'s-%zu','kind':%s,'timeoutSeconds':600,"
+                 "'path':'%s.tmp.0123456789abcdef0123456789abcdef','content':'\\u002B/\\u002B/',"
+                 "'withLineNumbers':false,'outputMode':'content','withSizes':false,'sortBy':'name',"
+                 "'searchHidden':false,'append':false,'renameTo':'%s'}",
+                 i, kinds[i], kind_rows_path(job, "plus"), kind_rows_path(job, "plus")));
+    job_expect_result(job, job_result(job), 0, NULL, NULL);
+    assert_string_equal(kind_rows_content(job, "plus"), "\xFB\xFF\xBF");
+    assert_int_equal(unlink(kind_rows_path(job, "plus")), 0);
+  }
+}
+
+JOB_TEST(content_is_base64) {
+  static const char *const good[][2] = {{"Zm9v", "foo"}, {"", ""},     {"Zm 9\\tv\\r\\n", "foo"},
+                                        {"Zg = =", "f"}, {"AB==", ""}, {"Zm8=\\n", "fo"}};
+  static const char *const bad[] = {
+      "Zm9",         "Zg",   "Zg=",        "====",   "Zg==Zg==",   "Zg==a",
+      "Zm9v\\u000b", "Zm-_", "Z\\u0000==", "hello!", "Zm9v\\u00a0"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    succeeds(job, job_format(job, BYTES "'f','content':'%s'", good[i][0]));
+    assert_string_equal(kind_rows_content(job, "f"), good[i][1]);
+  }
+  succeeds(job, BYTES "'f','content':'Zm9v'");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *payload =
+        job_json(job, "{'stepId':'bad-%zu','workingDirectory':'%s'," BYTES "'f','content':'%s'}", i,
+                 kind_rows_directory(job), bad[i]);
+    job_push_text(job, payload, strlen(payload));
+    job_expect_result(job, job_result(job), 1, "content is not base64", NULL);
+    assert_string_equal(kind_rows_content(job, "f"), "foo");
+  }
+  /* Checked before anything is made. */
+  run_row(job, (struct kind_row){BYTES "'new/f','content':'!'", 1, NULL, "content is not base64"});
+  assert_false(has(job, "new"));
+}
+
+/* Pushes a step with so many bytes of content, each `+` of it written as servers do. */
+static void push_bytes(struct job *job, const char *id, const char *fields, size_t length) {
+  char *bytes = malloc(length), *payload = malloc(8 * length + 1000);
+  assert_true(bytes != NULL && payload != NULL);
+  for (size_t i = 0; i < length; i++)
+    bytes[i] = (char)(i * 2654435761U >> 11);
+  char *text = encoded(bytes, length);
+  char *out =
+      payload + sprintf(payload, "%s\"",
+                        job_json(job, "{'stepId':'%s','workingDirectory':'%s',%s,'content':", id,
+                                 kind_rows_directory(job), fields));
+  for (const char *at = text; *at != '\0'; at++)
+    out = *at == '+' ? stpcpy(out, "\\u002B") : (*out = *at, out + 1);
+  out = stpcpy(out, "\"}");
+  job_push_text(job, payload, (size_t)(out - payload));
+  free(bytes);
+  free(text);
+  free(payload);
+}
+
+JOB_TEST(a_chunk_has_four_mebibytes_at_the_most) {
+  push_bytes(job, "fits", BYTES "'f'", CHUNK_MAX);
+  job_expect_result(job, job_result(job), 0, NULL, NULL);
+  assert_int_equal(size_of(job, "f"), CHUNK_MAX);
+  push_bytes(job, "large", BYTES "'new/g'", CHUNK_MAX + 1);
+  job_expect_result(job, job_result(job), 1, "a chunk exceeds the 4194304 bytes one step may carry",
+                    NULL);
+  assert_false(has(job, "new"));
+}
+
+static void make_large(struct job *job, const char *name, off_t size) {
+  kind_rows_file(job, name, "");
+  assert_int_equal(truncate(kind_rows_path(job, name), size), 0);
+}
+
+JOB_TEST(a_file_has_25_mebibytes_at_the_most) {
+  static const char limit[] = "the file would exceed the 26214400-byte limit";
+  make_large(job, "f", FILE_MAX - 3);
+  run_row(job, (struct kind_row){BYTES "'f','content':'Zm9vYg==','append':true", 1, NULL, limit});
+  assert_int_equal(size_of(job, "f"), FILE_MAX - 3);
+  succeeds(job, BYTES "'f','content':'Zm9v','append':true");
+  assert_int_equal(size_of(job, "f"), FILE_MAX);
+  run_row(job, (struct kind_row){BYTES "'f','content':'Zg==','append':true", 1, NULL, limit});
+  succeeds(job, BYTES "'f','content':'','append':true");
+  /* Through a link, too. */
+  assert_int_equal(symlink("f", kind_rows_path(job, "link")), 0);
+  run_row(job, (struct kind_row){BYTES "'link','content':'Zg==','append':true", 1, NULL, limit});
+  assert_int_equal(size_of(job, "f"), FILE_MAX);
+  /* One that is replaced does not count. */
+  succeeds(job, BYTES "'f','content':'Zg=='");
+  assert_int_equal(size_of(job, "f"), 1);
+}
+
+/* Seven steps, as for the largest file that servers upload. */
+JOB_TEST(the_largest_file) {
+  static const size_t chunks[] = {
+      CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, FILE_MAX - 6 * CHUNK_MAX};
+  for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+    const char *last = i == 6 ? ",'renameTo':'large'" : "";
+    push_bytes(job, job_format(job, "chunk-%zu", i),
+               job_format(job, BYTES "'l.tmp','append':%s%s", i > 0 ? "true" : "false", last),
+               chunks[i]);
+    job_expect_result(job, job_result(job), 0, NULL, NULL);
+  }
+  assert_int_equal(size_of(job, "large"), FILE_MAX);
+  assert_false(has(job, "l.tmp"));
+}
+
+static void is_refused(struct job *job, const char *fields, const char *message) {
+  job_push_json(job, job_format(job, "{'stepId':'s','kind':'writeBytes',%s}", fields));
+  const cJSON *result = job_result(job);
+  job_expect_result(job, result, -1, message, NULL);
+  assert_int_equal(job_event_count(result), 0);
+}
+
+JOB_TEST(what_is_refused) {
+  is_refused(job, "'content':''", "path: expected a non-empty string, got nothing");
+  is_refused(job, "'path':'','content':''",
+             "path: expected a non-empty string, got an empty string");
+  is_refused(job, "'path':'x'", "content: expected a string, got nothing");
+  is_refused(job, "'path':'x','content':null", "content: expected a string, got nothing");
+  is_refused(job, "'path':'x','content':'','renameTo':''",
+             "renameTo: expected a non-empty string, got an empty string");
+  is_refused(job, "'path':'x','content':'','renameTo':5",
+             "renameTo: expected a non-empty string, got a number");
+  is_refused(job, "'path':'x','content':'','append':1",
+             "append: expected true or false, got a number");
+}
+
+JOB_TEST(both_paths_begin_at_the_working_directory) {
+  succeeds(job, BYTES "'a','content':'YQ==','renameTo':'b'");
+  assert_string_equal(kind_rows_content(job, "b"), "a");
+  succeeds(job, BYTES "'$D/a','content':'Yg==','renameTo':'sub/c'");
+  assert_string_equal(kind_rows_content(job, "sub/c"), "b");
+  succeeds(job, BYTES "'d','content':'Yw==','renameTo':'$D/e'");
+  assert_string_equal(kind_rows_content(job, "e"), "c");
+  /* One that is not there is made. */
+  const char *directory = kind_rows_path(job, "none/at/all");
+  job_push_json(job, job_format(job,
+                                "{'stepId':'s','workingDirectory':'%s'," BYTES
+                                "'x/a','content':'ZA==','renameTo':'y/b'}",
+                                directory));
+  job_expect_result(job, job_result(job), 0, NULL, NULL);
+  assert_string_equal(kind_rows_content(job, "none/at/all/y/b"), "d");
+  job_push_json(job, job_format(job,
+                                "{'stepId':'t','workingDirectory':'%s'," BYTES
+                                "'%s/z','content':'ZA==','renameTo':'y/c'}",
+                                directory, kind_rows_directory(job)));
+  job_expect_result(job, job_result(job), 0, NULL, NULL);
+  assert_string_equal(kind_rows_content(job, "none/at/all/y/c"), "d");
+}
+
+/* Neither waited for nor written to. */
+JOB_TEST(only_regular_files_are_written) {
+  kind_rows_file(job, "file", "old");
+  kind_rows_file(job, "directory/file", "");
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0600), 0);
+  assert_int_equal(symlink("fifo", kind_rows_path(job, "pipe")), 0);
+  char fields[400] = BYTES "'", name[260] = "";
+  memset(name, 'n', 256);
+  (void)snprintf(fields, sizeof fields, BYTES "'%s','content':''", name);
+  const struct kind_row rows[] = {
+      {BYTES "'directory','content':''", 1, NULL,
+       "is a directory, not a regular file: $D/directory"},
+      {BYTES "'fifo','content':'YQ=='", 1, NULL, "is a FIFO, not a regular file: $D/fifo"},
+      {BYTES "'pipe','content':'YQ==','append':true", 1, NULL,
+       "is a FIFO, not a regular file: $D/pipe"},
+      {BYTES "'/dev/null','content':'YQ=='", 1, NULL,
+       "is a character device, not a regular file: /dev/null"},
+      {BYTES "'/dev/full','content':'YQ=='", 1, NULL,
+       "is a character device, not a regular file: /dev/full"},
+      {BYTES "'file/below','content':''", 1, NULL,
+       "cannot write file (Not a directory): $D/file/below"},
+      {BYTES "'new/','content':''", 1, NULL, "cannot write file (Is a directory): $D/new"},
+      {BYTES "'t','content':'YQ==','renameTo':'directory'", 1, NULL,
+       "is a directory, not a regular file: $D/directory"},
+      {BYTES "'t','content':'YQ==','renameTo':'fifo'", 1, NULL,
+       "is a FIFO, not a regular file: $D/fifo"},
+      {BYTES "'t','content':'YQ==','renameTo':'/dev/null'", 1, NULL,
+       "is a character device, not a regular file: /dev/null"},
+      {BYTES "'t','content':'YQ==','renameTo':'file/below'", 1, NULL,
+       "cannot write file (Not a directory): $D/file/below"},
+      {BYTES "'t','content':'YQ==','renameTo':'x/'", 1, NULL,
+       "cannot write file (Is a directory): $D/x"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  const cJSON *result = job_run(job, kind_rows_step(job, fields));
+  job_expect_part(job, result, "errorMessage", "ame too long)");
+  assert_string_equal(kind_rows_content(job, "file"), "old");
+  assert_false(has(job, "t"));
+}
+
+JOB_TEST(links_are_followed) {
+  kind_rows_file(job, "sub/real", "old");
+  assert_int_equal(symlink("sub/real", kind_rows_path(job, "link")), 0);
+  assert_int_equal(symlink("sub/made", kind_rows_path(job, "dangling")), 0);
+  assert_int_equal(symlink("sub/final", kind_rows_path(job, "alias")), 0);
+  succeeds(job, BYTES "'link','content':'Kw==','append':true");
+  assert_string_equal(kind_rows_content(job, "sub/real"), "old+");
+  succeeds(job, BYTES "'dangling','content':'eA=='");
+  assert_string_equal(kind_rows_content(job, "sub/made"), "x");
+  succeeds(job, BYTES "'t','content':'eQ==','renameTo':'alias'");
+  assert_string_equal(kind_rows_content(job, "sub/final"), "y");
+  struct stat link;
+  assert_int_equal(lstat(kind_rows_path(job, "alias"), &link), 0);
+  assert_true(S_ISLNK(link.st_mode));
+}
+
+JOB_TEST(what_is_replaced_stays_what_it_was) {
+  kind_rows_file(job, "script", "\xEF\xBB\xBFold");
+  assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
+  assert_int_equal(chown(kind_rows_path(job, "script"), 1234, 4321), 0);
+  assert_int_equal(link(kind_rows_path(job, "script"), kind_rows_path(job, "other")), 0);
+  succeeds(job, BYTES "'t','content':'bmV3','renameTo':'script'");
+  struct stat script;
+  assert_int_equal(stat(kind_rows_path(job, "script"), &script), 0);
+  assert_int_equal(script.st_mode & 07777, 0751);
+  assert_int_equal(script.st_uid, 1234);
+  assert_int_equal(script.st_gid, 4321);
+  assert_string_equal(kind_rows_content(job, "script"), "new"); /* bytes are bytes */
+  assert_string_equal(kind_rows_content(job, "other"), "\xEF\xBB\xBFold");
+  assert_false(has(job, "t"));
+}
+
+JOB_TEST(it_may_keep_its_name) {
+  succeeds(job, BYTES "'a','content':'YQ==','renameTo':'a'");
+  assert_string_equal(kind_rows_content(job, "a"), "a");
+  succeeds(job, BYTES "'a','content':'Yg==','append':true,'renameTo':'$D/./a'");
+  assert_string_equal(kind_rows_content(job, "a"), "ab");
+}
+
+/* Nobody sends that name again: what is left would be taken for part of the work. */
+JOB_TEST(a_last_chunk_that_fails_takes_the_others_along) {
+  kind_rows_file(job, "directory/file", "");
+  static const struct kind_row rows[] = {
+      {BYTES "'t','content':'!','append':true,'renameTo':'f'", 1, NULL, "content is not base64"},
+      {BYTES "'t','content':'YQ==','append':true,'renameTo':'directory'", 1, NULL,
+       "is a directory, not a regular file: $D/directory"},
+      {BYTES "'t','content':'YQ==','append':true,'renameTo':'x/'", 1, NULL,
+       "cannot write file (Is a directory): $D/x"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    succeeds(job, BYTES "'t','content':'Zm9v'");
+    run_row(job, rows[i]);
+    assert_false(has(job, "t"));
+    assert_false(has(job, "f"));
+  }
+  make_large(job, "t", FILE_MAX);
+  run_row(job, (struct kind_row){BYTES "'t','content':'YQ==','append':true,'renameTo':'f'", 1, NULL,
+                                 "the file would exceed the 26214400-byte limit"});
+  assert_false(has(job, "t"));
+  succeeds(job, BYTES "'t','content':'Zm9v'");
+  push_bytes(job, "large", BYTES "'t','append':true,'renameTo':'f'", CHUNK_MAX + 1);
+  job_expect_result(job, job_result(job), 1, "a chunk exceeds the 4194304 bytes one step may carry",
+                    NULL);
+  assert_false(has(job, "t"));
+}
+
+JOB_TEST(what_was_there_before_is_not_taken_along) {
+  kind_rows_file(job, "f", "old");
+  assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0600), 0);
+  static const struct kind_row rows[] = {
+      /* not the last chunk */
+      {BYTES "'f','content':'!','append':true", 1, NULL, "content is not base64"},
+      /* it is the file itself */
+      {BYTES "'f','content':'!','append':true,'renameTo':'$D/f'", 1, NULL, "content is not base64"},
+      {BYTES "'fifo','content':'YQ==','renameTo':'g'", 1, NULL,
+       "is a FIFO, not a regular file: $D/fifo"},
+      {BYTES "'fifo','content':'!','renameTo':'g'", 1, NULL, "content is not base64"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  assert_string_equal(kind_rows_content(job, "f"), "old");
+  assert_true(has(job, "fifo"));
+}
+
+JOB_TEST_NO_AGENT(what_may_not_be_written_is_not_taken_along) {
+  job->setup.uid = NOBODY;
+  job_start_agent(job, NULL);
+  kind_rows_file(job, "d/t", "old");
+  assert_int_equal(chmod(kind_rows_path(job, "d"), 0777), 0);
+  run_row(job, (struct kind_row){BYTES "'d/t','content':'YQ==','append':true,'renameTo':'f'", 1,
+                                 NULL, "cannot write file (Permission denied): $D/d/t"});
+  assert_string_equal(kind_rows_content(job, "d/t"), "old");
+}
+
+/* The agent is killed at any moment, again and again. */
+JOB_TEST_NO_AGENT(an_appended_chunk_is_never_doubled) {
+  enum { KILLS = 10, STEPS = 100, LINE = 4 };
+  const cJSON *steps[STEPS];
+  for (int i = 0; i < STEPS; i++) {
+    char *line = encoded(formatted("%03d\n", i), LINE);
+    steps[i] = kind_rows_step(job, job_format(job, BYTES "'f','content':'%s','append':true", line));
+    job_push(job, steps[i]);
+    free(line);
+  }
+  unsigned short seed[3] = {7};
+  for (int i = 0; i < KILLS; i++) {
+    job_start_agent(job, NULL);
+    long long before = job_length(job, "results");
+    int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+    while (job_length(job, "results") == before && before < STEPS && wait_now_ms() < end_ms)
+      usleep(500);
+    usleep((useconds_t)(erand48(seed) * 10000));
+    job_kill_agent(job);
+  }
+  job_start_agent(job, NULL);
+  job_wait_length(job, "results", STEPS);
+  const char *file = kind_rows_content(job, "f");
+  int interrupted = 0;
+  for (int i = 0; i < STEPS; i++) {
+    const cJSON *result = job_result_of(job, steps[i]);
+    const char *line = formatted("%03d\n", i), *at = strstr(file, line);
+    bool done = cJSON_GetObjectItem(result, "exitCode")->valueint == 0;
+    if (!done)
+      job_expect_result(job, result, -1, INTERRUPTED, NULL);
+    interrupted += !done;
+    if ((done && at == NULL) || (at != NULL && strstr(at + 1, line) != NULL))
+      job_fail(job, "chunk %d, done: %d, is not there once: %s", i, done, file);
+  }
+  assert_in_range(interrupted, 0, KILLS);
+}

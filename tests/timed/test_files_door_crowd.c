@@ -1,0 +1,191 @@
+/* `agent --ipc` in a directory in which somebody keeps many requests that never become whole: new
+   requests, deadlines and signals are served meanwhile. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/quoted.h"
+#include "tests/support/sidecar.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+enum {
+  SERVED_MS = 500, /* the promise */
+  LINKS = 1000,
+  LINKED_SIZE = 8000000,
+  FILES = 400,
+  FILE_SIZE = 256 * 1024,
+  REQUESTS = 12,
+  CROWD_S = 60 /* it ends by itself */
+};
+
+/* --- the crowd ------------------------------------------------------------------------------- */
+
+static void write_unfinished(const struct sidecar *sidecar, const char *name, size_t size) {
+  static const char begin[] = "{\"command\":\"echo x\",\"stdin\":\"";
+  char *text = malloc(size);
+  assert_non_null(text);
+  memset(text, '0', size);
+  memcpy(text, begin, sizeof begin - 1);
+  sidecar_write(sidecar, name, text, size);
+  free(text);
+}
+
+static void make_links(const struct sidecar *sidecar) {
+  write_unfinished(sidecar, sidecar_request_name("c0"), LINKED_SIZE);
+  for (int i = 1; i < LINKS; i++)
+    assert_int_equal(link(sidecar_path(sidecar, sidecar_request_name("c0")),
+                          sidecar_path(sidecar, sidecar_request_name(formatted("c%d", i)))),
+                     0);
+}
+
+static void make_files(const struct sidecar *sidecar) {
+  for (int i = 0; i < FILES; i++)
+    write_unfinished(sidecar, sidecar_request_name(formatted("c%d", i)), FILE_SIZE);
+}
+
+/* All the time; nothing of it is ever whole. */
+static void change_files(const struct sidecar *sidecar, int count) {
+  for (unsigned round = 0;; round++) {
+    for (int i = 0; i < count; i++) {
+      int fd = open(sidecar_path(sidecar, sidecar_request_name(formatted("c%d", i))),
+                    O_WRONLY | O_CLOEXEC);
+      (void)pwrite(fd, round % 2 == 0 ? "1" : "2", 1, 1000);
+      close(fd);
+    }
+    (void)usleep(20000);
+  }
+}
+
+static pid_t start_changes(const struct sidecar *sidecar, int count) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)alarm(CROWD_S);
+    change_files(sidecar, count);
+  }
+  return pid;
+}
+
+static void stop_changes(pid_t pid) {
+  int status;
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+/* --- what is served meanwhile ---------------------------------------------------------------- */
+
+static void expect_within(const char *what, int64_t begin_ms, int64_t bound_ms) {
+  int64_t taken_ms = wait_now_ms() - begin_ms;
+  print_message("%s: %lld ms\n", what, (long long)taken_ms);
+  assert_in_range(taken_ms, 0, bound_ms);
+}
+
+static void expect_requests_served(struct sidecar *sidecar) {
+  int64_t most_ms = 0;
+  for (int i = 0; i < REQUESTS; i++) {
+    const char *id = formatted("new-%d", i);
+    int64_t begin_ms = wait_now_ms();
+    sidecar_request(sidecar, id, "{'argv':['true'],'workDir':'/tmp'}");
+    sidecar_wait_for(sidecar, sidecar_result_name(id));
+    int64_t taken_ms = wait_now_ms() - begin_ms;
+    most_ms = taken_ms > most_ms ? taken_ms : most_ms;
+    sidecar_delete(sidecar, id);
+    (void)usleep(100000);
+  }
+  print_message("%d requests: %lld ms at most\n", REQUESTS, (long long)most_ms);
+  assert_in_range(most_ms, 0, SERVED_MS);
+}
+
+/* It begins in time, and ends in time. */
+static void expect_deadline_kept(struct sidecar *sidecar) {
+  int64_t begin_ms = wait_now_ms();
+  sidecar_request(sidecar, "late", "{'argv':['sleep','600.094'],'timeout':1,'workDir':'/tmp'}");
+  sidecar_wait_for(sidecar, sidecar_result_name("late"));
+  expect_within("a deadline of 1 s", begin_ms, 1000 + 2 * SERVED_MS);
+}
+
+static void expect_signal_obeyed(struct sidecar *sidecar) {
+  int64_t begin_ms = wait_now_ms();
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
+  expect_within("SIGTERM", begin_ms, SERVED_MS);
+}
+
+static void expect_service(struct sidecar *sidecar) {
+  expect_requests_served(sidecar);
+  expect_deadline_kept(sidecar);
+  expect_signal_obeyed(sidecar);
+}
+
+/* --- the tests ------------------------------------------------------------------------------- */
+
+static void refuse_inotify(const void *context) {
+  (void)context;
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_inotify_init1, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EMFILE),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static const struct agent_setup without_inotify = {.prepare = refuse_inotify};
+
+static void serve_beside_links(struct sidecar *sidecar, const struct agent_setup *setup) {
+  sidecar_start(sidecar, setup);
+  make_links(sidecar);
+  expect_service(sidecar);
+}
+
+/* One file of 8 MB: a thousand times 8 MB to be read. */
+SIDECAR_TEST(links_to_one_unfinished_request_hold_up_nothing) {
+  serve_beside_links(sidecar, NULL);
+}
+
+SIDECAR_TEST(links_to_one_unfinished_request_hold_up_nothing_without_inotify) {
+  serve_beside_links(sidecar, &without_inotify);
+}
+
+/* Each change is one of all of them. */
+SIDECAR_TEST(links_to_one_that_changes_hold_up_nothing) {
+  sidecar_start(sidecar, NULL);
+  make_links(sidecar);
+  pid_t changes = start_changes(sidecar, 1);
+  expect_service(sidecar);
+  stop_changes(changes);
+}
+
+SIDECAR_TEST(links_that_are_there_at_the_start_hold_up_nothing) {
+  tree_make(sidecar->tree, "tools/");
+  make_links(sidecar);
+  sidecar_start(sidecar, NULL);
+  expect_service(sidecar);
+}
+
+static void serve_beside_files(struct sidecar *sidecar, const struct agent_setup *setup) {
+  sidecar_start(sidecar, setup);
+  make_files(sidecar);
+  pid_t changes = start_changes(sidecar, FILES);
+  expect_service(sidecar);
+  stop_changes(changes);
+}
+
+SIDECAR_TEST(many_unfinished_requests_hold_up_nothing) {
+  serve_beside_files(sidecar, NULL);
+}
+
+SIDECAR_TEST(many_unfinished_requests_hold_up_nothing_without_inotify) {
+  serve_beside_files(sidecar, &without_inotify);
+}

@@ -1,0 +1,202 @@
+/* A server that sends without a pause: deadlines, signals and heartbeats keep their time. */
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/agent_process.h"
+#include "tests/support/certificates.h"
+#include "tests/support/redis_store.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* How late something may be; the time of a handshake, in client.c. */
+enum { LATE_MS = 500, HANDSHAKE_MS = 5000 };
+
+#define ENDLESS_STRING "$9000000000000000000\r\n"
+
+static struct agent_process *start_agent(const char *url, const char *more) {
+  const char *const arguments[] = {"--redis-url", url, "--job-id", "j", more, NULL};
+  return agent_process_start(&(struct agent_setup){.arguments = arguments});
+}
+
+/* --- as it is --- */
+
+/* The server has its turns until this comes true. */
+#define UNTIL(BASE, CONDITION)                                                                     \
+  do {                                                                                             \
+    for (int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS; !(CONDITION); pass_ms((BASE), 5))         \
+      if (wait_now_ms() > end_ms)                                                                  \
+        fail_msg("it never came to this: %s", #CONDITION);                                         \
+  } while (0)
+
+static void pass_ms(struct event_base *base, int milliseconds) {
+  const struct timeval time = {.tv_usec = (suseconds_t)milliseconds * 1000};
+  event_base_loopexit(base, &time);
+  event_base_dispatch(base);
+}
+
+struct scene {
+  struct event_base *base;
+  struct redis_store *store;
+  struct agent_process *agent;
+};
+
+static int set_up(void **state) {
+  struct scene *self = calloc(1, sizeof *self);
+  char url[128];
+  assert_non_null(self);
+  self->base = event_base_new();
+  assert_non_null(self->base);
+  self->store = redis_store_new(self->base);
+  (void)snprintf(url, sizeof url, "unix://%s", redis_store_url(self->store).path);
+  self->agent = start_agent(url, NULL);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *self = *state;
+  agent_process_free(self->agent);
+  redis_store_free(self->store);
+  event_base_free(self->base);
+  free(self);
+  return 0;
+}
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+/* The first step runs while the answer to the question for a third has no end. */
+static void flood(struct scene *self, const char *first_step) {
+  redis_store_do(self->store, 3, first_step);
+  UNTIL(self->base, redis_store_count(self->store, "sandbox:j:started") > 0);
+  redis_store_answer(self->store, "BLMOVE", ENDLESS_STRING, "x");
+  redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"2\",\"command\":\"true\"}");
+  UNTIL(self->base, redis_store_answered(self->store) > 0);
+}
+
+/* The answers to the heartbeats have an end, too: there is one every 2 s. */
+SCENE_TEST(a_deadline_and_heartbeats_keep_their_time) {
+  flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"],"
+               "\"timeoutSeconds\":5}");
+  int64_t start_ms = wait_now_ms();
+  redis_store_answer(scene->store, "SET sandbox:j:heartbeat", "+OK\r\n", NULL);
+  int before = redis_store_answered(scene->store);
+  UNTIL(scene->base, redis_store_count(scene->store, "sandbox:j:results") > 0);
+  assert_true(wait_now_ms() - start_ms <= 5000 + LATE_MS);
+  assert_in_range(redis_store_answered(scene->store) - before, 2, 4);
+}
+
+SCENE_TEST(a_signal_is_an_order_at_once) {
+  flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"]}");
+  int64_t start_ms = wait_now_ms();
+  assert_int_equal(kill(agent_process_pid(scene->agent), SIGTERM), 0);
+  UNTIL(scene->base, agent_process_count_log(scene->agent, "stopping: SIGTERM") > 0);
+  assert_true(wait_now_ms() - start_ms <= LATE_MS);
+  UNTIL(scene->base, !agent_process_is_running(scene->agent));
+  assert_int_equal(agent_process_wait(scene->agent, 0), 128 + SIGTERM);
+}
+
+/* --- by TLS --- */
+
+/* openssl, which says what it is given: first the beginning of a string, then zeros. */
+struct tls_scene {
+  struct certificates *certificates;
+  pid_t server;
+  char url[64];
+  char said[64]; /* a file: what the agent has sent */
+};
+
+static int free_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+static _Noreturn void serve(const struct tls_scene *self, int port) {
+  static const char script[] = "(printf '"
+                               "$9000000000000000000\\r\\n"
+                               "'; exec cat /dev/zero) | "
+                               "exec openssl s_server -quiet -accept 127.0.0.1:$1 -cert $2 -key $3 "
+                               ">$4 2>/dev/null";
+  char number[16];
+  (void)snprintf(number, sizeof number, "%d", port);
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  (void)setpgid(0, 0);
+  execlp("sh", "sh", "-c", script, "sh", number,
+         certificates_path(self->certificates, "server.pem"),
+         certificates_path(self->certificates, "server.key"), self->said, (char *)NULL);
+  _exit(127);
+}
+
+static int set_up_tls(void **state) {
+  struct tls_scene *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->certificates = certificates_new();
+  certificates_add_authority(self->certificates, "ca");
+  certificates_add(self->certificates, &(struct certificate){.name = "server"});
+  (void)snprintf(self->said, sizeof self->said, "%s",
+                 certificates_path(self->certificates, "said"));
+  int port = free_port();
+  (void)snprintf(self->url, sizeof self->url, "rediss://127.0.0.1:%d", port);
+  self->server = fork();
+  if (self->server == 0)
+    serve(self, port);
+  assert_true(self->server > 0);
+  *state = self;
+  return 0;
+}
+
+static int tear_down_tls(void **state) {
+  struct tls_scene *self = *state;
+  (void)kill(-self->server, SIGKILL);
+  (void)kill(self->server, SIGKILL);
+  (void)waitpid(self->server, NULL, 0);
+  certificates_free(self->certificates);
+  free(self);
+  return 0;
+}
+
+#define TLS_TEST(NAME) TEST_WITH(struct tls_scene *scene, NAME, set_up_tls, tear_down_tls)
+
+/* The agent has spoken: from now on it is flooded. */
+static bool is_flooded(void *context) {
+  const struct tls_scene *self = context;
+  char text[64] = "";
+  FILE *file = fopen(self->said, "r");
+  if (file == NULL)
+    return false;
+  bool there = fgets(text, sizeof text, file) != NULL;
+  fclose(file);
+  return there;
+}
+
+TLS_TEST(by_tls_a_signal_is_an_order_at_once) {
+  struct agent_process *agent = start_agent(scene->url, "--insecure");
+  assert_true(wait_until(is_flooded, scene, WAIT_BOUND_MS));
+  const struct timespec a_while = {.tv_nsec = 300000000};
+  nanosleep(&a_while, NULL);
+  int64_t start_ms = wait_now_ms();
+  assert_int_equal(kill(agent_process_pid(agent), SIGTERM), 0);
+  agent_process_wait_log(agent, "stopping: SIGTERM");
+  assert_true(wait_now_ms() - start_ms <= LATE_MS);
+  assert_int_equal(agent_process_wait(agent, WAIT_BOUND_MS), 128 + SIGTERM);
+  agent_process_free(agent);
+}
+
+TLS_TEST(by_tls_a_handshake_ends_in_time) {
+  struct agent_process *agent = start_agent(scene->url, "--insecure");
+  assert_true(wait_until(is_flooded, scene, WAIT_BOUND_MS));
+  int64_t start_ms = wait_now_ms();
+  agent_process_wait_log(agent, "no answer in time; attempt");
+  assert_true(wait_now_ms() - start_ms <= HANDSHAKE_MS + LATE_MS);
+  agent_process_free(agent);
+}

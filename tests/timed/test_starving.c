@@ -1,0 +1,227 @@
+/* Input that never ends, at the doors of standard input: signals and deadlines come through. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/agent_process.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* The best of some: the machine has other work too. */
+enum { ATTEMPTS = 5 };
+
+/* What signals and deadlines may be late by. */
+enum { LATE_MS = 500, DEADLINE_MS = 3000 };
+
+/* As many requests as take seconds to answer. */
+enum { FILE_BYTES = 10 << 20 };
+
+/* A call of a command, whose seconds come before the end of it; and a request that is answered with
+   much. */
+static const struct door {
+  const char *flag;
+  const char *call, *call_end;
+  const char *request;
+} doors[] = {
+    {"--mcp",
+     "{'jsonrpc':'2.0','id':0,'method':'tools/call','params':{'name':'execute_command',"
+     "'arguments':{'command':'exec sleep 600.081','timeout':",
+     "}}}", "{'jsonrpc':'2.0','id':1,'method':'tools/list'}"},
+    {"--stdio", "{'id':0,'method':'execute','params':{'command':'exec sleep 600.081','timeout':",
+     "}}", "{'id':1,'method':'info'}"},
+    {"--once", "{'stepId':'s','command':'sleep','args':['600.081'],'timeoutSeconds':", "}", "{}"},
+};
+
+static double now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* --- what is read ---------------------------------------------------------------------------- */
+
+typedef int input(const struct door *door, int seconds);
+
+/* One that cannot be polled, and has no lines. */
+static int zeros(const struct door *door, int seconds) {
+  (void)door;
+  (void)seconds;
+  return open("/dev/zero", O_RDONLY | O_CLOEXEC);
+}
+
+static const char *call_of(const struct door *door, int seconds) {
+  return quoted(formatted("%s%d%s", door->call, seconds, door->call_end));
+}
+
+/* One that cannot be polled, of the call and of requests. */
+static int file(const struct door *door, int seconds) {
+  int fd = memfd_create("requests", MFD_CLOEXEC);
+  FILE *out = fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "w");
+  assert_non_null(out);
+  fprintf(out, "%s\n", call_of(door, seconds));
+  const char *request = quoted(door->request);
+  while (ftell(out) < FILE_BYTES)
+    fprintf(out, "%s\n", request);
+  assert_int_equal(fclose(out), 0);
+  assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+  return fd;
+}
+
+/* The call, then lines without an end, from a process that waits for nothing but the pipe. */
+static int busy_pipe(const struct door *door, int seconds) {
+  int ends[2];
+  const char *call = call_of(door, seconds);
+  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+  pid_t writer = fork();
+  assert_true(writer >= 0);
+  if (writer == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    close(ends[0]);
+    dprintf(ends[1], "%s\n", call);
+    (void)dup2(ends[1], STDOUT_FILENO);
+    execlp("yes", "yes", NULL);
+    _exit(1);
+  }
+  close(ends[1]);
+  return ends[0];
+}
+
+/* --- the program ----------------------------------------------------------------------------- */
+
+static pid_t start(const struct door *door, input *open_input, int seconds) {
+  int in = open_input(door, seconds), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const char *const arguments[] = {agent_process_program(), door->flag, NULL};
+  pid_t pid = fork();
+  assert_true(in >= 0 && pid >= 0);
+  if (pid == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(in, STDIN_FILENO);
+    (void)dup2(null, STDOUT_FILENO);
+    (void)dup2(null, STDERR_FILENO);
+    execv(arguments[0], (char **)(uintptr_t)arguments);
+    _exit(AGENT_PROCESS_NO_START);
+  }
+  close(in);
+  close(null);
+  return pid;
+}
+
+static bool has_read_much(void *context) {
+  char text[256] = "";
+  int fd = open(formatted("/proc/%d/io", *(const pid_t *)context), O_RDONLY | O_CLOEXEC);
+  (void)!read(fd, text, sizeof text - 1);
+  close(fd);
+  return strncmp(text, "rchar: ", 7) == 0 && strtoll(text + 7, NULL, 10) > 4 << 20;
+}
+
+static bool has_exited(void *context) {
+  siginfo_t info = {0};
+  return waitid(P_PID, (id_t) * (const pid_t *)context, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
+/* Kills it, and its writer, when it does not end. */
+static int exit_of(pid_t pid) {
+  int status;
+  if (!wait_until(has_exited, &pid, WAIT_BOUND_MS))
+    proc_kill_tree(pid);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  proc_kill_children(getpid());
+  while (waitpid(-1, NULL, WNOHANG) > 0)
+    continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static bool has_call(input *open_input) {
+  return open_input != zeros;
+}
+
+/* From SIGTERM to the exit. */
+static double signal_ms(const struct door *door, input *open_input) {
+  pid_t pid = start(door, open_input, 600);
+  if (has_call(open_input))
+    assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
+  else
+    assert_true(wait_until(has_read_much, &pid, WAIT_BOUND_MS));
+  double start_ms = now_ms();
+  assert_int_equal(kill(pid, SIGTERM), 0);
+  assert_int_equal(exit_of(pid), 128 + SIGTERM);
+  return now_ms() - start_ms;
+}
+
+/* From when the command is there to its end by its deadline. */
+static double deadline_ms(const struct door *door, input *open_input) {
+  pid_t pid = start(door, open_input, DEADLINE_MS / 1000);
+  assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
+  double start_ms = now_ms();
+  bool is_gone = proc_wait_gone("sleep 600.081", WAIT_BOUND_MS);
+  double took_ms = now_ms() - start_ms;
+  (void)kill(pid, SIGTERM);
+  (void)exit_of(pid);
+  assert_true(is_gone);
+  return took_ms;
+}
+
+static void expect_at_most(const char *what, double (*measure)(const struct door *, input *),
+                           const struct door *door, input *open_input, double most_ms) {
+  double best_ms = measure(door, open_input);
+  for (int i = 1; i < ATTEMPTS && best_ms > most_ms; i++) {
+    double took_ms = measure(door, open_input);
+    best_ms = took_ms < best_ms ? took_ms : best_ms;
+  }
+  print_message("%s, %s: %.1f ms\n", door->flag, what, best_ms);
+  assert_true(best_ms <= most_ms);
+}
+
+enum { MCP, STDIO, ONCE };
+
+static void expect_served(const struct door *door, input *open_input) {
+  expect_at_most("SIGTERM", signal_ms, door, open_input, LATE_MS);
+  if (has_call(open_input))
+    expect_at_most("a deadline of three seconds", deadline_ms, door, open_input,
+                   DEADLINE_MS + LATE_MS);
+}
+
+TEST(zeros_keep_nothing_from_mcp) {
+  expect_served(&doors[MCP], zeros);
+}
+
+TEST(zeros_keep_nothing_from_stdio) {
+  expect_served(&doors[STDIO], zeros);
+}
+
+/* They are refused as soon as they are more than a step may have. */
+TEST(zeros_are_no_step) {
+  assert_int_equal(exit_of(start(&doors[ONCE], zeros, 0)), 125);
+}
+
+TEST(a_file_of_requests_keeps_nothing_from_mcp) {
+  expect_served(&doors[MCP], file);
+}
+
+TEST(a_file_of_requests_keeps_nothing_from_stdio) {
+  expect_served(&doors[STDIO], file);
+}
+
+TEST(a_file_behind_it_keeps_nothing_from_a_step) {
+  expect_served(&doors[ONCE], file);
+}
+
+TEST(a_busy_writer_keeps_nothing_from_mcp) {
+  expect_served(&doors[MCP], busy_pipe);
+}
+
+TEST(a_busy_writer_keeps_nothing_from_stdio) {
+  expect_served(&doors[STDIO], busy_pipe);
+}
+
+TEST(a_busy_writer_keeps_nothing_from_a_step) {
+  expect_served(&doors[ONCE], busy_pipe);
+}

@@ -1,0 +1,257 @@
+/* Claims while another program gives their names to something else, at each moment that there is:
+   before the first system call with a name, before the second, … */
+
+#include "agent/doors/files/claims.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/doors/files/ipc_directory.h"
+#include "tests/support/tree.h"
+#include "tests/test.h"
+
+#define EXCHANGE (1U << 1) /* RENAME_EXCHANGE */
+
+/* --- the neighbour --------------------------------------------------------------------------- */
+
+static struct {
+  int directory; /* -1: it rests */
+  int wait;      /* for so many calls */
+  int acts;      /* and then so often, before one call after the other */
+  int exchanged;
+} neighbour = {.directory = -1};
+
+/* What an agent makes there: a claim, or one that is not in its place yet. */
+static bool is_prey(const char *name) {
+  return strncmp(name, ".claim-", 7) == 0 || strcmp(name, "tools") == 0 ||
+         (strncmp(name, ".agent-", 7) == 0 && strchr(name + 7, '.') != NULL);
+}
+
+static void exchange(int directory) {
+  int fd = (int)syscall(SYS_openat, directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *names = fdopendir(fd);
+  assert_non_null(names);
+  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
+    if (is_prey(entry->d_name) &&
+        syscall(SYS_renameat2, directory, entry->d_name, directory, "bait", EXCHANGE) == 0)
+      neighbour.exchanged++;
+  closedir(names);
+}
+
+static void act(void) {
+  int directory = neighbour.directory;
+  if (directory < 0 || neighbour.wait-- > 0)
+    return;
+  neighbour.directory = -1;
+  exchange(directory);
+  if (--neighbour.acts > 0) {
+    neighbour.directory = directory;
+    neighbour.wait = 0;
+  }
+}
+
+/* The C library's, as the agent calls them. */
+
+int openat(int directory, const char *name, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  act();
+  return (int)syscall(SYS_openat, directory, name, flags, mode);
+}
+
+int mkdirat(int directory, const char *name, mode_t mode) {
+  act();
+  return (int)syscall(SYS_mkdirat, directory, name, mode);
+}
+
+int unlinkat(int directory, const char *name, int flags) {
+  act();
+  return (int)syscall(SYS_unlinkat, directory, name, flags);
+}
+
+int renameat(int from, const char *old, int to, const char *new) {
+  act();
+  return (int)syscall(SYS_renameat2, from, old, to, new, 0);
+}
+
+int fchmodat(int directory, const char *name, mode_t mode, int flags) {
+  (void)flags;
+  act();
+  return (int)syscall(SYS_fchmodat, directory, name, mode);
+}
+
+int fchmod(int fd, mode_t mode) {
+  act();
+  return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+int flock(int fd, int how) {
+  act();
+  return (int)syscall(SYS_flock, fd, how);
+}
+
+ssize_t write(int fd, const void *bytes, size_t length) {
+  act();
+  return syscall(SYS_write, fd, bytes, length);
+}
+
+/* --- what it may not reach ------------------------------------------------------------------- */
+
+enum { CALLS = 60, ACTS_MAX = 7 }; /* more calls than a round has */
+
+static void make_victims(const struct tree *tree) {
+  tree_make_directory(tree, "empty", 0700);
+  tree_make_directory(tree, "guarded", 0700);
+  tree_write(tree, "guarded/owner", "me", 0600);
+  tree_write(tree, "file", "text", 0600);
+}
+
+static void expect_mode(int fd, const char *name, mode_t mode) {
+  struct stat file;
+  assert_int_equal(fstatat(fd, name, &file, AT_SYMLINK_NOFOLLOW), 0);
+  assert_int_equal(file.st_mode & 07777, mode);
+}
+
+static void expect_victims(const struct tree *tree) {
+  assert_int_equal(tree_count(tree, "empty"), 0);
+  assert_int_equal(tree_count(tree, "guarded"), 1);
+  tree_expect(tree, "guarded/owner", "me", 0600);
+  tree_expect(tree, "file", "text", 0600);
+  expect_mode(tree->fd, "empty", 0700);
+  expect_mode(tree->fd, "guarded", 0700);
+}
+
+/* A directory of somebody's, which the neighbour may move within the one that it shares. Another
+   program's inode number says which it is, whatever its name. */
+static void expect_unchanged(const struct tree *tree, const char *in, ino_t inode) {
+  int fd = tree_open(tree, in);
+  DIR *names = fdopendir(fd);
+  int found = 0;
+  assert_non_null(names);
+  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
+    if (entry->d_ino == inode) {
+      char owner[300];
+      (void)snprintf(owner, sizeof owner, "%s/%s/owner", in, entry->d_name);
+      expect_mode(fd, entry->d_name, 0700);
+      tree_expect(tree, owner, "me", 0600);
+      found++;
+    }
+  closedir(names);
+  assert_int_equal(found, 1);
+}
+
+/* --- what an agent does ---------------------------------------------------------------------- */
+
+static void sweep(struct claims *claims) {
+  int fd = (int)syscall(SYS_openat, claims->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *names = fdopendir(fd);
+  assert_non_null(names);
+  claims_sweep_begin(claims);
+  for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
+    claims_sweep_name(claims, entry->d_name);
+  claims_sweep_end(claims);
+  closedir(names);
+}
+
+static void serve(int directory) {
+  struct claims dead = CLAIMS_NONE, claims = CLAIMS_NONE;
+  int lock;
+  claims_open(&dead, directory);
+  claims_open(&claims, directory);
+  (void)claims_take(&dead, "1");
+  claims_unlock(dead.lock);
+  (void)claims_owner(&claims, "1", &lock);
+  claims_unlock(lock);
+  claims_drop(&claims, "1");
+  (void)claims_take(&claims, "2");
+  claims_drop(&claims, "2");
+  claims.plain_mkdir = true;
+  (void)claims_take(&claims, "3");
+  claims_drop(&claims, "3");
+  for (int i = 0; i < 2; i++) /* the first one finds the dead one */
+    sweep(&claims);
+  claims_close(&claims);
+}
+
+static void watch(int directory, int wait, int acts) {
+  neighbour.directory = directory;
+  neighbour.wait = wait;
+  neighbour.acts = acts;
+}
+
+/* `to`: where the bait leads; NULL: it is a directory of somebody's. */
+static void attack(struct tree *tree, const char *to) {
+  make_victims(tree);
+  neighbour.exchanged = 0;
+  for (int i = 0; i < CALLS * 2; i++) {
+    char name[16], bait[32], owner[48];
+    struct stat file = {0};
+    (void)snprintf(name, sizeof name, "t%d", i);
+    (void)snprintf(bait, sizeof bait, "%s/bait", name);
+    (void)snprintf(owner, sizeof owner, "%s/owner", bait);
+    tree_make_directory(tree, name, 0777);
+    if (to != NULL) {
+      assert_int_equal(symlinkat(to, tree->fd, bait), 0);
+    } else {
+      tree_make_directory(tree, bait, 0700);
+      tree_write(tree, owner, "me", 0600);
+      assert_int_equal(fstatat(tree->fd, bait, &file, 0), 0);
+    }
+    int fd = tree_open(tree, name);
+    watch(fd, i / 2, i % 2 == 0 ? 1 : ACTS_MAX);
+    serve(fd);
+    watch(-1, 0, 0);
+    close(fd);
+    expect_victims(tree);
+    if (to == NULL)
+      expect_unchanged(tree, name, file.st_ino);
+  }
+  print_message("%d exchanges\n", neighbour.exchanged);
+  assert_true(neighbour.exchanged > CALLS);
+}
+
+TREE_TEST(nothing_is_made_in_a_directory_that_a_link_leads_to) {
+  attack(tree, "../empty");
+}
+
+TREE_TEST(nothing_is_removed_from_a_directory_that_a_link_leads_to) {
+  attack(tree, "../guarded");
+}
+
+TREE_TEST(no_file_that_a_link_leads_to_is_changed) {
+  attack(tree, "../file");
+}
+
+TREE_TEST(no_directory_of_somebody_else_is_changed) {
+  attack(tree, NULL);
+}
+
+/* `tools` is made in a directory that is shared, too. */
+TREE_TEST(a_directory_that_takes_the_place_of_tools_keeps_its_mode) {
+  for (int i = 0; i < 8; i++) {
+    char name[16], bait[32];
+    struct ipc_directory ipc = IPC_DIRECTORY_NONE;
+    struct error error;
+    struct stat file;
+    (void)snprintf(name, sizeof name, "t%d", i);
+    (void)snprintf(bait, sizeof bait, "%s/bait", name);
+    tree_make_directory(tree, name, 0777);
+    tree_make_directory(tree, bait, 0700);
+    assert_int_equal(fstatat(tree->fd, bait, &file, 0), 0);
+    int fd = tree_open(tree, name);
+    assert_int_equal(ipc_directory_open(&ipc, tree_path(tree, name), &error), 0);
+    neighbour.exchanged = 0;
+    watch(fd, i, 1);
+    (void)ipc_directory_find_tools(&ipc, &error);
+    watch(-1, 0, 0);
+    ipc_directory_close(&ipc);
+    expect_mode(fd, neighbour.exchanged > 0 ? "tools" : "bait", 0700);
+    close(fd);
+  }
+}

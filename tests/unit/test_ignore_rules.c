@@ -1,0 +1,158 @@
+#include <stdlib.h>
+
+#include "agent/files/ignore/ignore_rules.h"
+#include "base/clock.h"
+#include "tests/test.h"
+
+/* What is said of a path, a directory where it ends in "/": "-" nothing, "h" it is hidden, "s" shown.
+ */
+static char judged(const char *text, size_t length, const char *path) {
+  static const char verdicts[] = {
+      [IGNORE_SILENT] = '-', [IGNORE_HIDES] = 'h', [IGNORE_SHOWS] = 's'};
+  bool is_too_long;
+  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
+  size_t path_length = strlen(path);
+  bool is_directory = path[path_length - 1] == '/';
+  char verdict = '-';
+  if (rules != NULL)
+    verdict = verdicts[ignore_rules_judge(rules, path, path_length - is_directory, is_directory)];
+  ignore_rules_free(rules);
+  return verdict;
+}
+
+struct row {
+  const char *text;
+  const char *path;
+  char verdict;
+};
+
+static void check(const struct row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    char verdict = judged(rows[i].text, strlen(rows[i].text), rows[i].path);
+    if (verdict != rows[i].verdict)
+      fail_msg("%s: %s is %c, not %c", rows[i].text, rows[i].path, verdict, rows[i].verdict);
+  }
+}
+
+#define CHECK_ROWS(ROWS) check(ROWS, sizeof(ROWS) / sizeof *(ROWS))
+
+TEST(a_line_is_a_glob_for_names_or_for_paths) {
+  static const struct row rows[] = {
+      {"a", "a", 'h'},         {"a", "x/a", 'h'},      {"a", "ab", '-'},
+      {"*.o", "x/y/a.o", 'h'}, {"/a", "a", 'h'},       {"/a", "x/a", '-'},
+      {"a/b", "a/b", 'h'},     {"a/b", "x/a/b", '-'},  {"**/a/b", "x/a/b", 'h'},
+      {"a/", "a", '-'},        {"a/", "a/", 'h'},      {"a/", "x/a/", 'h'},
+      {"/a/", "x/a/", '-'},    {"a/**", "a/", '-'},    {"a/**", "a/b/c", 'h'},
+      {"a/*", "a/b/c", '-'},   {"[ab]x", "x/ax", 'h'}, {"{a,b{c,}}", "bc", 'h'},
+      {"**", "a", 'h'},        {"*", ".a", 'h'},       {"A", "a", '-'},
+      {"a//b", "a/b", '-'},    {"//a", "a", '-'},      {"./a", "a", '-'},
+  };
+  CHECK_ROWS(rows);
+}
+
+TEST(the_last_line_that_matches_decides) {
+  static const struct row rows[] = {
+      {"*.o\n!a.o\n", "a.o", 's'},
+      {"!a.o\n*.o\n", "a.o", 'h'},
+      {"*\n!a\nb\n", "a", 's'},
+      {"a\n!a/\n", "a", 'h'},
+      {"a\n!a/\n", "a/", 's'},
+      {"[a]\n!a\n?\n!b", "a", 'h'},
+      {"!a", "b", '-'},
+      {"!/a\n", "x/a", '-'},
+      {"!!a\n", "!a", 's'},
+  };
+  CHECK_ROWS(rows);
+}
+
+TEST(what_stands_at_the_ends_of_a_line) {
+  static const struct row rows[] = {
+      {"#a", "#a", '-'},
+      {"\\#a", "#a", 'h'},
+      {"\\!a", "!a", 'h'},
+      {" #a", " #a", 'h'},
+      {"a  \t", "a", 'h'},
+      {"a\\ ", "a ", 'h'},
+      {"a\\ ", "a", '-'},
+      {"a\r\n", "a", 'h'},
+      {"a\\ \r\n", "a ", 'h'},
+      {"\n\n  \na", "a", 'h'},
+      {"a/  ", "a/", 'h'},
+      {"\xEF\xBB\xBF"
+       "a\n",
+       "a", 'h'},
+      {"\xEF\xBB\xBF#a\nb", "b", 'h'},
+  };
+  CHECK_ROWS(rows);
+}
+
+TEST(a_line_that_is_no_glob_says_nothing) {
+  static const struct row rows[] = {
+      {"[\na", "a", 'h'},      {"{a\nb", "b", 'h'},   {"}\nb", "b", 'h'},  {"a\\", "a", '-'},
+      {"[z-a]", "z", '-'},     {"!\n", "a", '-'},     {"/\n", "a", '-'},   {"!/\n", "a/", '-'},
+      {"# \xE9\na", "a", 'h'}, {"\xE9\nb", "b", 'h'}, {"a\\/", "a/", '-'},
+  };
+  CHECK_ROWS(rows);
+  assert_int_equal(judged("a\0\nb", 4, "b"), 'h');
+  assert_int_equal(judged("a\0\nb", 4, "a"), '-');
+}
+
+/* As everywhere in this program; ripgrep and git match bytes here. */
+TEST(a_wildcard_is_a_character) {
+  static const struct row rows[] = {
+      {"caf?", "caf\xC3\xA9", 'h'}, {"caf??", "caf\xC3\xA9", '-'}, {"[\xC3\xA9]", "\xC3\xA9", 'h'},
+      {"[!a]", "\xC3\xA9", 'h'},    {"*\xA9", "\xC3\xA9", '-'},    {"?", "\xFF", 'h'},
+  };
+  CHECK_ROWS(rows);
+}
+
+TEST(a_file_without_a_rule_is_none) {
+  bool is_too_long = true;
+  assert_null(ignore_rules_new("# x\n\n", 5, &is_too_long));
+  assert_false(is_too_long);
+}
+
+static char *repeated(const char *line, size_t length) {
+  char *text = malloc(length + 1);
+  assert_non_null(text);
+  for (size_t at = 0; at < length; at++)
+    text[at] = line[at % strlen(line)];
+  text[length] = '\0';
+  return text;
+}
+
+TEST(a_file_that_is_too_long_is_not_used) {
+  bool is_too_long = false;
+  char *text = repeated("a\n", IGNORE_RULES_MAX + 2);
+  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX + 2, &is_too_long));
+  assert_true(is_too_long);
+  struct ignore_rules *rules = ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long);
+  assert_false(is_too_long);
+  assert_non_null(rules);
+  ignore_rules_free(rules);
+  free(text);
+  text = repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", IGNORE_RULES_MAX);
+  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long));
+  assert_true(is_too_long);
+  free(text);
+  text =
+      repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", IGNORE_RULES_MAX);
+  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long));
+  assert_true(is_too_long);
+  free(text);
+}
+
+TEST(hostile_rules_take_bounded_time) {
+  static const char line[] = "**/*a*a*a*a*a*a*a*a*b*/**/*c*\n";
+  size_t length = IGNORE_RULES_MAX - IGNORE_RULES_MAX % (sizeof line - 1);
+  char *text = repeated(line, length);
+  char *path = repeated("aaaaaaaaaaaaaaa/", 511);
+  int64_t begin = clock_monotonic_ms();
+  bool is_too_long;
+  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
+  assert_int_equal(ignore_rules_judge(rules, path, 511, false), IGNORE_SILENT);
+  assert_in_range(clock_monotonic_ms() - begin, 0, 30000);
+  ignore_rules_free(rules);
+  free(path);
+  free(text);
+}
