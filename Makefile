@@ -127,7 +127,7 @@ support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes longest begins first.
 longest := $(patsubst %,tests/integration/test_%.c,volume key_ttl inject_kill kind_faults overtaking queue run_alive \
-  heartbeat deadline idle hanging_mount)
+  heartbeat deadline hanging_mount)
 integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
 timed_sources := $(wildcard tests/timed/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)

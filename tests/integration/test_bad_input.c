@@ -148,7 +148,12 @@ JOB_TEST(the_log_has_the_payload_on_one_line) {
   assert_null(strchr(log, '\r'));
 }
 
+/* --- large payloads: of the shipped program, for a sanitizer checks each byte of them --- */
+
 enum { MIB = 1024 * 1024, USUAL_RSS_KIB = 8 * 1024 };
+
+#define LARGE_TEST(NAME)                                                                           \
+  TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup, job_teardown)
 
 /* A good step of exactly this size: what does not matter in it is in a field that nobody knows. */
 static void push_of_size(struct job *job, size_t size, const char *step_id) {
@@ -163,7 +168,7 @@ static bool is_small_again(void *context) {
 }
 
 static void expect_usual_memory(struct job *job) {
-  if (agent_process_is_shipped() && !wait_until(is_small_again, job, WAIT_BOUND_MS))
+  if (!wait_until(is_small_again, job, WAIT_BOUND_MS))
     job_fail(job, "%ld KiB are still resident",
              proc_status_kib(agent_process_pid(job->agent), "VmRSS"));
 }
@@ -177,7 +182,7 @@ static void expect_refusal_of_size(struct job *job, size_t size) {
   assert_string_equal(job_text(result, "stepId"), "large");
 }
 
-JOB_TEST(sixty_four_mib_are_taken) {
+LARGE_TEST(sixty_four_mib_are_taken) {
   push_of_size(job, (size_t)64 * MIB, "largest");
   const cJSON *result = job_result(job);
   job_expect_result(job, result, 0, NULL, "big\n");
@@ -185,13 +190,13 @@ JOB_TEST(sixty_four_mib_are_taken) {
   expect_usual_memory(job);
 }
 
-JOB_TEST(one_byte_more_is_refused) {
+LARGE_TEST(one_byte_more_is_refused) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(two_hundred_mib_are_refused) {
+LARGE_TEST(two_hundred_mib_are_refused) {
   expect_refusal_of_size(job, (size_t)200 * MIB);
   expect_usual_memory(job);
   job_expect_to_go_on(job);
@@ -200,8 +205,7 @@ JOB_TEST(two_hundred_mib_are_refused) {
 }
 
 /* The smallest values that JSON has: what they take in memory is many times their text. */
-TEST_WITH_IF(agent_process_is_shipped(), struct job *job, a_payload_of_small_values_is_survived,
-             job_setup, job_teardown) {
+LARGE_TEST(a_payload_of_small_values_is_survived) {
   const char *head = job_json(job, "{'stepId':'crowd','command':'true','crowd':[");
   job_push_filled(job, head, "1,", (size_t)60 * MIB, "1]}");
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");

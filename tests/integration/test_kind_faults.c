@@ -82,15 +82,11 @@ static void little_memory(const void *context) {
   assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
 }
 
-static void start_with_little_memory(struct job *job) {
-  job->setup.prepare = agent_process_is_shipped() ? little_memory : NULL;
-  job_start_agent(job, NULL);
-}
-
-TEST_WITH(struct job *job, a_million_entries_are_cut_in_bounded_memory, job_setup_server,
-          teardown) {
+TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
+             a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
   fill(job);
-  start_with_little_memory(job);
+  job->setup.prepare = little_memory;
+  job_start_agent(job, NULL);
   static const char *const orders[] = {"name", "size", "mtime"};
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
     const cJSON *step = kind_rows_step(

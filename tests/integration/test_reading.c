@@ -1,5 +1,5 @@
-/* Kinds that change nothing do not wait for the acknowledgement of `started`: events and result are
-   one transaction, and each step is answered once, whatever is killed. */
+/* Kinds that change nothing do not wait for the acknowledgement of `started`: each step is answered
+   once all the same, whatever is killed. What Redis gets is in tests/timed. */
 
 #include <unistd.h>
 
@@ -9,100 +9,13 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* What one transaction held, by command: "xadd xadd lpush". */
-struct transactions {
-  char text[4096];
-};
-
-/* Reads along until the next LPUSH to `results` is executed; each transaction is a line of commands.
-   One is open between two batches: MONITOR shows what is in it when it is executed. */
-static void follow(redisContext *monitor, struct transactions *out) {
-  bool answered = false, executed = false;
-  out->text[0] = '\0';
-  while (!answered || !executed) {
-    redisReply *line = NULL;
-    assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
-    const char *command = strchr(line->str, ']');
-    char name[32] = "";
-    assert_non_null(command);
-    assert_int_equal(sscanf(command, "] \"%31[^\"]\"", name), 1);
-    bool is_answer = strcasecmp(name, "lpush") == 0 && strstr(command, ":results\"") != NULL;
-    answered |= is_answer;
-    executed = strcasecmp(name, "exec") == 0;
-    if (executed)
-      strcat(out->text, "\n");
-    else if (is_answer || strcasecmp(name, "xadd") == 0)
-      strcat(strcat(out->text, name), " ");
-    freeReplyObject(line);
-    assert_true(strlen(out->text) < sizeof out->text - 64);
-  }
-}
-
-static const char *const fields[] = {
-    "'kind':'readFile','path':'file'",   "'kind':'readBytes','path':'file'",
-    "'kind':'listFiles','path':'.'",     "'kind':'grep','path':'.','pattern':'content'",
-    "'kind':'directoryTree','path':'.'",
-};
-
-/* One that takes longer than 100 ms, on a busy machine, is made known before. */
-static void expect_transaction(struct job *job, const char *field, int exit_code,
-                               const char *commands) {
-  redisContext *monitor = redis_server_connect(job->server);
-  freeReplyObject(redisCommand(monitor, "MONITOR"));
-  struct transactions seen = {.text = ""};
-  for (int64_t end = wait_now_ms() + WAIT_BOUND_MS;
-       strcasecmp(seen.text, commands) != 0 && wait_now_ms() < end;) {
-    job_push(job, kind_rows_step(job, field));
-    follow(monitor, &seen);
-    assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, exit_code);
-  }
-  redisFree(monitor);
-  if (strcasecmp(seen.text, commands) != 0)
-    job_fail(job, "%s: `%s`", field, seen.text);
-}
-
-JOB_TEST(the_answer_is_one_transaction) {
-  kind_rows_file(job, "file", "content\n");
-  job_run(job, job_step(job, "true", NULL));
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-    expect_transaction(job, fields[i], 0, "xadd xadd lpush \n");
-}
-
-/* Also what fails, which is an event more. */
-JOB_TEST(a_failure_is_one_transaction) {
-  kind_rows_file(job, "file", "content\n");
-  job_run(job, job_step(job, "true", NULL));
-  expect_transaction(job, "'kind':'readFile','path':'none'", 1, "xadd xadd xadd lpush \n");
-}
-
-/* What changes something: its start is known before it begins. */
-JOB_TEST(writing_waits_for_its_start) {
-  static const char *const writing[] = {
-      "'kind':'writeFile','path':'new','content':'x'",
-      "'kind':'writeBytes','path':'new','content':'eA=='",
-      "'kind':'writeBytes','path':'new','content':'eA==','append':true",
-  };
-  (void)kind_rows_directory(job);
-  job_run(job, job_step(job, "true", NULL));
-  redisContext *monitor = redis_server_connect(job->server);
-  freeReplyObject(redisCommand(monitor, "MONITOR"));
-  for (size_t i = 0; i < sizeof writing / sizeof *writing; i++) {
-    job_push(job, kind_rows_step(job, writing[i]));
-    struct transactions seen;
-    follow(monitor, &seen);
-    assert_int_equal(strncasecmp(seen.text, "xadd \n", 6), 0);
-    job_result(job);
-  }
-  redisFree(monitor);
-}
-
 /* The agent is killed at any moment, again and again, and the next one goes on. */
 JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
   enum { KILLS = 12, STEPS = 200 };
   kind_rows_file(job, "file", "content\n");
   const cJSON *steps[STEPS];
   for (int i = 0; i < STEPS; i++)
-    job_push(job, steps[i] = kind_rows_step(job, fields[0]));
+    job_push(job, steps[i] = kind_rows_step(job, "'kind':'readFile','path':'file'"));
   unsigned short seed[3] = {42};
   for (int i = 0; i < KILLS; i++) {
     job_start_agent(job, NULL);

@@ -273,12 +273,13 @@ ENGINE_TEST(what_is_over_does_not_wait_for_room_any_more) {
   assert_int_equal(owner->result.exit_code, 0);
 }
 
-/* The shell counts by itself: a child that it starts now may get the signal too. */
+/* The shell counts by itself: a child that it starts now may get the signal too. What it waits for
+   is there before the trap is: between fork and exec the child would take the signal as the shell. */
 ENGINE_TEST(nor_does_what_ends_while_the_agent_leaves) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner,
                           "count() { n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo $n; done; }; "
-                          "trap 'count; exit 0' TERM; echo ready; sleep 3099",
+                          "sleep 3099 & trap 'count; exit 0' TERM; echo ready; wait",
                           TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");
   owner->full = true;
