@@ -104,22 +104,24 @@ static void read_until(int fd, const char *text) {
   } while (strstr(log, text) == NULL);
 }
 
-/* One page of the pipe at a time, and a pause after each. */
+/* Half of a pipe at a time, and a pause after each: a page at a time would be as many turns of both
+   processes as a busy machine does not give them before the agent's time is over. */
 static char *read_slowly(int fd, struct agent_process *agent) {
-  const struct timespec pause = {.tv_nsec = 2000000};
+  enum { PIECE = 32768 };
+  const struct timespec pause = {.tv_nsec = 16000000};
   size_t length = 0, size = (size_t)4 << 20;
   char *text = malloc(size);
   assert_non_null(text);
   int64_t end = wait_now_ms() + WAIT_BOUND_MS;
   for (;;) {
-    ssize_t n = read(fd, text + length, 4096);
+    ssize_t n = read(fd, text + length, PIECE);
     if (n == 0)
       break;
     if (n > 0)
       length += (size_t)n;
     else if (!agent_process_is_running(agent) && poll(&(struct pollfd){fd, POLLIN, 0}, 1, 0) == 0)
       break;
-    assert_true(length + 4096 < size && wait_now_ms() < end);
+    assert_true(length + PIECE < size && wait_now_ms() < end);
     nanosleep(&pause, NULL);
   }
   text[length] = '\0';
