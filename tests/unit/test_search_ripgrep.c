@@ -752,10 +752,12 @@ static void ask_ripgrep(const struct scene *self, const struct question *questio
   if (question->has_glob)
     argue(&arguments, "--glob=%s", question->glob.theirs);
   const char *root = below_directory(question->root, directory);
-  char anchor
-      [PATH_MAX]; /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
-  (void)snprintf(anchor, sizeof anchor, "%s%s", root != NULL ? "/" : "**",
-                 as_glob(root != NULL ? root : full(self, question->root)));
+  /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
+  char anchor[PATH_MAX] = "";
+  if (root == NULL)
+    (void)snprintf(anchor, sizeof anchor, "**%s", as_glob(full(self, question->root)));
+  else if (root[0] != '\0')
+    (void)snprintf(anchor, sizeof anchor, "/%s", as_glob(root));
   bool is_in = is_in_excluded(question->root);
   for (size_t i = 0; walk_default_excludes[i] != NULL; i++) {
     argue(&arguments, "--glob");
