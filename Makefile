@@ -206,8 +206,7 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another door.
-at_start := agent/kinds/standby.c agent/tools/tool.c wire/heartbeat_json.c \
-  $(addprefix agent/process/, kill_sequence.c orphaned_pipes.c process_tree.c)
+at_start := agent/tools/tool.c wire/heartbeat_json.c $(addprefix agent/process/, keepers.c keeper.c orphaned_pipes.c)
 later = $(call object,$(filter-out $(at_start),$(filter $(1),$(agent_sources))))
 for_steps := $(call later,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c outcome.c run.c run_log.c)) $(out)/deps/libcjson.a

@@ -21,7 +21,7 @@
 #include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/standby.h"
+#include "agent/kinds/kinds.h"
 #include "agent/options.h"
 #include "agent/startup.h"
 #include "base/log.h"
@@ -140,13 +140,16 @@ static int serve(const struct options *options, const struct startup *startup,
   struct engine_options engine_options = {
       .base = place->base,
       .log = place->log,
-      .spawn = startup->spawn,
+      .open_files = startup->open_files,
+      .stdin_fd = startup->stdin_fd,
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->job_id,
-      .environment = environ,
-      .program = options->action == OPTIONS_ONCE ? NULL : "/proc/self/exe"};
+      .kind = {.environment = environ, .known = kinds},
+      .work = kinds_work,
+      .program = "/proc/self/exe",
+      .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = doors[options->action].make(place, options);
   engine_set_door(engine, door);
@@ -257,8 +260,8 @@ static int inform(bool version) {
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
-  if (argc == 2 && strcmp(argv[1], STANDBY_ARGUMENT) == 0)
-    return standby_main();
+  if (keeper_is_meant(argc, argv))
+    keeper_main((pid_t)strtol(argv[3], NULL, 10), kinds_work);
   int parsed = options_parse(&options, argc, argv, &error);
   startup_hide_credentials(argc, argv);
   options_forget_variables();

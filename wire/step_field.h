@@ -53,6 +53,15 @@ int step_table_read(const struct step_table *self, const cJSON *object, const ch
                     void *place, struct error *error);
 void step_table_release(const struct step_table *self, void *place);
 
+/* What a place holds, for step_pack. */
+enum step_shape {
+  STEP_SHAPE_PLAIN, /* a number or a flag */
+  STEP_SHAPE_TEXT,
+  STEP_SHAPE_BYTES,
+  STEP_SHAPE_TEXTS,
+  STEP_SHAPE_LIST
+};
+
 /*
  * `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and the
  * place to write to, all zeros. It returns 0, or -1 with an error that names the field and what was
@@ -60,9 +69,11 @@ void step_table_release(const struct step_table *self, void *place);
  * owns, after an error too; it is NULL where a place owns nothing.
  */
 struct step_field_type {
+  enum step_shape shape;
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
   void (*release)(void *place);
   bool takes_null; /* null is a value, and does not count as absent */
+  size_t size;     /* of a plain one */
 };
 
 /* place: char *. Not written when absent or, where that is allowed, empty. */

@@ -19,14 +19,13 @@ struct door_terms {
   int64_t drain_ms;       /* how long a background process may hold the output of what is over */
   int64_t leave_grace_ms; /* from SIGTERM to SIGKILL when the program ends, of the runs */
   int64_t leave_background_ms; /* and then of what they and earlier ones left in the background */
-  bool guarded;                /* its runs end also when the program is killed: see guard.h */
   /* 0: output becomes events, line by line. Else a command's output is no events: so many bytes of
      the beginning of each stream are kept as they came, without NUL, for run_result. */
   size_t output_bytes;
 };
 
-/* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace, the drain and the scans
-   of kill_sequence fit into the 30 s that a server waits after timeoutSeconds; the end of the
+/* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace and the drain of a process
+   and the time after which it is given up fit into the 30 s that a server waits after timeoutSeconds; the end of the
    program fits into the 10 s that an orchestrator gives it. */
 #define DOOR_TERMS_OF_PROTOCOL                                                                     \
   {                                                                                                \
@@ -48,7 +47,7 @@ struct door_terms {
  *                          <-------      engine_room(): there is room again
  *     result(…), flush()   ------->        once for each run; the run is over
  *                          <-------      engine_cancel(step id), at any time
- *                          <-------      engine_end_interrupted(step id): of an earlier agent
+ *                          <-------      engine_await_dead_agents(): of earlier agents
  *     interrupted_ended()  ------->        nothing of it runs any more
  *                          <-------      engine_leave(exit code): no more steps
  *     close(how)           ------->        no run is left: deliver what is held
@@ -68,10 +67,8 @@ struct run;
 
 /* One step that a door wants to be run. engine_submit takes it over. */
 struct request {
-  struct step step;    /* parsed, of a kind that is run (step_is_work) */
-  void *ticket;        /* the door's own name for it, given back with the result */
-  const char *payload; /* the step as it came, until result(); or NULL */
-  size_t payload_length;
+  struct step step; /* parsed, of a kind that is run (step_is_work) */
+  void *ticket;     /* the door's own name for it, given back with the result */
 };
 
 /* How urgent the end of a door is. */
@@ -108,7 +105,7 @@ struct door_type {
   /* The number of runs that execute has changed. May be NULL. */
   void (*activity)(struct door *self, unsigned running);
 
-  /* The answer to engine_end_interrupted, when it has returned false. NULL where that is never
+  /* The answer to engine_await_dead_agents, when it has returned false. NULL where that is never
      called. */
   void (*interrupted_ended)(struct door *self);
 

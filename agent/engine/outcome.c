@@ -25,7 +25,7 @@ static bool set_exit_code(struct step_result *result, const struct step *step,
   if (outcome == NULL || outcome->end == PROCESS_STOPPED)
     return false;
   if (outcome->end == PROCESS_NOT_STARTED) {
-    *reason = outcome->reason;
+    *reason = outcome->failure.reason;
     return false;
   }
   int status = outcome->status;

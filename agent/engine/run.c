@@ -23,8 +23,6 @@ struct run {
   struct door *door;
   void *ticket;
   struct step step;
-  const char *payload; /* see struct request */
-  size_t payload_length;
   char tag[128];
   enum run_state state;
   struct process *process; /* NULL: there is none, or none could be made */
@@ -42,7 +40,6 @@ struct run {
   int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   bool was_stopped;   /* by run_stop */
-  bool has_standby;   /* its process is the standby */
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
   struct error error; /* why it was not started, was stopped or was ended by a signal */
@@ -148,8 +145,6 @@ static void read_raw(struct run *self, enum process_stream stream) {
     raw_output_filled(self->raw, stream == PROCESS_STDERR, (size_t)length);
 }
 
-static void repeat(struct run *self);
-
 static void stall(struct run *self) {
   engine_run_stalled(self->door->engine, self);
 }
@@ -222,24 +217,8 @@ static void finish_or_wait(struct run *self) {
   }
 }
 
-/* The standby did not become this program after all; or somebody killed it, who may have done so
-   before there was this step for it. */
-static bool is_to_be_repeated(const struct run *self, const struct process_outcome *outcome) {
-  size_t length;
-  (void)capture_head(&self->capture, &length);
-  bool killed = outcome->end == PROCESS_EXITED && WIFSIGNALED(outcome->status);
-  return self->has_standby && (outcome->end == PROCESS_NOT_STARTED || killed) &&
-         self->events == 1 && length == 0;
-}
-
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
-  if (is_to_be_repeated(self, outcome)) {
-    if (outcome->end == PROCESS_NOT_STARTED)
-      standby_release(self->context->standby); /* nor will the next one */
-    repeat(self);
-    return;
-  }
   self->state = RUN_ENDED;
   self->outcome = *outcome;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
@@ -270,8 +249,6 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .door = door,
                        .ticket = request->ticket,
                        .step = request->step,
-                       .payload = request->payload,
-                       .payload_length = request->payload_length,
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->outcome.status = -1;
@@ -311,27 +288,11 @@ typedef struct process *process_maker(const struct process_context *context,
 static void make_process(struct run *self, process_maker *make) {
   const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
   self->process = make(&self->context->process, &spec, &process_handler, self, &self->error);
+  free(spec.memory);
   if (self->process != NULL)
     kind_release_input(&self->step);
   else
     end_without_process(self);
-}
-
-static void repeat(struct run *self) {
-  process_free(self->process);
-  self->process = NULL;
-  self->has_standby = false;
-  self->state = RUN_RUNNING;
-  make_process(self, process_start);
-}
-
-/* Only what may be executed twice, see is_to_be_repeated. */
-static bool take_standby(struct run *self) {
-  if (kind_of(&self->step)->read_only && self->payload != NULL)
-    self->process = standby_take(self->context->standby, &self->step, self->payload,
-                                 self->payload_length, &process_handler, self);
-  self->has_standby = self->process != NULL;
-  return self->has_standby;
 }
 
 void run_prepare(struct run *self) {
@@ -345,7 +306,7 @@ void run_start(struct run *self) {
   self->state = RUN_RUNNING;
   if (self->process != NULL)
     process_go(self->process);
-  else if (!take_standby(self))
+  else
     make_process(self, process_start);
 }
 
@@ -376,14 +337,14 @@ size_t run_last_line(const struct run *self, char *out, size_t size) {
 }
 
 static enum run_failure failure_of(const struct run *self) {
-  static const enum run_failure failures[] = {[SPAWN_DONE] = RUN_EXECUTED,
-                                              [SPAWN_NO_DIRECTORY] = RUN_NO_DIRECTORY,
-                                              [SPAWN_NOT_FOUND] = RUN_NOT_FOUND,
-                                              [SPAWN_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
-                                              [SPAWN_NO_CHILD] = RUN_NO_PROCESS};
+  static const enum run_failure failures[] = {[EXEC_DONE] = RUN_EXECUTED,
+                                              [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
+                                              [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
+                                              [EXEC_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
+                                              [EXEC_NO_PROCESS] = RUN_NO_PROCESS};
   if (self->process == NULL)
     return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
-  return self->outcome.end == PROCESS_STOPPED ? RUN_STOPPED : failures[self->outcome.failure];
+  return self->outcome.end == PROCESS_STOPPED ? RUN_STOPPED : failures[self->outcome.failure.stage];
 }
 
 static int exit_code_of(enum run_failure failure, const struct step_result *result) {
@@ -432,15 +393,6 @@ enum run_state run_state(const struct run *self) {
 
 bool run_is_busy(const struct run *self) {
   return self->state == RUN_RUNNING || (self->state == RUN_DRAINING && !self->paused);
-}
-
-void run_child_ended(struct run *self, pid_t pid) {
-  if (self->process != NULL)
-    process_child_ended(self->process, pid);
-}
-
-bool run_reaped(struct run *self, pid_t pid, int status) {
-  return self->process != NULL && process_reaped(self->process, pid, status);
 }
 
 void run_resume(struct run *self) {

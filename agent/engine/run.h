@@ -7,7 +7,6 @@
 
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
-#include "agent/kinds/standby.h"
 #include "agent/process/process.h"
 
 /*
@@ -28,8 +27,7 @@
  *    |                `----------command over, pipes drained-------------------------^
  *    `--stop, or no process could be made--------------------------------------------^
  *
- * In ENDED lines may still wait for room in the door. A step whose standby was killed without a
- * word is executed again, by a fork, and stays RUNNING.
+ * In ENDED lines may still wait for room in the door.
  */
 enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
 
@@ -45,7 +43,6 @@ struct run_context {
   struct process_context process;
   const struct log *log;
   struct kind_context kind;
-  struct standby *standby;
   size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
@@ -68,12 +65,6 @@ void run_prepare(struct run *self);
 /* A command that cannot be started is reported through done(), like everything else. Nothing
    happens when the run was stopped before. */
 void run_start(struct run *self);
-
-/* A child is dead, and will be reaped. */
-void run_child_ended(struct run *self, pid_t pid);
-
-/* A child was reaped: true when it was this run's command. */
-bool run_reaped(struct run *self, pid_t pid, int status);
 
 /* The door has room again. */
 void run_resume(struct run *self);

@@ -10,7 +10,7 @@
  * Reports signals as events of the loop, from the signalfd that startup.h makes: orders to this
  * program, and children that have ended. It reaps them all, also those that it did not start:
  * orphans become children of this program, which is a subreaper and in a container PID 1. Those that
- * have stopped since they asked to be traced go on (agent/process/traced_child.h).
+ * have stopped because they asked to be traced go on (agent/process/traced_child.h).
  *
  * What a step sends is no order: SIGTERM to process 1 would end the job. An order comes from the
  * kernel (a terminal), from outside the pid namespace, where the sender has no pid, or from a
@@ -19,11 +19,11 @@
  * when its signal is read may have been a step's, as long as there is one.
  */
 struct signals_handler {
-  void (*ordered)(void *owner, int signal);    /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
-  void (*refused)(void *owner, int signal);    /* one that was no order; at most one a second */
-  bool (*has_steps)(void *owner);              /* whether any process of a step may be there */
-  void (*child_ended)(void *owner, pid_t pid); /* it is dead, and reaped next */
+  void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
+  void (*refused)(void *owner, int signal); /* one that was no order; at most one a second */
+  bool (*has_steps)(void *owner);           /* whether any process of a step may be there */
   void (*reaped)(void *owner, pid_t pid, int status);
+  void (*stopped)(void *owner, pid_t pid); /* a child, by a signal */
 };
 
 struct signals {

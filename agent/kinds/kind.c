@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "agent/files/access/lexical_path.h"
-#include "agent/process/launch.h"
+#include "agent/process/exec_command.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/write_all.h"
+#include "wire/step_pack.h"
 
 const struct kind *kind_of(const struct step *step) {
   CHECK(step_is_work(step));
@@ -64,9 +65,9 @@ static int enter_directory(struct step *step, struct error *error) {
     return 0;
   const char *own = step->working_directory;
   const char *directory = own != NULL ? own : KIND_DIRECTORY;
-  if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
+  if (chdir(directory) == 0 || (own == NULL && exec_command_is_missing(errno)))
     return 0;
-  if (!launch_is_missing(errno))
+  if (!exec_command_is_missing(errno))
     return error_set(error, "working directory %s: %s", directory, strerror(errno));
   begin_at(own, &step->target);
   begin_at(own, other);
@@ -118,29 +119,58 @@ static bool put(int fd, const struct buffer *text) {
   return write_all(fd, text->bytes, text->length) == 0;
 }
 
-int kind_work(const void *context) {
-  struct step step = *(const struct step *)context;
-  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+static int work_and_put(struct step *step) {
   struct output output = {0};
   struct error error;
-  if (enter_directory(&step, &error) != 0 || kind_of(&step)->work(&step, &output, &error) != 0) {
-    struct buffer reason = {0};
-    add_line(&reason, error.text);
-    (void)put(STDERR_FILENO, &reason);
-    return 1;
+  bool done = enter_directory(step, &error) == 0 && kind_of(step)->work(step, &output, &error) == 0;
+  if (!done) {
+    buffer_release(&output.warnings);
+    add_line(&output.warnings, error.text);
   }
-  return put(STDERR_FILENO, &output.warnings) && put(STDOUT_FILENO, &output.content) ? 0 : 1;
+  bool written =
+      put(STDERR_FILENO, &output.warnings) && (!done || put(STDOUT_FILENO, &output.content));
+  buffer_release(&output.warnings);
+  buffer_release(&output.content);
+  return done && written ? 0 : 1;
+}
+
+int kind_work(const struct step *given) {
+  struct step step = *given;
+  char *other = *other_path(&step);
+  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+  int exit_code = work_and_put(&step);
+  if (step.target != given->target)
+    free(step.target);
+  if (*other_path(&step) != other) {
+    free(*other_path(&step));
+    *other_path(&step) = other;
+  }
+  return exit_code;
+}
+
+int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length) {
+  struct step step;
+  int exit_code = 1;
+  if (step_unpack(&step, known, packed, length) == 0 && step_is_work(&step) &&
+      kind_of(&step)->work != NULL)
+    exit_code = kind_work(&step);
+  step_unpack_release(&step);
+  return exit_code;
 }
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag) {
   const struct kind *kind = kind_of(step);
-  struct process_spec spec = {.tag = tag, .timeout_seconds = step->timeout_seconds};
+  struct process_spec spec = {.timeout_seconds = step->timeout_seconds};
   if (kind->prepare_spec != NULL) {
     kind->prepare_spec(context, step, tag, &spec);
   } else {
-    spec.work = kind_work;
-    spec.work_context = step;
+    struct buffer packed = {0};
+    (void)buffer_space(&packed, step->memory);
+    step_pack(step, context->known, &packed);
+    spec.work = packed.bytes;
+    spec.work_length = packed.length;
+    spec.memory = packed.bytes;
   }
   return spec;
 }

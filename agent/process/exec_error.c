@@ -2,11 +2,80 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
+
+/* Facts about a file that execve(2) refused. */
+struct exec_probe {
+  int error;  /* of execve */
+  bool there; /* the path leads to something */
+  mode_t mode;
+  ssize_t head_length;     /* -1: it cannot be read */
+  unsigned char head[257]; /* its first bytes, as many as the kernel looks at, and a NUL */
+  char loader[128];        /* that a 64-bit ELF program names; "": none */
+  char interpreter[257];   /* that the first line of a script names; "": none */
+  mode_t interpreter_mode; /* 0: it is not there */
+};
+
+static void read_loader(struct exec_probe *self, int fd) {
+  Elf64_Ehdr elf = {0};
+  if (pread(fd, &elf, sizeof elf, 0) != (ssize_t)sizeof elf || elf.e_ident[EI_MAG0] != ELFMAG0 ||
+      elf.e_ident[EI_MAG1] != ELFMAG1 || elf.e_ident[EI_MAG2] != ELFMAG2 ||
+      elf.e_ident[EI_MAG3] != ELFMAG3 || elf.e_ident[EI_CLASS] != ELFCLASS64)
+    return;
+  for (unsigned i = 0; i < elf.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (pread(fd, &segment, sizeof segment, (off_t)(elf.e_phoff + (Elf64_Off)i * sizeof segment)) !=
+        (ssize_t)sizeof segment)
+      return;
+    if (segment.p_type != PT_INTERP)
+      continue;
+    size_t size = sizeof self->loader - 1; /* the last byte stays zero */
+    (void)pread(fd, self->loader, segment.p_filesz < size ? segment.p_filesz : size,
+                (off_t)segment.p_offset);
+    return;
+  }
+}
+
+static mode_t mode_of(const char *path) {
+  struct stat stat_buffer = {0};
+  return stat(path, &stat_buffer) == 0 ? stat_buffer.st_mode : 0;
+}
+
+/* The kernel ends the name at a space, a tab or the end of the line. */
+static void read_interpreter(struct exec_probe *self) {
+  const unsigned char *at = self->head;
+  size_t length = 0;
+  if (*at++ != '#' || *at++ != '!')
+    return;
+  while (*at == ' ' || *at == '\t')
+    at++;
+  for (; *at != '\0' && *at != ' ' && *at != '\t' && *at != '\n'; at++)
+    self->interpreter[length++] = (char)*at;
+  if (length > 0)
+    self->interpreter_mode = mode_of(self->interpreter);
+}
+
+static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
+  self->error = exec_errno;
+  self->mode = mode_of(path);
+  self->there = self->mode != 0;
+  self->head_length = -1;
+  if (exec_errno != ENOENT && exec_errno != ENOEXEC && exec_errno != EACCES && exec_errno != ELOOP)
+    return;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return;
+  self->head_length = pread(fd, self->head, sizeof self->head - 1, 0);
+  read_loader(self, fd);
+  read_interpreter(self);
+  close(fd);
+}
 
 /* The machines that toolchain images are made for, by the beginnings of their names in uname(2). */
 static const char *machine_name(unsigned machine) {
@@ -102,7 +171,7 @@ static int not_permitted(struct error *error, const char *path, const struct exe
   return error_set(error, "cannot run %.150s: %s", path, reason);
 }
 
-int exec_error(struct error *error, const char *path, const struct exec_probe *probe) {
+static int explain(struct error *error, const char *path, const struct exec_probe *probe) {
   bool may_be_run = probe->there && (probe->mode & 0111) != 0;
   if (may_be_run && strncmp((const char *)probe->head, "#!", 2) == 0 &&
       probe->interpreter[0] == '\0') /* the errno hangs on the kernel */
@@ -124,4 +193,10 @@ int exec_error(struct error *error, const char *path, const struct exec_probe *p
   if (probe->error == E2BIG)
     return error_set(error, "cannot run %.100s: arguments and environment are too long", path);
   return error_set(error, "cannot run %.150s: %s", path, strerror(probe->error));
+}
+
+int exec_error(struct error *error, const char *shown, const char *path, int exec_errno) {
+  struct exec_probe probe = {0};
+  look_at(&probe, path, exec_errno);
+  return explain(error, shown, &probe);
 }

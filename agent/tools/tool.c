@@ -503,8 +503,7 @@ static int translate(struct tool_call *self, const cJSON *arguments,
     buffer_add_string(payload, tool->members);
   buffer_add_string(payload, "}");
   int parsed = step_parse(&self->step, kinds, payload->bytes, payload->length, error);
-  if (parsed == 0 && payload->length > PROCESS_INPUT_MAX)
-    buffer_release(payload); /* no child that stands by takes more */
+  buffer_release(payload);
   return parsed;
 }
 
@@ -536,8 +535,6 @@ void tool_call_free(struct tool_call *self) {
 void tool_call_request(struct tool_call *self, struct request *request) {
   CHECK(self->step.step_id != NULL);
   request->step = self->step;
-  request->payload = self->payload.bytes;
-  request->payload_length = self->payload.length;
   self->step = (struct step){0};
 }
 

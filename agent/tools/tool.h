@@ -69,7 +69,7 @@ struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
                                 struct buffer *text);
 void tool_call_free(struct tool_call *self);
 
-/* Fills in step and payload, once. The call must outlive the run; the ticket is the door's. */
+/* Fills in the step, once. The call must outlive the run; the ticket is the door's. */
 void tool_call_request(struct tool_call *self, struct request *request);
 
 /* Its time limit, in seconds. */

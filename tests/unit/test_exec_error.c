@@ -31,9 +31,7 @@ static void make_file(const void *content, size_t length, mode_t mode) {
 }
 
 static int explain(struct error *error, const char *path, int exec_errno) {
-  struct exec_probe probe = {0};
-  exec_probe_file(&probe, path, exec_errno);
-  return exec_error(error, path, &probe);
+  return exec_error(error, path, path, exec_errno);
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {

@@ -177,12 +177,18 @@ static const struct kind test_kinds[] = {
 
 enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };
 
+static const struct step_kind *known[TEST_KINDS + 1];
+
+static int work(char *packed, size_t length) {
+  return kind_work_packed(known, packed, length);
+}
+
 /* The fields are those behind its id, with quotes as in quoted.h. */
 static void make(struct step_owner *owner, const char *fields) {
-  const struct step_kind *known[TEST_KINDS + 1] = {0};
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
-  step_owner_make_of(owner, known, quoted(formatted("{'stepId':'s-1',%s}", fields)));
+  step_owner_use_kinds(owner, known, work);
+  step_owner_make(owner, quoted(formatted("{'stepId':'s-1',%s}", fields)));
 }
 
 static void start_fields(struct step_owner *owner, const char *fields) {
@@ -276,7 +282,7 @@ STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
-  step_owner_ends(owner, 0, NULL, "0 1 2 empty leader coreless open");
+  step_owner_ends(owner, 0, NULL, "0 1 2 3 5 empty leader coreless blocked");
   close(other);
 }
 
@@ -331,13 +337,13 @@ STEP_TEST(a_bad_field_is_named) {
       {",'bytes':'','flag':1", "flag: expected true or false, got a number"},
       {",'bytes':'','choice':['first']", "choice: expected one of first, secondOne, got an array"},
   };
-  const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
+  const struct step_kind *one[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
     const char *json = quoted(text);
     struct step step;
     struct error error = {""};
-    assert_int_equal(step_parse(&step, known, json, strlen(json), &error), -1);
+    assert_int_equal(step_parse(&step, one, json, strlen(json), &error), -1);
     assert_string_equal(error.text, quoted(rows[i].message));
     step_release(&step);
   }

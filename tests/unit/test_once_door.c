@@ -16,6 +16,7 @@
 #include "agent/engine/engine.h"
 #include "agent/engine/lines.h"
 #include "agent/exit_code.h"
+#include "agent/kinds/kinds.h"
 #include "base/loop.h"
 #include "tests/support/directory.h"
 #include "tests/support/gate.h"
@@ -91,11 +92,12 @@ static int serve(const struct once *self) {
   struct event_base *base = loop_event_base_new();
   struct engine_options options = {.base = base,
                                    .log = &log,
-                                   .spawn = {.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC)},
+                                   .stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC),
                                    .signal_fd = signalfd(-1, &mine, SFD_NONBLOCK | SFD_CLOEXEC),
                                    .line_bytes = LINE_BYTES_DEFAULT,
-                                   .environment = environment};
-  getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);
+                                   .kind = {.environment = environment, .known = kinds},
+                                   .work = kinds_work};
+  getrlimit(RLIMIT_NOFILE, &options.open_files);
   struct engine *engine = engine_new(&options);
   struct door *door = once_door_new(base, &log);
   engine_set_door(engine, door);

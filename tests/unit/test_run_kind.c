@@ -1,10 +1,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/process/process_tree.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
+
+#define STEP_TAG "SANDBOX_STEP_TAG"
 
 /* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
  */
@@ -36,10 +37,10 @@ static void has_tag_number(const char *lines, int number) {
   char middle[32], end[16];
   int length = snprintf(middle, sizeof middle, "-%d-", (int)getpid());
   snprintf(end, sizeof end, "-%d", number);
-  assert_int_equal(lines_that_begin(lines, PROCESS_TREE_TAG), 1);
-  const char *tag = strstr(lines, PROCESS_TREE_TAG "=");
+  assert_int_equal(lines_that_begin(lines, STEP_TAG), 1);
+  const char *tag = strstr(lines, STEP_TAG "=");
   assert_non_null(tag);
-  tag += strlen(PROCESS_TREE_TAG "=");
+  tag += strlen(STEP_TAG "=");
   assert_int_equal(strspn(tag, "0123456789abcdef"), 8);
   tag += 8;
   assert_int_equal(strncmp(tag, middle, (size_t)length), 0);
@@ -79,10 +80,10 @@ STEP_TEST(environment_of_the_step_wins) {
 }
 
 STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
-  static char inherited[] = PROCESS_TREE_TAG "=outer";
+  static char inherited[] = STEP_TAG "=outer";
   owner->environment[2] = inherited;
   const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
-                                 "'" PROCESS_TREE_TAG "':'x'}");
+                                 "'" STEP_TAG "':'x'}");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);

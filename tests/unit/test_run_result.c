@@ -29,7 +29,8 @@ struct crowd_owner {
   struct loop loop;
   struct log log;
   struct engine *engine;
-  struct spawn_defaults spawn;
+  int stdin_fd;
+  struct rlimit open_files;
   struct directory directory;
   char variable[40];
   char *environment[3];
@@ -120,8 +121,8 @@ static int set_up(void **state) {
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
   self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
-  self->spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  getrlimit(RLIMIT_NOFILE, &self->spawn.open_files);
+  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &self->open_files);
   directory_init(&self->directory);
   snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
   static char path[] = "PATH=/usr/bin:/bin";
@@ -136,10 +137,12 @@ static int set_up(void **state) {
                                          .output_bytes = OUTPUT_BYTES};
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
-                                   .spawn = self->spawn,
+                                   .stdin_fd = self->stdin_fd,
+                                   .open_files = self->open_files,
                                    .signal_fd = -1,
                                    .line_bytes = 1024,
-                                   .environment = self->environment};
+                                   .kind = {.environment = self->environment, .known = kinds},
+                                   .work = kinds_work};
   self->engine = engine_new(&options);
   engine_set_door(self->engine, &self->door);
   *state = self;
@@ -156,7 +159,7 @@ static int tear_down(void **state) {
     free((char *)self->steps[i].result.errors.bytes);
     free((char *)self->steps[i].result.reason);
   }
-  close(self->spawn.stdin_fd);
+  close(self->stdin_fd);
   close(self->log.fd);
   loop_release(&self->loop);
   directory_release(&self->directory);

@@ -5,6 +5,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/json_guard.h"
+#include "wire/step_pack.h"
 
 static const struct tool_settings settings = {.default_timeout_seconds = 30,
                                               .max_timeout_seconds = 600,
@@ -34,6 +35,22 @@ static struct tool_call *call_with(const struct tool_settings *with, const char 
   return call;
 }
 
+/* Both in the form in which they travel, where nothing of them is missing. */
+static void assert_is_step(const struct step *step, const char *json) {
+  struct step expected;
+  struct error error;
+  struct buffer own = {0}, its = {0};
+  if (step_parse(&expected, kinds, json, strlen(json), &error) != 0)
+    fail_msg("%s", error.text);
+  step_pack(step, kinds, &own);
+  step_pack(&expected, kinds, &its);
+  assert_int_equal(own.length, its.length);
+  assert_memory_equal(own.bytes, its.bytes, own.length);
+  step_release(&expected);
+  buffer_release(&own);
+  buffer_release(&its);
+}
+
 static void assert_payload_with(const struct tool_settings *with, const char *tool,
                                 const char *json, const char *expected) {
   struct buffer text = {0};
@@ -44,9 +61,7 @@ static void assert_payload_with(const struct tool_settings *with, const char *to
   struct request request = {.ticket = call};
   tool_call_request(call, &request);
   assert_ptr_equal(request.ticket, call);
-  char *payload = strndup(request.payload, request.payload_length);
-  assert_string_equal(payload, quoted(expected));
-  free(payload);
+  assert_is_step(&request.step, quoted(expected));
   assert_string_equal(request.step.step_id, "id-1");
   assert_int_equal(request.step.timeout_seconds, tool_call_timeout(call));
   step_release(&request.step);

@@ -31,7 +31,7 @@
 #define MCP_DOOR_TERMS(RUNS)                                                                       \
   {                                                                                                \
     .runs = (RUNS), .grace_ms = 2000, .drain_ms = 100, .leave_grace_ms = 500,                      \
-    .leave_background_ms = 100, .guarded = true, .output_bytes = 51200                             \
+    .leave_background_ms = 100, .output_bytes = 51200                                              \
   }
 
 /* Beside its text, what a call that waits takes. */

@@ -86,10 +86,7 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
   self->wanted--;
   self->deferring = kind_of(&step->step)->read_only;
   prefetch_started(self->prefetch, !self->deferring);
-  struct request request = {.step = step->step,
-                            .ticket = step,
-                            .payload = step->claimed.payload,
-                            .payload_length = step->claimed.length};
+  struct request request = {.step = step->step, .ticket = step};
   step->step = (struct step){0};
   engine_submit(&self->door, &request);
 }
@@ -147,7 +144,8 @@ static bool on_cancel(void *owner, const char *step_id) {
 
 static bool on_interrupted(void *owner, const char *step_id) {
   struct redis_door *self = owner;
-  return engine_end_interrupted(&self->door, step_id);
+  (void)step_id;
+  return engine_await_dead_agents(&self->door);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

@@ -730,7 +730,6 @@ static const struct door_terms terms = {.runs = 1,
                                         .drain_ms = DRAIN_MS,
                                         .leave_grace_ms = GRACE_MS,
                                         .leave_background_ms = LEAVE_BACKGROUND_MS,
-                                        .guarded = true,
                                         .output_bytes = OUTPUT_BYTES};
 
 struct door *stdio_door_new(struct event_base *base, const struct log *log,

@@ -1,12 +1,11 @@
-/* The child that waits for the next step that only reads: its answers are those of a fork, and
-   whatever happens to it costs no step its answer. */
+/* The child that makes a step's process and keeps its tree: whatever a step, or another one, does to it,
+   each step has its answer, and nothing of it goes on. */
 
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/process/process.h"
 #include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
@@ -15,14 +14,26 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-#define STANDBY "/proc/self/exe --standby"
+static pid_t agent_of(const struct job *job) {
+  return agent_process_pid(job->agent);
+}
 
-/* Returns its pid once it waits for its input. */
-static pid_t wait_for_standby(struct job *job) {
-  pid_t pid = proc_wait_for(STANDBY, WAIT_BOUND_MS);
-  if (pid <= 0)
-    job_fail(job, "there is no standby");
-  return pid;
+static bool has_keeper(void *job) {
+  return proc_child_of(agent_of(job)) != 0;
+}
+
+/* Returns the pid of the agent's only child. */
+static pid_t wait_for_keeper(struct job *job) {
+  if (!wait_until(has_keeper, job, WAIT_BOUND_MS))
+    job_fail(job, "there is no keeper");
+  return proc_child_of(agent_of(job));
+}
+
+static bool is_forked(struct job *job) {
+  const char *name = proc_read(wait_for_keeper(job), "cmdline", NULL);
+  bool forked = strcmp(name, "agent-keeper") != 0;
+  free((void *)name);
+  return forked;
 }
 
 static void read_file(struct job *job) {
@@ -36,23 +47,6 @@ static void set_up_file(struct job *job) {
   read_file(job);
 }
 
-/* A step that is too long for its input is executed by a fork; those around it are not. */
-JOB_TEST_NO_AGENT(its_answers_are_those_of_a_fork) {
-  set_up_file(job);
-  static const struct kind_row rows[] = {
-      {"'kind':'readFile','path':'file','withLineNumbers':true", 0, "1\tcontent\n2\t", NULL},
-      {"'kind':'readFile','path':'none'", 1, NULL, "file not found: $D/none"},
-      {"'kind':'grep','path':'file','pattern':'none'", 0, "[]", NULL},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    (void)wait_for_standby(job);
-    kind_rows_run(job, &rows[i], 1);
-    struct kind_row longer = rows[i];
-    longer.fields = job_format(job, "%s,'padding':'%0*d'", rows[i].fields, PROCESS_INPUT_MAX, 0);
-    kind_rows_run(job, &longer, 1);
-  }
-}
-
 /* Git's own ignore file is in the directory of the agent's user. */
 JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
   kind_rows_file(job, "home/.config/git/ignore", "file\n");
@@ -63,58 +57,56 @@ JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
   set_up_file(job);
   assert_int_equal(before != NULL ? setenv("HOME", before, 1) : unsetenv("HOME"), 0);
   free(before);
-  struct kind_row row = {"'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0,
-                         "[]",
-                         "grep left out 1 directories and 1 files that are hidden or ignored"};
-  (void)wait_for_standby(job);
-  kind_rows_run(job, &row, 1);
-  row.fields = job_format(job, "%s,'padding':'%0*d'", row.fields, PROCESS_INPUT_MAX, 0);
+  const struct kind_row row = {
+      "'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0, "[]",
+      "grep left out 1 directories and 1 files that are hidden or ignored"};
+  (void)wait_for_keeper(job);
   kind_rows_run(job, &row, 1);
 }
 
 JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
   set_up_file(job);
   for (int i = 0; i < 20; i++) {
-    pid_t pid = wait_for_standby(job);
+    pid_t pid = wait_for_keeper(job);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
     read_file(job);
   }
 }
 
-/* Stopped, so that it has its step, and has done nothing for it. */
-JOB_TEST_NO_AGENT(what_it_did_not_do_is_done_by_a_fork) {
-  set_up_file(job);
-  pid_t pid = wait_for_standby(job);
-  assert_int_equal(kill(pid, SIGSTOP), 0);
-  const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'file'");
-  job_push(job, step);
-  events_wait(job, step, "started", "readFile file");
-  assert_int_equal(kill(pid, SIGKILL), 0);
-  job_expect_answer(job, step, 0, NULL, "content\n");
-  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
-}
-
-/* A step that kills all it can see kills it too, in vain. */
-JOB_TEST_NO_AGENT(it_survives_no_step_and_costs_none) {
+/* A step whose keeper is killed is answered, whether it had begun or not, and nothing of it is left. */
+JOB_TEST_NO_AGENT(a_step_dies_with_its_keeper) {
   set_up_file(job);
   for (int i = 0; i < 5; i++) {
-    pid_t pid = wait_for_standby(job);
-    const cJSON *step = job_script(job, job_format(job, "kill -KILL %d; echo done", (int)pid));
-    job_expect_result(job, job_run(job, step), 0, NULL, "done\n");
+    const char *sleep = job_sleep(job, 600);
+    const cJSON *step =
+        job_script(job, job_format(job,
+                                   "(setsid env -i sh -c '%s & %s' &); setsid %s & "
+                                   "while [ $(pgrep -fc '^%s') -lt 3 ]; do :; done; "
+                                   "kill -KILL $PPID; %s",
+                                   sleep, sleep, sleep, sleep, sleep));
+    job_expect_result(job, job_run(job, step), 137, "killed by signal 9 (SIGKILL)", NULL);
+    assert_int_equal(proc_find(sleep), 0);
     read_file(job);
   }
 }
 
+JOB_TEST_NO_AGENT(a_stopped_keeper_goes_on) {
+  set_up_file(job);
+  const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
+  job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");
+  read_file(job);
+}
+
 JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
   set_up_file(job);
-  pid_t pid = wait_for_standby(job);
+  pid_t pid = wait_for_keeper(job);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, running);
   events_wait(job, running, "stdout", "up");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
-  assert_int_equal(proc_find(STANDBY), pid);
+  assert_int_equal(wait_for_keeper(job), pid);
   read_file(job);
 }
 
@@ -123,14 +115,14 @@ JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
   set_up_file(job);
   struct stat status;
   char path[64];
-  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)wait_for_standby(job));
+  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)wait_for_keeper(job));
   assert_int_equal(stat(path, &status), 0);
   assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
 }
 
 JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
   set_up_file(job);
-  pid_t pid = wait_for_standby(job);
+  pid_t pid = wait_for_keeper(job);
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   agent_process_free(job->agent);
@@ -138,24 +130,28 @@ JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
   job_do(job, "DEL sandbox:%s:inflight", job->id);
   job_start_agent(job, NULL);
   read_file(job);
-  pid = wait_for_standby(job);
+  pid = wait_for_keeper(job);
   job_shut_down(job);
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
 }
 
 /* Also where a program that runs already may not be executed again. */
-JOB_TEST_NO_AGENT(where_there_can_be_none_a_fork_answers) {
+JOB_TEST_NO_AGENT(where_none_can_be_executed_a_fork_is_one) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
   job->setup.program = copy;
   kind_rows_file(job, "file", "content\n");
   job_start_agent(job, NULL);
-  job_run(job, job_step(job, "true", NULL));
+  pid_t pid = wait_for_keeper(job);
+  assert_false(is_forked(job));
   assert_int_equal(chmod(copy, 0), 0);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
   for (int i = 0; i < 3; i++)
     read_file(job);
-  assert_int_equal(proc_find(STANDBY), 0);
+  job_expect_result(job, job_run(job, job_script(job, "echo up")), 0, NULL, "up\n");
+  assert_true(is_forked(job));
 }
 
 static struct hanging_mount hanging;
@@ -172,7 +168,7 @@ TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, release_mount) {
   assert_int_equal(mkdir(path, 0777), 0);
   hanging_mount_init(&hanging, path);
   set_up_file(job);
-  (void)wait_for_standby(job);
+  (void)wait_for_keeper(job);
   const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x'");
   job_push(job, step);
   events_wait(job, step, "started", "readFile mount/x");

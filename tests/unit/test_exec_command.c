@@ -1,37 +1,26 @@
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/process/spawn.h"
+#include "agent/process/exec_command.h"
 #include "tests/support/directory.h"
-#include "tests/support/proc.h"
-#include "tests/support/spawned.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { STARTS = 10000 };
-
-/* What a test starts, and what came of it. */
+/* What a test executes in a child, and what came of it. */
 struct trial {
-  struct spawn_defaults defaults;
   struct directory directory; /* for scripts */
   bool may_be_missing;        /* the directory that a test names */
   char output[4096];          /* of both streams */
   int status;
-  struct error error;
+  struct exec_failure *failure; /* the child writes it, too */
 };
 
 static int set_up(void **state) {
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, NULL);
-  assert_int_equal(close_range(3, ~0U, CLOSE_RANGE_CLOEXEC), 0); /* as the agent begins */
   struct trial *trial = calloc(1, sizeof *trial);
-  trial->defaults.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  getrlimit(RLIMIT_NOFILE, &trial->defaults.open_files);
+  trial->failure =
+      mmap(NULL, sizeof *trial->failure, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   directory_init(&trial->directory);
   *state = trial;
   return 0;
@@ -40,51 +29,42 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct trial *trial = *state;
   directory_release(&trial->directory);
-  close(trial->defaults.stdin_fd);
+  munmap(trial->failure, sizeof *trial->failure);
   free(trial);
   return 0;
 }
 
-/* Starts it and collects what it writes; the pid, or -1 when it did not become the program. */
-static pid_t run_in(struct trial *self, const char *directory, char *const *argv,
-                    char *const *envp) {
+/* Executes it in a child and collects what that writes; whether it became the program. */
+static bool run_in(struct trial *self, const char *directory, char *const *argv,
+                   char *const *envp) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  struct spawn_request request = {.argv = argv,
-                                  .envp = envp,
-                                  .directory = directory,
-                                  .directory_may_be_missing = self->may_be_missing,
-                                  .stdout_fd = out[1],
-                                  .stderr_fd = out[1]};
-  struct spawn *spawn = spawn_new(&self->defaults, &request, &self->error);
-  assert_non_null(spawn);
+  memset(self->failure, 0, sizeof *self->failure);
+  const struct exec_command command = {.argv = argv,
+                                       .envp = envp,
+                                       .directory = directory,
+                                       .directory_may_be_missing = self->may_be_missing};
+  pid_t pid = vfork();
+  if (pid == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    exec_command(&command, self->failure);
+    _exit(127);
+  }
   close(out[1]);
   size_t length = 0;
   for (ssize_t n; (n = read(out[0], self->output + length, sizeof self->output - 1 - length)) > 0;)
     length += (size_t)n;
   self->output[length] = '\0';
   close(out[0]);
-  pid_t pid = spawn_pid(spawn);
   assert_int_equal(waitpid(pid, &self->status, 0), pid);
-  assert_true(spawn_is_detached(spawn, 0));
-  if (spawn_failed(spawn, &self->error)) {
-    assert_int_equal(WEXITSTATUS(self->status), 127);
-    pid = -1;
-  }
-  spawn_free(spawn);
-  return pid;
+  return self->failure->stage == EXEC_DONE;
 }
 
 static void says(struct trial *self, const char *directory, char *const *argv, char *const *envp,
                  const char *expected) {
-  assert_true(run_in(self, directory, argv, envp) > 0);
+  assert_true(run_in(self, directory, argv, envp));
   assert_int_equal(self->status, 0);
   assert_string_equal(self->output, expected);
-}
-
-static void script_says(struct trial *self, char *script, const char *expected) {
-  char *argv[] = {"sh", "-c", script, NULL};
-  says(self, NULL, argv, environ, expected);
 }
 
 /* A file in the trial's directory, and a PATH that begins there. */
@@ -99,15 +79,11 @@ static void make_file(struct trial *self, const char *name, const char *text, mo
 
 static void refused(struct trial *self, const char *directory, char *command, char *path,
                     const char *expected) {
-  int descriptors = proc_fd_count(getpid());
   char *argv[] = {command, NULL};
   char *envp[] = {path, NULL};
-  assert_int_equal(run_in(self, directory, argv, envp), -1);
-  if (strstr(self->error.text, expected) == NULL)
-    assert_string_equal(self->error.text, expected);
-  assert_int_equal(waitpid(-1, NULL, 0), -1); /* no child is left */
-  assert_int_equal(errno, ECHILD);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  assert_false(run_in(self, directory, argv, envp));
+  if (strstr(self->failure->reason.text, expected) == NULL)
+    assert_string_equal(self->failure->reason.text, expected);
 }
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
@@ -125,48 +101,10 @@ TRIAL_TEST(environment_is_what_was_given) {
   says(trial, NULL, argv, envp, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
 }
 
-TRIAL_TEST(both_streams_are_where_they_were_sent) {
-  script_says(trial, "echo out; echo err >&2", "out\nerr\n");
-}
-
-TRIAL_TEST(stdin_is_empty) {
-  script_says(trial, "cat; echo end", "end\n");
-}
-
-TRIAL_TEST(it_leads_a_session_of_its_own) {
-  char *argv[] = {"cut", "-d ", "-f1,5,6", "/proc/self/stat", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  int pid;
-  int group;
-  int session;
-  assert_int_equal(sscanf(trial->output, "%d %d %d", &pid, &group, &session), 3);
-  assert_int_equal(group, pid);
-  assert_int_equal(session, pid);
-}
-
-TRIAL_TEST(no_signal_is_blocked_or_handled) {
-  char *argv[] = {"sed", "-n", "/^SigBlk/p;/^SigCgt/p", "/proc/self/status", NULL};
-  says(trial, NULL, argv, environ, "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
-}
-
-TRIAL_TEST(no_other_descriptor_is_open) {
-  int more[] = {fcntl(0, F_DUPFD_CLOEXEC, 40), fcntl(0, F_DUPFD_CLOEXEC, 400)};
-  char *argv[] = {"ls", "/proc/self/fd", NULL};
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
-  assert_string_equal(trial->output, "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
-  close(more[0]);
-  close(more[1]);
-}
-
-TRIAL_TEST(limit_of_open_files_is_the_given_one) {
-  trial->defaults.open_files.rlim_cur = 123;
-  script_says(trial, "ulimit -n", "123\n");
-}
-
 TRIAL_TEST(directory_is_the_given_one_or_our_own) {
   char *argv[] = {"pwd", NULL};
   says(trial, "/usr", argv, environ, "/usr\n");
-  assert_true(run_in(trial, NULL, argv, environ) > 0);
+  assert_true(run_in(trial, NULL, argv, environ));
   char *own = getcwd(NULL, 0);
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   free(own);
@@ -272,84 +210,13 @@ TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
   trial->may_be_missing = true;
-  assert_true(run_in(trial, "/no/such/place", argv, environ) > 0);
+  assert_true(run_in(trial, "/no/such/place", argv, environ));
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
-  assert_true(run_in(trial, "/bin/true", argv, environ) > 0);
+  assert_true(run_in(trial, "/bin/true", argv, environ));
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   says(trial, "/usr", argv, environ, "/usr\n");
   /* What is relative is then not shown below a directory that is not there. */
   refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
   refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
   free(own);
-}
-
-/* The sanitizers look for what they left in memory. */
-TRIAL_TEST(many_leave_nothing_behind) {
-  int descriptors = proc_fd_count(getpid());
-  char *argv[] = {"/bin/true", NULL};
-  char *envp[] = {NULL};
-  struct spawn_request request = {
-      .argv = argv, .envp = envp, .directory = "/", .stdout_fd = 1, .stderr_fd = 2};
-  for (int i = 0; i < STARTS; i++) {
-    request.memory = malloc(16);
-    struct spawn *spawn = spawn_new(&trial->defaults, &request, &trial->error);
-    assert_non_null(spawn);
-    assert_int_equal(waitpid(spawn_pid(spawn), &trial->status, 0), spawn_pid(spawn));
-    assert_int_equal(trial->status, 0);
-    assert_false(spawn_failed(spawn, &trial->error));
-    spawn_free(spawn);
-  }
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
-}
-
-TRIAL_TEST(without_a_process_it_says_so) {
-  pid_t user = fork();
-  if (user == 0) {
-    char *argv[] = {"true", NULL};
-    struct spawn_request request = {
-        .argv = argv, .envp = environ, .memory = malloc(16), .stdout_fd = 1, .stderr_fd = 2};
-    const struct rlimit none = {0};
-    assert_int_equal(setrlimit(RLIMIT_NPROC, &none), 0);
-    assert_int_equal(setuid(65534), 0);
-    assert_null(spawn_new(&trial->defaults, &request, &trial->error));
-    assert_string_equal(trial->error.text, "cannot start true: Resource temporarily unavailable");
-    _exit(0);
-  }
-  int status;
-  assert_int_equal(waitpid(user, &status, 0), user);
-  assert_int_equal(status, 0);
-}
-
-/* Starts it in an agent, which ends at once. */
-static void dies_with_the_agent(struct trial *trial, char *const *argv, bool waits) {
-  int ends[2];
-  assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-  pid_t agent = fork();
-  if (agent == 0) {
-    struct spawn_request request = {
-        .argv = argv, .envp = environ, .stdout_fd = ends[1], .stderr_fd = ends[1], .waits = waits};
-    pid_t pid = waits ? spawn_pid(spawn_new(&trial->defaults, &request, &trial->error))
-                      : spawned(&trial->defaults, &request); /* which executes */
-    _exit(write(ends[1], &pid, sizeof pid) != (ssize_t)sizeof pid);
-  }
-  close(ends[1]);
-  pid_t pid = 0;
-  assert_int_equal(read(ends[0], &pid, sizeof pid), sizeof pid);
-  assert_true(pid > 0);
-  assert_int_equal(waitpid(agent, NULL, 0), agent);
-  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
-  char byte;
-  assert_int_equal(read(ends[0], &byte, 1), 0); /* nothing was written */
-  close(ends[0]);
-}
-
-TRIAL_TEST(it_dies_with_the_agent) {
-  char *argv[] = {"sleep", "1000", NULL};
-  dies_with_the_agent(trial, argv, false);
-}
-
-/* While it waits, too: it is not to execute when nobody knows it. */
-TRIAL_TEST(one_that_waits_dies_with_the_agent) {
-  char *argv[] = {"sh", "-c", "echo ran", NULL};
-  dies_with_the_agent(trial, argv, true);
 }
