@@ -17,7 +17,7 @@ struct startup {
   struct rlimit open_files; /* of commands: as they were found */
   int stdin_fd;             /* reads as empty */
   int signal_fd;      /* SIGCHLD; SIGTERM, SIGINT, SIGQUIT, SIGHUP to stop; SIGUSR1 for a dump */
-  bool keeps_orphans; /* else they become init's, and one that has left its step is not found */
+  bool keeps_orphans; /* else orphans become init's, and one that has left its step is not found */
 };
 
 /* `dumpable`: other processes of the same user may read this one's memory after all, and debuggers

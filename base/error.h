@@ -11,8 +11,8 @@ struct error {
   char text[256];
 };
 
-/* Writes the text. What does not fit is left out of its middle, where "…" then stands: what failed
-   is at the beginning, on what at the end. Returns -1, for the caller to return. */
+/* Writes the text. One that is too long has "…" in place of its middle: the beginning says what failed,
+   and the end on what. Returns -1, for the caller to return. */
 int error_set(struct error *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

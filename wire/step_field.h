@@ -99,21 +99,20 @@ extern const struct step_field_type step_field_integer;
 /* place: int. Any whole number of 32 bits, negative ones too. */
 extern const struct step_field_type step_field_int32;
 
-/* place: unsigned. An integer up to the maximum, or without one 2^31-1; one below 1 counts as
-   absent: senders in languages without an absent number send 0. */
+/* place: unsigned. An integer up to the maximum, which is 2^31-1 where the field has none. One below 1
+   counts as absent: senders in languages without an absent number send 0. */
 extern const struct step_field_type step_field_count;
 
-/* place: uint64_t. The same up to 2^53, from which on a number of JSON need not be exact; 0 when
-   absent. */
+/* place: uint64_t; 0 when absent. The same up to 2^53: a larger number of JSON need not be exact. */
 extern const struct step_field_type step_field_offset;
 
 /* place: bool. */
 extern const struct step_field_type step_field_flag;
 
 /* place: unsigned, the index of one of `choices`; 0 when absent. It is sent as the name, in upper or
-   lower case, as the number, or as the number in a string; space around a string does not count. What
-   is none of the choices, null and booleans too, is the fallback, so that a newer sender's step need
-   not be refused; an array or an object is. */
+   lower case, as the number, or as the number in a string; space around a string does not count. An
+   array or an object is refused. Any other value that is none of the choices, null and booleans too,
+   is read as the fallback, so that the step of a newer sender is not refused. */
 extern const struct step_field_type step_field_choice;
 
 /* place: struct step_list, of an array of objects, which has one at least. */
@@ -129,9 +128,9 @@ struct step_list {
 int step_field_reject(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
 
-/* Whether each member's name is in the object once. Returns 0, or -1 with "<path>.<name>: expected
-   once, got it twice", of any of several; the path of the outermost object is "". Takes n log n
-   time, whatever the names are. */
+/* Checks that no name is in the object twice. Returns 0, or -1 with "<path>.<name>: expected once, got
+   it twice" for one of those that are; the path of the outermost object is "". Takes n log n time,
+   whatever the names are. */
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
 
 #endif

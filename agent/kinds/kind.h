@@ -86,7 +86,7 @@ void kind_describe(const struct step *step, char *out, size_t size);
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
-/* Frees the step's text for standard input: its process is made, and has it. */
+/* Frees the step's text for standard input, once its process is made and has it. */
 void kind_release_input(struct step *step);
 
 /* Executes the step's `work` and writes to standard output and standard error what comes of it. May

@@ -136,7 +136,7 @@ static const struct method {
     {"resources/templates/list", LEGACY, list_templates},
 };
 
-/* What a client of before could do about it. */
+/* A client of an older version learns from the text which version to ask for. */
 static struct mcp_order refuse_initialize(const struct turn *self) {
   char text[128];
   (void)snprintf(text, sizeof text, "Method not found: initialize (served without it: %s)",

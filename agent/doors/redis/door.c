@@ -221,7 +221,8 @@ static void close_door(struct door *door, enum door_close how) {
     go_on_closing(self);
 }
 
-/* An error that does not pass. What one connection is denied the others are mostly denied, too. */
+/* An error that does not pass. Only the first is logged as one: what Redis denies to one connection, it
+   mostly denies to the others, too. */
 static void on_error(void *owner, const struct error *error) {
   struct redis_door *self = owner;
   log_line(self->log, self->had_error ? LOG_DEBUG : LOG_ERROR, NULL, "%s", error->text);

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 /*
- * The steps that were started last, for the case that Redis is restored to a state before they were
- * answered, or even taken, and hands them out a second time. A server may use an id twice
- * otherwise: ids are compared from the rollback on until all that Redis had is handed out. A
- * snapshot may hold several copies of a step, those that this agent has put back among them, and
- * Redis may go back unseen before anything was delivered since: what was judged stays known. Pure.
+ * The steps that were started last. Redis may be restored to a state before they were answered, or
+ * even taken, and then hands them out a second time. Ids are compared only from such a rollback on
+ * until all that Redis had is handed out: at any other time a server may use an id twice. A step that
+ * was judged stays known, for a snapshot may hold several copies of it, some of which this agent has
+ * put back, and Redis may go back once more, unseen, before anything was delivered. Pure.
  *
  *   recent_steps_add           each step that is started
  *   recent_steps_roll_back     Redis lost data

@@ -22,8 +22,9 @@
 #define RETENTION_MS 5000
 #define RETENTION_TICK_MS 1000
 
-/* A span ends when it has this part of `keep_bytes`, or lasted for RETENTION_SPAN_MS. So there are
-   less than RETENTION_SPANS at a time, but for spans of delayed deliveries; then the last one grows. */
+/* A span ends when it has one RETENTION_PARTS-th of `keep_bytes`, or has lasted for RETENTION_SPAN_MS.
+   So there are fewer than RETENTION_SPANS at a time, unless deliveries are delayed: then the last
+   span grows. */
 #define RETENTION_PARTS 32
 #define RETENTION_SPAN_MS 250
 #define RETENTION_SPANS 64
