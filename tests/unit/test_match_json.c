@@ -9,15 +9,6 @@ static void expect(struct buffer *text, const char *json) {
   buffer_release(text);
 }
 
-TEST(an_empty_result_is_an_array) {
-  struct buffer text = {0};
-  struct match_json list;
-  match_json_begin(&list, &text);
-  match_json_file(&list, "a", 1);
-  match_json_end(&list);
-  expect(&text, "[]");
-}
-
 TEST(entries_have_their_fields) {
   struct buffer text = {0};
   struct match_json list;
