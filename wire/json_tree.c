@@ -1,21 +1,14 @@
 #include "wire/json_tree.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* cJSON cannot tell exhausted memory from bad JSON. */
-static bool is_exhausted;
+#include "base/memory.h"
 
-static void *try_to_allocate(size_t size) {
-  void *memory = malloc(size);
-  is_exhausted |= memory == NULL;
-  return memory;
-}
-
+/* Of cJSON exhausted memory and bad JSON look alike; malloc(3) tells them apart. */
 static cJSON *parse(const char *text, size_t length, const char **end) {
-  is_exhausted = false;
-  *end = text;
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = try_to_allocate, .free_fn = free});
+  errno = 0;
   return cJSON_ParseWithLengthOpts(text, length, end, false);
 }
 
@@ -25,11 +18,11 @@ static bool is_space(char byte) {
 
 /* Nothing but white space may come after the value. */
 static cJSON *parse_all(const char *text, size_t length, struct error *error) {
-  const char *end;
+  const char *end = text;
   cJSON *tree = parse(text, length, &end);
   size_t at = (size_t)(end - text);
   if (tree == NULL) {
-    if (is_exhausted)
+    if (errno == ENOMEM)
       (void)error_set(error, "payload: there is not enough memory for its %zu bytes", length);
     else
       (void)error_set(error, "payload: expected JSON, got what is broken or cut off near byte %zu",
@@ -61,4 +54,11 @@ cJSON *json_tree_parse(const char *text, size_t length, struct error *error) {
   if (json_guard_scan(&guard, text, length, "", error) != 0)
     return NULL;
   return json_tree_parse_guarded(&guard, text, length, error);
+}
+
+cJSON *json_tree_parse_own(const char *text, size_t length, const char **end) {
+  cJSON *tree = parse(text, length, end);
+  if (tree == NULL && errno == ENOMEM)
+    memory_exhausted("tree of a message");
+  return tree;
 }

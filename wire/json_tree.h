@@ -20,4 +20,8 @@ cJSON *json_tree_parse(const char *text, size_t length, struct error *error);
 cJSON *json_tree_parse_guarded(const struct json_guard *guard, const char *text, size_t length,
                                struct error *error);
 
+/* Of text that this program wrote; more may come after the value, whose end is `*end` if that is not
+   NULL. NULL when it is none; without the memory for it the program ends. */
+cJSON *json_tree_parse_own(const char *text, size_t length, const char **end);
+
 #endif

@@ -2,14 +2,12 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cjson/cJSON.h>
 
 #include "base/decimal.h"
 #include "base/json_string.h"
 #include "base/memory.h"
+#include "wire/json_tree.h"
 
 static const char before_version[] = "{\"schemaVersion\":";
 static const char before_id[] = ",\"stepId\":\"";
@@ -109,8 +107,7 @@ char *step_result_write(const struct step_result *self, char *out) {
 }
 
 char *step_result_read_id(const char *json, size_t length) {
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
-  cJSON *result = cJSON_ParseWithLength(json, length);
+  cJSON *result = json_tree_parse_own(json, length, NULL);
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(result, "stepId");
   char *copy = cJSON_IsString(id) ? memory_copy(id->valuestring, strlen(id->valuestring)) : NULL;
   cJSON_Delete(result);

@@ -2,7 +2,6 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
@@ -10,6 +9,7 @@
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "wire/json_tree.h"
 
 /* --- a command --- */
 
@@ -118,11 +118,10 @@ void answer_content(const struct run_result *result, struct buffer *text) {
 /* The next element of a JSON array, to be deleted; NULL after the last one. One at a time: the
    whole of 16 MiB would take ten times as much memory, and most of it is never shown. */
 static cJSON *next_element(const char **at, const char *end) {
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
   if (end - *at < 2) /* "]" */
     return NULL;
   ++*at; /* the bracket, or a comma */
-  return cJSON_ParseWithLengthOpts(*at, (size_t)(end - *at), at, false);
+  return json_tree_parse_own(*at, (size_t)(end - *at), at);
 }
 
 static void add_elements(const struct run_result *result, struct buffer *text,
