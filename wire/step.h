@@ -75,7 +75,7 @@ int step_answer_version(const struct step *self);
  *
  * Time is linear in `length`, except that names are sorted. Memory, beside the payload, is at most
  * three times `length` for strings and 100 bytes for each value of the JSON, of which there are at
- * most JSON_GUARD_VALUES_MAX; a payload for which there is not enough memory is rejected.
+ * most JSON_TEXT_VALUES_MAX; a payload for which there is not enough memory is rejected.
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)
@@ -97,9 +97,9 @@ int step_field_names_unique(const cJSON *object, const char *path, struct error 
   return result;
 }
 
-/* In text that passed the guard only a marked NUL has this byte, which is never part of UTF-8. */
+/* In a tree only a marked NUL has this byte, which is never part of UTF-8. */
 static bool has_nul(const char *text) {
-  return strchr(text, (unsigned char)JSON_GUARD_NUL[0]) != NULL;
+  return strchr(text, (unsigned char)JSON_TREE_NUL[0]) != NULL;
 }
 
 static int check_text(const char *path, const cJSON *value, struct error *error) {
@@ -145,7 +145,7 @@ static void release_text(void *place) {
 const struct step_field_type step_field_text = {
     .shape = STEP_SHAPE_TEXT, .read = read_text, .release = release_text};
 
-/* The guard has marked each NUL in it. */
+/* Each NUL in it is marked. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
@@ -154,7 +154,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
     return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
-  bytes->length = json_guard_unmark_nul(bytes->text);
+  bytes->length = json_tree_unmark_nul(bytes->text);
   return 0;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 /* The largest whole number up to which a double tells all apart. */
@@ -106,7 +106,7 @@ static int check_table(const struct argument_table *self, const char *owner, con
 static int check_text(const char *path, const cJSON *value, bool empty, struct error *error) {
   if (!cJSON_IsString(value))
     return error_set(error, "%s: expected a string", path);
-  if (strstr(value->valuestring, JSON_GUARD_NUL) != NULL)
+  if (strstr(value->valuestring, JSON_TREE_NUL) != NULL)
     return error_set(error, "%s: expected a string without NUL", path);
   if (!empty && value->valuestring[0] == '\0')
     return error_set(error, "%s: expected a non-empty string", path);
@@ -245,12 +245,12 @@ int argument_table_check(const struct argument_table *self, const char *owner,
 /* --- what a Step gets --- */
 
 void argument_add_string(struct buffer *out, const char *text) {
-  if (strstr(text, JSON_GUARD_NUL) == NULL) {
+  if (strstr(text, JSON_TREE_NUL) == NULL) {
     buffer_add_json(out, text, strlen(text));
     return;
   }
   char *bytes = memory_copy(text, strlen(text));
-  buffer_add_json(out, bytes, json_guard_unmark_nul(bytes));
+  buffer_add_json(out, bytes, json_tree_unmark_nul(bytes));
   free(bytes);
 }
 

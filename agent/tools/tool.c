@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 struct tool {
   char name[16];
@@ -469,7 +469,7 @@ static size_t content_length(const cJSON *arguments) {
   if (content == NULL)
     return 0;
   size_t length = strlen(content->valuestring);
-  for (const char *at = content->valuestring; (at = strstr(at, JSON_GUARD_NUL)) != NULL; at++)
+  for (const char *at = content->valuestring; (at = strstr(at, JSON_TREE_NUL)) != NULL; at++)
     length--; /* two bytes for one NUL */
   return length;
 }

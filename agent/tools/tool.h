@@ -59,8 +59,7 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 struct tool_call;
 
 /*
- * `arguments`: an object, or NULL for none. Its text passed json_guard_scan, and json_guard_mark_nul
- * where that has found a NUL. null counts as absent. `step_id`: unique among the runs. Returns
+ * `arguments`: an object, or NULL for none. It is of json_tree_parse. null counts as absent. `step_id`: unique among the runs. Returns
  * NULL, with the text for the model (TOOL_ERROR and the reason) added to `text`, when the arguments
  * are refused. Otherwise nothing is added.
  */

@@ -12,7 +12,7 @@
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,13 +25,8 @@ static void demand(bool promise) {
 }
 
 static cJSON *parse(const char *text, size_t length) {
-  struct json_guard guard;
   struct error error;
-  if (json_guard_scan(&guard, text, length, "", &error) != 0)
-    return NULL;
-  char *marked = json_guard_mark_nul(text, length, &length);
-  cJSON *tree = cJSON_ParseWithLength(marked, length);
-  free(marked);
+  cJSON *tree = json_tree_parse(text, length, &error);
   if (cJSON_IsObject(tree))
     return tree;
   cJSON_Delete(tree);

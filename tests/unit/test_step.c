@@ -259,6 +259,44 @@ TEST(payloads_that_are_no_step) {
     assert_refused(rows[i].payload, strlen(rows[i].payload), rows[i].message, rows[i].id);
 }
 
+/* It is a string of the outermost object; what is broken elsewhere does not matter. */
+TEST(the_id_is_found_in_text_that_is_broken) {
+  static const struct {
+    const char *payload, *id;
+  } rows[] = {
+      {" {'x':{'stepId':'inner'},'stepId' \n:\t'a'", "a"},
+      {"{'stepId':'a\\'b'", "a\"b"},
+      {"{'stepId':'first','stepId':'second'", "first"},
+      {"{'stepId':1,'stepId':'second'", "second"},
+      {"{'stepId':'\xFF','stepId':'second'", "second"},
+      {"{'x':'\xFF','stepId':'a'", "a"},
+      {"{x:,,'stepId':'a'", "a"},
+      {"{'stepId':'a", STEP_NIL_ID},
+      {"{'stepId':'a\\", STEP_NIL_ID},
+      {"{'stepId':''", STEP_NIL_ID},
+      {"{'stepId':'\\x','stepId':'second'", STEP_NIL_ID},
+      {"{'stepId':'\\u12'", STEP_NIL_ID},
+      {"{'stepId'", STEP_NIL_ID},
+      {"{'stepId':", STEP_NIL_ID},
+      {"{'step\\u0049d':'a'", STEP_NIL_ID},
+      {"{'stepI':'stepId','stepIdx':'a'", STEP_NIL_ID},
+      {"{'x':'stepId','y':'a'", STEP_NIL_ID},
+      {"['stepId':'a'", STEP_NIL_ID},
+      {"'stepId':'a'", STEP_NIL_ID},
+      {"{} {'stepId':'a'}", STEP_NIL_ID},
+      {"{}}}}{'stepId':'a'}", STEP_NIL_ID},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct step step;
+    struct error error;
+    const char *json = quoted(rows[i].payload);
+    assert_int_equal(step_parse(&step, kinds, json, strlen(json), &error), -1);
+    if (strcmp(step.step_id, rows[i].id) != 0)
+      fail_msg("%s: %s", json, step.step_id);
+    step_release(&step);
+  }
+}
+
 TEST(fields_that_are_wrong) {
   static const struct refusal rows[] = {
       {"'schemaVersion':1.5", "schemaVersion: expected a whole number of 32 bits, got 1.5"},

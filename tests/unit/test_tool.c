@@ -4,7 +4,7 @@
 #include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_pack.h"
 
 static const struct tool_settings settings = {.default_timeout_seconds = 30,
@@ -14,14 +14,9 @@ static const struct tool_settings settings = {.default_timeout_seconds = 30,
 
 /* The arguments as a door reads them; with quotes as in quoted.h. */
 static cJSON *parse(const char *json) {
-  struct json_guard guard;
   struct error error;
   const char *text = quoted(json);
-  assert_int_equal(json_guard_scan(&guard, text, strlen(text), "x", &error), 0);
-  size_t length;
-  char *marked = json_guard_mark_nul(text, strlen(text), &length);
-  cJSON *tree = cJSON_ParseWithLength(marked, length);
-  free(marked);
+  cJSON *tree = json_tree_parse(text, strlen(text), &error);
   assert_non_null(tree);
   return tree;
 }

@@ -3,7 +3,7 @@
 #include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 static const struct tool_settings settings = {.default_timeout_seconds = 30,
                                               .max_timeout_seconds = 600,
@@ -229,8 +229,8 @@ TEST(a_write_says_how_much) {
          "Successfully wrote 7 bytes to ../a b");
   expect("write_file", "{'path':'a','content':''}", printed(""), false,
          "Successfully wrote 0 bytes to a");
-  expect("write_file", "{'path':'a','content':'" JSON_GUARD_NUL "x" JSON_GUARD_NUL "'}",
-         printed(""), false, "Successfully wrote 3 bytes to a");
+  expect("write_file", "{'path':'a','content':'" JSON_TREE_NUL "x" JSON_TREE_NUL "'}", printed(""),
+         false, "Successfully wrote 3 bytes to a");
 }
 
 TEST(an_edit_and_a_tree_are_the_texts_of_the_engine) {

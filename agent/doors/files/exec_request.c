@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/files/json_prefix.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_guard.h"
+#include "wire/json_text.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
@@ -42,7 +41,7 @@ static cJSON *field(const struct exec_request *self, const char *name) {
 }
 
 static bool has_nul(const char *text) {
-  return strstr(text, JSON_GUARD_NUL) != NULL;
+  return strstr(text, JSON_TREE_NUL) != NULL;
 }
 
 static int check_text(const char *name, const cJSON *value, struct error *error) {
@@ -135,7 +134,7 @@ static int read_input(struct exec_request *self, struct error *error) {
     return 0;
   if (!cJSON_IsString(input))
     return step_field_reject("stdin", "a string", input, error);
-  size_t length = json_guard_unmark_nul(input->valuestring);
+  size_t length = json_tree_unmark_nul(input->valuestring);
   if (length > 0) {
     self->input = input->valuestring;
     self->input_length = length;
@@ -166,7 +165,6 @@ static int read_fields(struct exec_request *self, const char *id,
 
 /* --- the text -------------------------------------------------------------------------------- */
 
-/* Of text that json_prefix_scan found whole. NULL: the guard, or cJSON, refuses it. */
 static cJSON *read_tree(const char *text, size_t length, struct error *error) {
   static const char subject[] = "payload: ";
   struct error reason;
@@ -184,18 +182,18 @@ enum exec_request_state exec_request_parse(struct exec_request *self, const char
                                            struct error *error) {
   *self = (struct exec_request){0};
   size_t at;
-  switch (json_prefix_scan(text, length, &at)) {
-  case JSON_PREFIX_SHORT:
+  switch (json_text_object(text, length, &at)) {
+  case JSON_TEXT_SHORT:
     if (length == 0)
       (void)error_set(error, "request is not valid JSON: it is empty");
     else
       (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
                       length);
     return EXEC_REQUEST_SHORT;
-  case JSON_PREFIX_BROKEN:
+  case JSON_TEXT_BROKEN:
     (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
     return EXEC_REQUEST_BROKEN;
-  case JSON_PREFIX_WHOLE:
+  case JSON_TEXT_WHOLE:
     break;
   }
   self->root = read_tree(text, length, error);

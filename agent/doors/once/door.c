@@ -12,7 +12,7 @@
 #include "agent/payload_limit.h"
 #include "base/buffer.h"
 #include "base/memory.h"
-#include "wire/json_extent.h"
+#include "wire/json_text.h"
 
 #define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
 
@@ -25,7 +25,7 @@ struct once_door {
   struct standard_io *io;
   enum state state;
   struct buffer input;
-  struct json_extent extent;
+  struct json_text extent;
   int broken;   /* the exit code when standard output takes nothing more; else 0 */
   bool closing; /* close() waits until everything is written */
 };
@@ -153,9 +153,9 @@ static void on_input_ended(void *owner) {
 
 static void on_input(void *owner, const char *bytes, size_t length) {
   struct once_door *self = owner;
-  size_t taken;
-  bool complete = json_extent_take(&self->extent, bytes, length, &taken);
-  buffer_add(&self->input, bytes, taken);
+  buffer_add(&self->input, bytes, length);
+  bool complete =
+      json_text_ends(&self->extent, self->input.bytes, self->input.length, &self->input.length);
   if (complete || self->input.length > payload_limit()) {
     standard_io_read(self->io, false);
     submit(self);

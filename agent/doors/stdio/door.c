@@ -34,7 +34,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "wire/json_extent.h"
+#include "wire/json_text.h"
 
 #define EXIT_READER_GONE (AGENT_EXIT_SIGNAL + SIGPIPE)
 #define EXIT_FAILED 1
@@ -91,10 +91,10 @@ struct stdio_door {
   struct tool_settings settings;
   struct standard_io *io;
   struct line_reader lines;
-  struct json_extent extent; /* of the one-shot's arguments, */
-  struct buffer arguments;   /* which these are, */
-  bool is_complete;          /* all of them */
-  bool speaks_json_rpc;      /* an earlier line did */
+  struct json_text extent; /* of the one-shot's arguments, */
+  struct buffer arguments; /* which these are, */
+  bool is_complete;        /* all of them */
+  bool speaks_json_rpc;    /* an earlier line did */
   bool input_ended;
   bool is_drained;            /* no line is left in `lines` */
   struct call *first, **last; /* the queue */
@@ -616,9 +616,9 @@ static void on_input(void *owner, const char *bytes, size_t length) {
   if (!self->options.one_shot) {
     line_reader_add(&self->lines, bytes, length);
   } else {
-    size_t taken;
-    bool is_complete = json_extent_take(&self->extent, bytes, length, &taken);
-    buffer_add(&self->arguments, bytes, taken);
+    buffer_add(&self->arguments, bytes, length);
+    bool is_complete = json_text_ends(&self->extent, self->arguments.bytes, self->arguments.length,
+                                      &self->arguments.length);
     if (is_complete || self->arguments.length > payload_limit())
       serve_only(self);
   }
