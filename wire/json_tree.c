@@ -24,12 +24,12 @@ static void explain_fault(const struct json_text *text, enum json_text_fault fau
       [JSON_TEXT_DEEP] = "expected at most 64 levels of nesting, got more"};
   static_assert(JSON_TEXT_DEPTH_MAX == 64, "as it says");
   if (fault == JSON_TEXT_MANY)
-    (void)error_set(error, "payload: expected at most %d values, got more", JSON_TEXT_VALUES_MAX);
+    (void)error_set(error, "expected at most %d values, got more", JSON_TEXT_VALUES_MAX);
   else if (fault == JSON_TEXT_CONTROL)
-    (void)error_set(error, "payload: expected JSON, got a raw control character 0x%02x at byte %zu",
+    (void)error_set(error, "expected JSON, got a raw control character 0x%02x at byte %zu",
                     (unsigned)text->bytes[text->part], text->part);
   else
-    (void)error_set(error, "payload: %s at byte %zu", faults[fault], text->part);
+    (void)error_set(error, "%s at byte %zu", faults[fault], text->part);
 }
 
 /* A copy with the mark, raw, in place of each escaped NUL. */
@@ -85,12 +85,12 @@ static cJSON *parse_all(const char *text, size_t length, struct error *error) {
   struct json_text rest = {.bytes = text, .length = length, .at = (size_t)(end - text)};
   (void)json_text_next(&rest);
   if (tree == NULL && errno == ENOMEM)
-    (void)error_set(error, "payload: there is not enough memory for its %zu bytes", length);
+    (void)error_set(error, "there is not enough memory for its %zu bytes", length);
   else if (tree == NULL)
-    (void)error_set(error, "payload: expected JSON, got what is broken or cut off near byte %zu",
+    (void)error_set(error, "expected JSON, got what is broken or cut off near byte %zu",
                     length > 0 ? text_offset(text, (size_t)(end - text)) : 0);
   else if (rest.token != '\0')
-    (void)error_set(error, "payload: expected one object, got more behind it at byte %zu",
+    (void)error_set(error, "expected one object, got more behind it at byte %zu",
                     text_offset(text, rest.start));
   else
     return tree;

@@ -11,7 +11,7 @@
  * JSON; before that json_text_check refuses what cJSON would accept wrongly or at too high a cost.
  * Names may be there twice: see step_field_names_unique.
  *
- * Returns the tree, for cJSON_Delete, or NULL with the error, which begins with "payload: ".
+ * Returns the tree, for cJSON_Delete, or NULL with the error, which names no subject.
  */
 cJSON *json_tree_parse(const char *text, size_t length, struct error *error);
 

@@ -167,9 +167,10 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
     return error_set(error, "payload: expected at most %zu bytes, got %zu", STEP_PAYLOAD_MAX,
                      length);
   size_t values;
-  cJSON *root = json_tree_parse_counted(payload, length, &values, error);
+  struct error reason;
+  cJSON *root = json_tree_parse_counted(payload, length, &values, &reason);
   if (root == NULL)
-    return -1;
+    return error_set(error, "payload: %s", reason.text);
   self->memory = length + values * VALUE_BYTES;
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);

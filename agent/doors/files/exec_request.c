@@ -165,17 +165,6 @@ static int read_fields(struct exec_request *self, const char *id,
 
 /* --- the text -------------------------------------------------------------------------------- */
 
-static cJSON *read_tree(const char *text, size_t length, struct error *error) {
-  static const char subject[] = "payload: ";
-  struct error reason;
-  cJSON *root = json_tree_parse(text, length, &reason);
-  if (root != NULL)
-    return root;
-  size_t skipped = strncmp(reason.text, subject, sizeof subject - 1) == 0 ? sizeof subject - 1 : 0;
-  (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
-  return NULL;
-}
-
 enum exec_request_state exec_request_parse(struct exec_request *self, const char *text,
                                            size_t length, const char *id,
                                            const struct exec_request_defaults *defaults,
@@ -196,9 +185,12 @@ enum exec_request_state exec_request_parse(struct exec_request *self, const char
   case JSON_TEXT_WHOLE:
     break;
   }
-  self->root = read_tree(text, length, error);
-  if (self->root == NULL)
+  struct error reason;
+  self->root = json_tree_parse(text, length, &reason);
+  if (self->root == NULL) {
+    (void)error_set(error, "request is not valid JSON: %s", reason.text);
     return EXEC_REQUEST_BROKEN;
+  }
   return read_fields(self, id, defaults, error) == 0 ? EXEC_REQUEST_READY : EXEC_REQUEST_REFUSED;
 }
 

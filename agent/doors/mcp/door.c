@@ -358,9 +358,6 @@ static void on_progress(evutil_socket_t fd, short what, void *context) {
 
 static void refuse_line(struct mcp_door *self, const char *reason) {
   char text[300];
-  static const char prefix[] = "payload: ";
-  if (strncmp(reason, prefix, sizeof prefix - 1) == 0)
-    reason += sizeof prefix - 1;
   (void)snprintf(text, sizeof text, "Parse error: %s", reason);
   mcp_add_error(answers_of(self, NULL), (struct json_member){0}, MCP_ERROR_PARSE, text);
   end_answer(self, NULL);
