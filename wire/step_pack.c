@@ -178,7 +178,7 @@ static void take_table(struct input *self, const struct step_table *fields_of, c
 
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length) {
-  struct input input = {packed, packed + length, false};
+  struct input input = {.at = packed, .end = packed + length};
   *self = (struct step){0};
   size_t kind = take_size(&input), count = 0;
   while (kinds[count] != NULL)

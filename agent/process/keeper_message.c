@@ -52,7 +52,7 @@ static int make_file(const char *body, size_t length) {
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]) {
   struct keeper_message sent = *message;
-  int fds[KEEPER_DESCRIPTORS_MAX];
+  int fds[KEEPER_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
   size_t count = 0;
   union control control;
   if (descriptors != NULL) {

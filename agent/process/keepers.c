@@ -102,20 +102,24 @@ static void dismiss(struct keeper *self) {
 }
 
 static void free_keeper(struct keeper *self) {
+  dismiss(self);
+  (void)munmap(self->page, sizeof *self->page);
+  free(self);
+}
+
+static void remove_keeper(struct keeper *self) {
   struct keeper **link = &self->keepers->all;
   while (*link != self)
     link = &(*link)->next;
   *link = self->next;
-  dismiss(self);
-  (void)munmap(self->page, sizeof *self->page);
-  free(self);
+  free_keeper(self);
 }
 
 /* It has nothing, and nobody has it. */
 static void keep_or_dismiss(struct keeper *self) {
   unsigned idle = 0;
   if (self->pid == 0) {
-    free_keeper(self);
+    remove_keeper(self);
     return;
   }
   for (const struct keeper *other = self->keepers->all; other != NULL; other = other->next)
@@ -550,7 +554,7 @@ static void keeper_died(struct keeper *self, int status) {
   dismiss(self);
   if (self->state == KEEPER_DONE) {
     if (self->owner.news == NULL)
-      free_keeper(self);
+      remove_keeper(self);
     return;
   }
   self->state = self->is_work ? KEEPER_DONE : KEEPER_DIED;
@@ -644,8 +648,8 @@ void keepers_limit_idle(struct keepers *self, unsigned count) {
 
 /* One that has something ends it when it finds nobody listening. */
 void keepers_free(struct keepers *self) {
-  while (self->all != NULL) {
-    struct keeper *keeper = self->all;
+  for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
+    next = keeper->next;
     keeper_kill(keeper);
     if (!has_processes(keeper) && keeper->pid > 0) {
       (void)kill(keeper->pid, SIGKILL);
