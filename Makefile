@@ -123,9 +123,9 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 # --- sources -------------------------------------------------------------------------------------
 
 # $(call named,LIST,NAMES,FILES): those of the files that the names (with % for any characters) stand for. A name that
-# stands for none of them ends every make, lint too: a file that is renamed takes its name in the lists along. Without
-# any files there is nothing to name: the image is made without tests.
-named = $(if $(3),$(foreach name,$(2),$(or $(filter $(name),$(3)),$(error $(1) names $(name): there is no such file))))
+# stands for none of them ends every make, lint too: a file that is renamed takes its name in the lists along. Where
+# there are no tests, as where the image is made, nothing is looked for.
+named = $(foreach name,$(2),$(or $(filter $(name),$(3)),$(if $(wildcard tests),$(error $(1) names $(name): there is no such file))))
 
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
